@@ -36,6 +36,7 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class LLMCheckerError(Exception):
@@ -150,7 +151,7 @@ class InterruptedCheck(CheckFailed):
         result: the answer so far, which is as right as that of a shorter check.
     """
 
-    def __init__(self, problem: str, result: object) -> None:
+    def __init__(self, problem: str, result: Any) -> None:
         # an exception is pickled by its `args`, so these must be all arguments
         super().__init__(problem, result)
         self.problem, self.result = problem, result

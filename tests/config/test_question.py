@@ -3,14 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from llmchecker.config.question import (
-    DEFAULT_SECONDS,
-    Question,
-    build_budget,
-    change_prompt,
-    parse_prompt,
-    resolve_query,
-)
+from llmchecker.config.prompt import change_prompt, parse_prompt
+from llmchecker.config.question import DEFAULT_SECONDS, Question, build_budget, resolve_query
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.trees.text_tree import Horizon
@@ -82,11 +76,11 @@ def test_a_change_replaces_what_it_names(prompt, changes, changed):
     assert change_prompt(prompt, changes) == changed
 
 
-def test_only_a_budget_without_a_limit_has_the_default_seconds():
-    """Passes, seconds and a width each end the work by themselves."""
+def test_a_budget_without_passes_and_seconds_has_the_default_seconds():
+    """An interval may never become as narrow as a width, which alone would not end the work."""
     assert build_budget().seconds == DEFAULT_SECONDS
     assert build_budget(passes=3).seconds is None
-    assert build_budget(width=0.1).seconds is None
+    assert build_budget(width=0.1).seconds == DEFAULT_SECONDS
     assert build_budget(seconds=1.0).seconds == 1.0
 
 

@@ -185,7 +185,7 @@ def test_rows_of_every_format_are_the_same(tmp_path):
     for suffix in ("csv", "parquet", "jsonl"):
         case = {"prompts": f"rows.{suffix}", "require": [{"contains": "{answer}", "at_least": 1}]}
         suite = load(tmp_path, [case])
-        found.append([(c.name, c.start, c.settings) for c in suite.cases])
+        found.append([(c.name, c.question.prompt, list_quantifiers(c)) for c in suite.cases])
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 2
 
@@ -205,11 +205,16 @@ def test_columns_are_inserted_as_literals(tmp_path):
         properties={"x": {"type": "pattern", "pattern": r"\p{L}{answer}"}},
     )
     by_pattern, by_assertion = suite.cases
-    assert by_pattern.start == "once .*{b}"
+    assert by_pattern.question.prompt == "once .*{b}"
     for case, text in ((by_pattern, "a.*{b}"), (by_assertion, ".*{b}")):
-        ((_, quantifier),) = suite.build_query(case).quantifiers.items()
+        ((_, quantifier),) = list_quantifiers(case).items()
         assert quantifier("", text) == 1
         assert quantifier("", "abcdef") == 0
+
+
+def list_quantifiers(case) -> dict:
+    """The quantifiers of a case by name."""
+    return dict(case.question.checked_query.quantifiers)
 
 
 def load_rows(folder: Path, table: str, *, case: dict, name: str = "rows_csv", **keys) -> list:
@@ -232,8 +237,8 @@ def test_a_column_of_any_name_is_inserted(tmp_path, column):
             "require": [{"contains": f"{{{column}}}", "at_least": 0.5}],
         },
     )
-    assert case.start == "he he"
-    assert case.settings["contains"]["pattern"] == "he"
+    assert case.question.prompt == "he he"
+    assert list_quantifiers(case)["contains"].pattern == "he"
     assert case.name == 'case 1, row 1: contains "he", at least 0.5'
 
 
@@ -244,7 +249,7 @@ def test_names_are_equal_in_any_normal_form(tmp_path):
         ("Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"),
     ):
         (case,) = load_rows(tmp_path, f"{column}\n7\n", case={"start": f"{{{text}}}"})
-        assert case.start == "7"
+        assert case.question.prompt == "7"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +265,7 @@ def test_names_are_equal_in_any_normal_form(tmp_path):
 def test_doubled_braces_are_braces(tmp_path, text, expected):
     """`{{` and `}}` are literal, and braces in a cell are not expanded again."""
     (case,) = load_rows(tmp_path, "a,b\n1,{x}\n", case={"start": text})
-    assert case.start == expected
+    assert case.question.prompt == expected
 
 
 @pytest.mark.few(16)
@@ -338,7 +343,7 @@ def test_regular_expressions_keep_their_own_braces(tmp_path):
         "answer\na.c\n",
         case={"start": "x", "require": [{"matches": pattern, "at_least": 0.5}]},
     )
-    assert case.settings["matches"]["pattern"] == r"\p{L}{2,3}[{}]a\.c{1}b{,2}"
+    assert list_quantifiers(case)["matches"].pattern == r"\p{L}{2,3}[{}]a\.c{1}b{,2}"
     message = refused(
         tmp_path,
         [{"prompts": "rows.csv", "start": "x", "require": [{"matches": "a{2}", "at_least": 0.5}]}],
@@ -369,7 +374,7 @@ def test_texts_of_the_suite_are_templates(tmp_path):
         "art questions, row 2: art right",
         "art questions, row 2: short",
     ]
-    assert [case.start.messages for case in cases[::2]] == [
+    assert [case.question.prompt.messages for case in cases[::2]] == [
         (
             ("system", "You are a pirate."),
             ("user", "geo?"),
@@ -383,7 +388,7 @@ def test_texts_of_the_suite_are_templates(tmp_path):
             ("user", "Why, poet?"),
         ),
     ]
-    assert [case.query.text for case in cases] == [
+    assert [case.question.query.text for case in cases] == [
         "P>=0.950 [ F x = 1 ]",
         "P>=0.950 [ G words <= 3 ]",
         "P>=1e-1 [ F x = 1 ]",
@@ -451,7 +456,7 @@ def test_a_suite_with_a_table_has_templates_in_the_texts_of_the_suite_alone(tmp_
     ]
     files = {"rows_csv": "user,persona\nhe,cook\n"}
     suite = load(tmp_path, cases, files, properties=X, system="{{}}")
-    assert [case.start.messages for case in suite.cases] == [
+    assert [case.question.prompt.messages for case in suite.cases] == [
         (("system", "{}"), ("user", "he")),
         (("system", "{}"), ("user", "{a}")),
     ]
@@ -459,7 +464,7 @@ def test_a_suite_with_a_table_has_templates_in_the_texts_of_the_suite_alone(tmp_
     message = refused(tmp_path, cases, files, system="A {persona}.")
     assert "line 9: system: cases[1]: {persona}: the case has no prompts" in message
     (alone,) = load(tmp_path, cases[1:], system="A {persona} {{}}.").cases
-    assert alone.start.messages[0] == ("system", "A {persona} {{}}.")
+    assert alone.question.prompt.messages[0] == ("system", "A {persona} {{}}.")
 
 
 def test_equal_requirements_of_a_row_have_numbers(tmp_path):
@@ -486,9 +491,9 @@ def test_columns_that_no_text_names_may_have_any_value(tmp_path):
         '{"start": "he", "late": {"a": 1}}',
     ]
     cases = load_rows(tmp_path, "\n".join(rows), case={}, name="rows_jsonl")
-    assert [case.start for case in cases] == ["once", "he"]
+    assert [case.question.prompt for case in cases] == ["once", "he"]
     cases = load_rows(tmp_path, ",start,,\n0,once,a,b\n", case={})
-    assert [case.start for case in cases] == ["once"]
+    assert [case.question.prompt for case in cases] == ["once"]
     for column, reason in (
         ("tags", "row 1, column tags: the value is a list"),
         ("late", "row 1, column late: the value is missing"),
@@ -505,9 +510,9 @@ def test_numbers_of_a_table_are_as_written(tmp_path):
     """A number in JSON lines or CSV is its text in the file."""
     table = '{"v": 1.50, "n": 12345678901234567890.5, "b": true, "e": 1E3}\n'
     (case,) = load_rows(tmp_path, table, case={"start": "{v} {n} {b} {e}"}, name="rows_jsonl")
-    assert case.start == "1.50 12345678901234567890.5 true 1E3"
+    assert case.question.prompt == "1.50 12345678901234567890.5 true 1E3"
     (case,) = load_rows(tmp_path, "v,w\n1.50,007\n", case={"start": "{v} {w}"})
-    assert case.start == "1.50 007"
+    assert case.question.prompt == "1.50 007"
 
 
 def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
@@ -515,15 +520,15 @@ def test_spaces_after_commas_are_no_part_of_cells(tmp_path):
     (case,) = load_rows(
         tmp_path, "q, answer,word\nIs it?, Yes, he\n", case={"start": "[{q}][{answer}][{word}]"}
     )
-    assert case.start == "[Is it?][Yes][ he]"
+    assert case.question.prompt == "[Is it?][Yes][ he]"
     (case,) = load_rows(
         tmp_path,
         'q, "the answer"\n"Is ""it""?",  "Yes, it is"\n',
         case={"start": "[{q}][{the answer}]"},
     )
-    assert case.start == '[Is "it"?][Yes, it is]'
+    assert case.question.prompt == '[Is "it"?][Yes, it is]'
     (case,) = load_rows(tmp_path, 'q,a\n" ""x"""," y"\n', case={"start": "[{q}][{a}]"})
-    assert case.start == '[ "x"][ y]'
+    assert case.question.prompt == '[ "x"][ y]'
 
 
 WRITTEN = [
@@ -567,10 +572,12 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
         f"case 2: {written}",
         "case 2: b",
     ]
-    assert {case.start.messages for case in cases} == {(("system", written), ("user", written))}
-    assert cases[0].settings["equals"]["pattern"] == quoted
-    assert f"(?=.*{quoted})" in cases[1].settings["contains"]["pattern"]
-    assert cases[3].settings["starts"]["pattern"] == rf"\A{quoted}"
+    assert {case.question.prompt.messages for case in cases} == {
+        (("system", written), ("user", written))
+    }
+    assert list_quantifiers(cases[0])["equals"].pattern == quoted
+    assert f"(?=.*{quoted})" in list_quantifiers(cases[1])["contains"].pattern
+    assert list_quantifiers(cases[3])["starts"].pattern == rf"\A{quoted}"
     thresholds = [f"{case.threshold.number:f}" for case in cases if case.threshold is not None]
     assert thresholds == ["0.50", "0.01", "0.5", "0.30000000000000000001"]
 
@@ -611,8 +618,8 @@ def test_braces_without_a_table_are_text(tmp_path):
     """A prompt and an assertion without prompts keep their braces."""
     case = {"start": "{name}", "require": [{"contains": "{name}", "at_least": 0.5}]}
     (case,) = load(tmp_path, [case]).cases
-    assert case.start == "{name}"
-    assert case.settings["contains"]["pattern"] == r"\{name\}"
+    assert case.question.prompt == "{name}"
+    assert list_quantifiers(case)["contains"].pattern == r"\{name\}"
 
 
 def test_a_system_prompt_precedes_the_messages(tmp_path):
@@ -622,8 +629,10 @@ def test_a_system_prompt_precedes_the_messages(tmp_path):
         {"messages": [{"user": "a"}, {"assistant": "b"}, {"user": "c"}], "require": [QUERY]},
     ]
     suite = load(tmp_path, cases, properties=X, system="Be kind.")
-    assert [case.start.messages[0] for case in suite.cases] == [("system", "Be kind.")] * 2
-    assert [len(case.start.messages) for case in suite.cases] == [2, 4]
+    assert [case.question.prompt.messages[0] for case in suite.cases] == [
+        ("system", "Be kind.")
+    ] * 2
+    assert [len(case.question.prompt.messages) for case in suite.cases] == [2, 4]
     assert "system prompt" in refused(
         tmp_path,
         [{"messages": [{"system": "a"}, {"user": "b"}], "require": [QUERY]}],
@@ -653,7 +662,7 @@ def test_standard_properties_need_no_settings(tmp_path):
     require = ["P<=0.1 [ F refuses = 1 ]", "P>=0.1 [ F json = 2 ]", "P>=0.1 [ F length > 2 ]"]
     require += ["P<=0.1 [ F polarity < 0 ]", 'P>=0.1 [ F "end" ]']
     suite = load(tmp_path, [{"start": "once", "require": require}])
-    names = {name for case in suite.cases for name in suite.build_query(case).quantifiers}
+    names = {name for case in suite.cases for name in list_quantifiers(case)}
     assert names == {"refuses", "json", "length", "polarity"}
 
 

@@ -14,6 +14,7 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
+from llmchecker.checking import witnesses
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
@@ -183,7 +184,7 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
     def fail(*_) -> None:
         raise RecursionError("maximum recursion depth exceeded")
 
-    monkeypatch.setattr(runner, "_find_violating_texts", fail)
+    monkeypatch.setattr(witnesses, "find_path_texts", fail)
     violated, holds = decide(tmp_path, f"P<=0.1 [ {HE_QUERY} ]", f"P>=0.1 [ {HE_QUERY} ]")
     assert violated.status is Status.ERROR
     assert "RecursionError: maximum recursion depth exceeded" in violated.error

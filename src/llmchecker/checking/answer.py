@@ -37,11 +37,25 @@ _NEGATIONS = {"<": ">=", "<=": ">"}
 class Progress(Protocol):
     """The intervals of a check at one time, as of `AnytimeProgress`."""
 
-    passes: int
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
+    @property
+    def passes(self) -> int:
+        """Number of texts that the model evaluated."""
+
+    @property
+    def lower(self) -> float:
+        """The certain lower bound."""
+
+    @property
+    def upper(self) -> float:
+        """The certain upper bound."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the interval of the samples; None without samples."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the interval of the samples; None without samples."""
 
 
 @dataclass(frozen=True)

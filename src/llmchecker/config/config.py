@@ -5,10 +5,12 @@ in which every name is defined and every query parses. Otherwise they raise an e
 fault.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Self
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config import paths
@@ -24,6 +26,7 @@ from llmchecker.config.plugins import complete_sections, extend_keys
 from llmchecker.config.registry import Registry
 from llmchecker.config.schema import compute_config_sha256
 from llmchecker.config.section import parse_section
+from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
 from llmchecker.errors import prefix_errors
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -48,7 +51,34 @@ class Config(Registry):
     sha256: str
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Self:
+    def read(
+        cls,
+        *files: str | Path,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        validate: Callable[["Config"], None] = lambda config: None,
+    ) -> "Config":
+        """Read a configuration from YAML files.
+
+        Args:
+            files: paths of YAML files; a later file overrides the keys of the earlier ones.
+            changes: keys and values that override those of the files.
+            validate: an additional check of the configuration, which raises an error that begins
+                with the key.
+
+        Raises:
+            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
+        """
+        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
+        data: dict[str, Any] = {}
+        for content in (*(file.content for file in yaml_files), changes):
+            data = _merge(data, content)
+        with locate_keys(yaml_files):
+            config = Config.parse(data)
+            validate(config)
+            return config
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> "Config":
         """Validate the content of YAML files and build the configuration.
 
         Raises:
@@ -57,7 +87,7 @@ class Config(Registry):
         keys = parse_section(extend_keys(raw), raw)
         registry = Registry.from_keys(keys)
         models = registry.models
-        return cls(
+        return Config(
             **{entry.name: getattr(registry, entry.name) for entry in fields(registry)},
             prompts=_parse_prompts(keys.topk, registry.distribution_models),
             experiments=parse_experiments(keys, models, registry.quantifiers),
@@ -161,7 +191,7 @@ class Config(Registry):
         return [
             paths.suite_file(name, model)
             for name, suite in self.suites.items()
-            for model in suite.models
+            for model in suite.models or ()
         ]
 
     def suite_shard_files(self, name: str, model: str) -> list[str]:
@@ -172,6 +202,17 @@ class Config(Registry):
     def answer_files(self, checks: Iterable[Check]) -> list[str]:
         """Return the files of the answers of those checks that have one."""
         return [paths.answer_file(c) for c in checks if c in self.experiments.answers]
+
+
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings at every depth; values of `new` override old values."""
+    # Lists and single values are replaced as a whole.
+    merged_values = {
+        key: _merge(old[key], value)
+        for key, value in new.items()
+        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
+    }
+    return {**old, **new, **merged_values}
 
 
 def _parse_prompts(

@@ -169,9 +169,9 @@ def _select_truncation(
     key: str, entry: ExperimentKeys | FigureKeys, budget: AnswerBudget | None
 ) -> Truncation | Horizon:
     """Return the truncation of an entry, or its horizon without alpha and k."""
-    missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
-    if not missing_keys:
+    if entry.alpha is not None and entry.k is not None:
         return build_truncation(entry.alpha, entry.k, entry.L)
+    missing_keys = [name for name in ("alpha", "k") if getattr(entry, name) is None]
     # One of the two keys alone is a mistake, even with an answer.
     if len(missing_keys) == 1 or budget is None:
         raise ConfigError(
@@ -187,7 +187,9 @@ def _check_listed_tokens(
 ) -> None:
     """Check that k is at most the number of tokens that each server reports."""
     # Without a tree there is no k, so no limit applies.
-    for model in models if isinstance(truncation, Truncation) else ():
+    if not isinstance(truncation, Truncation):
+        return
+    for model in models:
         check_listed_tokens(f"{key}.k", truncation.k, model)
 
 
@@ -214,7 +216,9 @@ def _collect_answers(entries: Collection[_Entry]) -> dict[Check, AnswerBudget]:
     keys: dict[Check, str] = {}
     for entry in entries:
         # Entries without an answer contradict no other entry.
-        for check in entry.checks if entry.budget is not None else ():
+        if entry.budget is None:
+            continue
+        for check in entry.checks:
             if budgets.setdefault(check, entry.budget) != entry.budget:
                 raise ConfigError(
                     f"{entry.answer_key}: {keys[check]} has other limits for {check.query.text} "

@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.config.section import (
+    Confidence,
     Distinct,
     Items,
     Length,
@@ -57,9 +58,7 @@ class AnswerKeys(Section):
     become narrow soon."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The time limit of a query in seconds. The answer then depends on the machine's speed."""
-    confidence: float = Field(
-        default=AnswerBudget.confidence, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1]
-    )
+    confidence: Confidence = AnswerBudget.confidence
     """The confidence of the interval."""
     seed: Seed = AnswerBudget.seed
     """The seed of the samples."""

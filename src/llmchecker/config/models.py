@@ -55,8 +55,9 @@ class ModelChoice:
     def is_given(self) -> bool:
         """Whether the model is a server or a directory, and no name of the configuration."""
         # a name is looked up in the configuration, even if a directory has the same name
-        is_path = self.name is not None and os.sep in self.name
-        return self.is_address or (is_path and Path(self.name).is_dir())
+        if self.name is None:
+            return False
+        return self.is_address or (os.sep in self.name and Path(self.name).is_dir())
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class ModelConfig:
         return self.kind != "writer"
 
     @property
-    def load_settings(self) -> dict[str, str]:
+    def load_settings(self) -> dict[str, Any]:
         """The arguments of `load_model` that describe the model, except its directory."""
         return {"kind": self.kind, "dtype": self.dtype, "device": self.device}
 
@@ -134,9 +135,10 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
     with prefix_errors(place):
         parsed_source = parse_source(keys.source)
         if parsed_source.scheme == "server":
-            source = parse_server_source(parsed_source, keys.explicit_keys)
+            server = parse_server_source(parsed_source, keys.explicit_keys)
             # A server has its own number format and device.
-            run_settings = ("writer" if source.is_text_only else "served", "as served", "server")
+            run_settings = ("writer" if server.is_text_only else "served", "as served", "server")
+            source: ModelSource | ServerSource = server
         else:
             source = _parse_model_source(parsed_source, keys)
             run_settings = (keys.kind, keys.dtype, keys.device)
@@ -156,20 +158,24 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     return replace(parse_model(name, keys), given_directory=directory)
 
 
-def describe_given(choice: ModelChoice) -> ModelConfig:
+def describe_given(name: str, choice: ModelChoice) -> ModelConfig:
     """Describe the model of a server or a directory that the command line names.
+
+    Args:
+        name: the directory or the address.
+        choice: the choice with this name.
 
     Raises:
         ConfigError: a server has no tokenizer, or an unknown API.
     """
     if not choice.is_address:
-        return describe_directory(_GIVEN_MODEL, Path(choice.name).absolute())
+        return describe_directory(_GIVEN_MODEL, Path(name).absolute())
     # a server returns tokens without their texts
     if choice.tokenizer is None:
         raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
     entry = {
-        "label": choice.name,
-        "source": f"server:{choice.name}",
+        "label": name,
+        "source": f"server:{name}",
         "api": choice.api,
         "tokenizer": f"path:{Path(choice.tokenizer).absolute()}",
     }

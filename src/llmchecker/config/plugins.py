@@ -41,7 +41,8 @@ def _extend_keys(sections: tuple[tuple[str, type | None], ...]) -> type[ConfigKe
     fields: dict[str, Any] = {}
     for name, section in sections:
         summary = (getdoc(section) or "").partition("\n")[0] if section else ""
-        value = OptionalKey[section] if section else Any
+        # a type that is known at run time alone
+        value = OptionalKey[section] if section else Any  # type: ignore[misc,valid-type]
         fields[name] = (value, Field(default=None, description=summary))
     return create_model("ConfigKeys", __base__=ConfigKeys, **fields)
 

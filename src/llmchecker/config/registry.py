@@ -4,12 +4,11 @@ A question from the shell and a suite read only the registry. The workflow's pla
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from llmchecker.config.models import (
     ModelChoice,
@@ -22,21 +21,15 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.project import find_project
+from llmchecker.config.prompt import parse_messages
 from llmchecker.config.registry_keys import (
     ExpansionConfig,
     MessageKeys,
     RegistryKeys,
-    build_start,
 )
 from llmchecker.config.section import parse_section
-from llmchecker.config.yaml_reader import SHARED_SCHEMA, YamlFile, read_yaml
-from llmchecker.errors import (
-    ConfigError,
-    LLMCheckerError,
-    UnknownName,
-    did_you_mean,
-    prefix_errors,
-)
+from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -62,34 +55,15 @@ class Registry:
     project: Path = field(default_factory=Path.cwd, compare=False)
 
     @classmethod
-    def read(
-        cls,
-        *files: str | Path,
-        changes: Mapping[str, Any] = MappingProxyType({}),
-        validate: Callable[[Self], None] = lambda config: None,
-    ) -> Self:
-        """Read a configuration from YAML files.
-
-        Args:
-            files: paths of YAML files; a later file overrides the keys of the earlier ones.
-            changes: keys and values that override those of the files.
-            validate: an additional check of the configuration, which raises an error that begins
-                with the key.
+    def read(cls, file: str | Path, /) -> "Registry":
+        """Read the registry of a YAML file.
 
         Raises:
             ConfigError: as in `read_yaml` and `parse`, with the file and the line.
         """
-        yaml_files = [read_yaml(file, SHARED_SCHEMA) for file in files]
-        data: dict[str, Any] = {}
-        for content in (*(file.content for file in yaml_files), changes):
-            data = _merge(data, content)
-        try:
-            config = cls.parse(data)
-            validate(config)
-            return config
-        # Any error of the package that names a key can be traced to a file.
-        except LLMCheckerError as error:
-            raise type(error)(_add_location(yaml_files, str(error))) from error
+        yaml_file = read_yaml(file, SHARED_SCHEMA)
+        with locate_keys([yaml_file]):
+            return Registry.parse(yaml_file.content)
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Registry":
@@ -136,14 +110,14 @@ class Registry:
             UnknownName: no model has the name.
             ConfigError: the model has no distributions, or does not support the decoding.
         """
-        if choice.is_given:
-            model = describe_given(choice)
-        elif choice.name is None:
+        if choice.name is None:
             # servers that only write texts cannot answer a query, so the default skips them
             models = self.distribution_models or self.models
             if not models:
                 raise ConfigError(f"{place}: the configuration has no model; name a directory")
             model = next(iter(models.values()))
+        elif choice.is_given:
+            model = describe_given(choice.name, choice)
         else:
             model = self._find_model(place, choice.name)
         check_has_distributions(place, model)
@@ -177,34 +151,12 @@ def open_registry(config: str | Path) -> Registry:
         return Registry.read(path)
 
 
-def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two mappings at every depth; values of `new` override old values."""
-    # Lists and single values are replaced as a whole.
-    merged_values = {
-        key: _merge(old[key], value)
-        for key, value in new.items()
-        if isinstance(value, Mapping) and isinstance(old.get(key), Mapping)
-    }
-    return {**old, **new, **merged_values}
-
-
-def _add_location(files: Sequence[YamlFile], message: str) -> str:
-    """Prefix a message about a key with its last file, and the line there."""
-    messages = [file.add_location(message) for file in reversed(files)]
-    # A file without the key has no line; the last file is the fallback.
-    return next(
-        (candidate for candidate in messages if ", line " in candidate[: -len(message)]),
-        messages[0],
-    )
-
-
 def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
-    try:
-        return build_start(entry)
-    except ConfigError as error:
-        # The message may begin with the index of a chat message, which extends the key.
-        separator = "" if str(error).startswith("[") else ": "
-        raise ConfigError(f"start_strings.{name}{separator}{error}") from error
+    # a text needs no chat template
+    if isinstance(entry, str):
+        return entry
+    messages = [message.explicit_keys for message in entry]
+    return parse_messages(f"start_strings.{name}", messages)
 
 
 def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:

@@ -17,7 +17,6 @@ from llmchecker.config.section import (
     Sha256,
     build_error,
 )
-from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.trees.growth_forecast import GrowthLimits
 
@@ -147,20 +146,6 @@ _StartEntry = Annotated[
         "answer, in each model's chat template."
     ),
 ]
-
-
-def build_start(entry: str | tuple[MessageKeys, ...]) -> Start:
-    """Build the start string of an entry.
-
-    Raises:
-        ConfigError: messages in an order that models do not accept.
-    """
-    return (
-        entry
-        # A text needs no chat template.
-        if isinstance(entry, str)
-        else Chat.from_messages([message.explicit_keys for message in entry])
-    )
 
 
 QuantifierEntry = Annotated[

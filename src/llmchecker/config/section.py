@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
+from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.utils.number_format import format_count
 
@@ -295,4 +296,5 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Length = Annotated[
     int, Field(ge=1, le=10_000, description="The horizon: the largest number of generated tokens.")
 ]
+Confidence = Annotated[float, Field(ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])]
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]

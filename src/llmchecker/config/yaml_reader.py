@@ -6,8 +6,9 @@ lost without a word, so that it is rejected. Aliases may repeat a value, but a f
 repeated values or a recursive alias is rejected.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,7 +29,7 @@ from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner
 from ruamel.yaml.tokens import FlowMappingEndToken, FlowSequenceEndToken, ScalarToken, Token
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, LLMCheckerError
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
@@ -168,6 +169,19 @@ class YamlFile(YamlDocument):
         return f"{self.path}{line}: {message}"
 
 
+@contextlib.contextmanager
+def locate_keys(files: Sequence[YamlFile]) -> Iterator[None]:
+    """Prefix errors of the package that begin with a key with its last file, and the line there."""
+    try:
+        yield
+    except LLMCheckerError as error:
+        message = str(error)
+        located = [file.add_location(message) for file in reversed(files)]
+        # a file without the key has no line; the last file is the fallback
+        has_line = (each for each in located if ", line " in each[: -len(message)])
+        raise type(error)(next(has_line, located[0])) from error
+
+
 def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
     """Read a YAML file with keys and values.
 
@@ -253,7 +267,7 @@ class _Scanner(Scanner):
     def check_plain(self) -> bool:
         if self.flow_level and self.reader.peek() in "?:":
             return not self._ends_text(1)
-        return super().check_plain()
+        return bool(super().check_plain())
 
     def scan_plain(self) -> ScalarToken:
         start = end = self.reader.get_mark()
@@ -293,7 +307,8 @@ def _is_json(token: Token) -> bool:
 def _parse_events(text: str) -> Iterator[Event]:
     parser = YAML(typ="safe", pure=True)
     parser.Scanner = _Scanner
-    return parser.parse(text)
+    events: Iterator[Event] = parser.parse(text)
+    return events
 
 
 def _describe_problem(error: MarkedYAMLError) -> str:
@@ -353,12 +368,12 @@ class _Composer:
             value, text = self._parse_scalar(event, line)
             is_plain = event.style is None and event.tag is None
             node = _Node(line, value, "scalar", text, is_plain and text == "<<")
-        elif isinstance(event, SequenceStartEvent):
-            self._check_tag(event, {"seq"})
-            node = _Node(line, [], "list")
         else:
-            self._check_tag(event, {"map"})
-            node = _Node(line, [], "mapping")
+            # the parser yields no other event where a value begins
+            assert isinstance(event, CollectionStartEvent)
+            is_list = isinstance(event, SequenceStartEvent)
+            self._check_tag(event, {"seq" if is_list else "map"})
+            node = _Node(line, [], "list" if is_list else "mapping")
         # Known before its items, so that an alias to it in them is found to be recursive.
         if event.anchor is not None:
             self._anchors[event.anchor] = node
@@ -417,7 +432,9 @@ class _Composer:
 
     def _check_unambiguous(self, text: str, kind: str, line: int) -> None:
         """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
-        yaml11_tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+        yaml11_tag = _RESOLVER.resolve(  # type: ignore[no-untyped-call]  # of PyYAML
+            yaml.ScalarNode, text, (True, False)
+        )
         is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
         if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
             self._raise_error(
@@ -544,7 +561,8 @@ class _Converter:
 
 
 def _line_number(event: Event) -> int:
-    return event.start_mark.line + 1
+    line: int = event.start_mark.line + 1
+    return line
 
 
 def _read_text(path: Path) -> str:

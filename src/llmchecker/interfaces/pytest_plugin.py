@@ -98,15 +98,16 @@ class SuiteFile(pytest.File):
 class RequirementItem(pytest.Item):
     """A requirement as a test."""
 
-    def __init__(self, *, key: tuple[str, str], **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, parent: "SuiteFile", key: tuple[str, str], **options: Any) -> None:
+        super().__init__(parent=parent, **options)
+        self._suite_file = parent
         self._key = key
 
     def runtest(self) -> None:
         """Fail with the verdict unless the requirement holds."""
         from llmchecker.suites.verdicts import Status
 
-        entry = self.parent.find_entry(self._key)
+        entry = self._suite_file.find_entry(self._key)
         lines = [f"{entry.verdict}: {entry.name}", entry.query, entry.figures, *entry.reasons]
         message = "\n".join(line for line in lines if line)
         if entry.status is Status.UNKNOWN and self.config.getoption("--llm-allow-unknown"):

@@ -4,6 +4,7 @@ An entry of a suite file becomes a case for each prompt, requirement and deploym
 checked before a model is loaded.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.prompt import parse_prompt
+from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, prefix_errors
-from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -34,6 +39,7 @@ from llmchecker.suites.templates import (
     normalize_name,
 )
 from llmchecker.suites.verdicts import Threshold, parse_threshold
+from llmchecker.trees.text_tree import Horizon
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -55,11 +61,8 @@ class Case:
         entry: the name of its entry in the suite file.
         label: the name of its requirement or average in the suite file.
         deployment: its deployment.
-        start: the prompt.
-        query: the query; with a threshold for a requirement.
-        settings: settings of quantifiers by name, for those that the suite defines.
-        length: the horizon in tokens.
-        budget: the budget.
+        question: the question, whose query has a threshold for a requirement. Its quantifiers are
+            created on access, so that thousands of waiting cases have none in memory.
         threshold: the threshold of the query; None for a query without one.
         is_measured: whether the query is a member of an average, without a verdict of its own.
         row: the number of the prompt's row, from 1 on; 0 without a table.
@@ -69,11 +72,7 @@ class Case:
     entry: str
     label: str
     deployment: Deployment
-    start: Start
-    query: Query
-    settings: Mapping[str, Mapping[str, Any]]
-    length: int
-    budget: BudgetKeys
+    question: Question
     threshold: Threshold | None = None
     is_measured: bool = False
     row: int = 0
@@ -81,19 +80,21 @@ class Case:
     @property
     def prompt(self) -> str:
         """The last message, or the text to continue."""
-        return self.start if isinstance(self.start, str) else self.start.messages[-1][1]
+        prompt = self.question.prompt
+        return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
     def measure(self) -> "Case":
         """Return the case with `P=?` in place of its threshold.
 
         The case itself is returned if its query has no threshold.
         """
-        root = self.query.root
+        checked, root = self.question.checked_query, self.question.query.root
         if self.threshold is None or not isinstance(root, Probability):
             return self
         numeric = replace(root, comparison="=", threshold=None)
-        text = "P=? " + self.query.text[self.query.text.index("[") :]
-        return replace(self, query=Query(text, numeric))
+        text = "P=? " + checked.query.text[checked.query.text.index("[") :]
+        changes = {"checked_query": replace(checked, query=Query(text, numeric))}
+        return replace(self, question=self.question.model_copy(update=changes))
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,30 @@ class QuantifierPool:
         }
 
 
+class _PooledQuantifiers(Mapping[str, Quantifier]):
+    """The quantifiers of a query, each created on access.
+
+    Args:
+        pool: the pool that creates them.
+        settings: the settings of each, as in `QuantifierPool.create`.
+    """
+
+    def __init__(
+        self, pool: QuantifierPool, settings: Mapping[str, Mapping[str, Any] | None]
+    ) -> None:
+        self._pool = pool
+        self._settings = settings
+
+    def __getitem__(self, name: str) -> Quantifier:
+        return self._pool.create(name, self._settings[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+
 @dataclass(frozen=True)
 class Suite:
     """A validated suite.
@@ -170,7 +195,7 @@ class Suite:
     Attributes:
         name: name of the suite, that of its file.
         project: folder of the configuration, to which its paths are relative.
-        config: the configuration; None without one.
+        expansion: the settings of trees.
         deployments: the deployments whose verdicts count.
         versus: the deployment to compare with; None without a comparison.
         cases: the cases of all deployments, `versus` last.
@@ -184,7 +209,7 @@ class Suite:
 
     name: str
     project: Path
-    config: Registry | None
+    expansion: ExpansionConfig
     deployments: tuple[Deployment, ...]
     versus: Deployment | None
     cases: tuple[Case, ...]
@@ -201,14 +226,6 @@ class Suite:
         deployments = len(self.deployments) + (self.versus is not None)
         means = sum(1 + len(average.groups) for average in self.averages)
         return len(self.cases) + deployments * means
-
-    def build_query(self, case: Case) -> CheckedQuery:
-        """Build a case's query with its quantifiers."""
-        names = sorted(case.query.variables - {STEP})
-        quantifiers = {
-            name: self.quantifiers.create(name, case.settings.get(name)) for name in names
-        }
-        return CheckedQuery(case.query, quantifiers, case.length)
 
 
 @dataclass(frozen=True)
@@ -239,6 +256,7 @@ class CaseBuilder:
         quantifiers: the quantifiers of the suite.
         length: the horizon of entries without one.
         budget: the budget of entries without one.
+        seed: the seed of the samples.
         folder: folder of the suite file.
         has_tables: whether an entry has a table of prompts. Then the texts of the whole suite are
             templates.
@@ -249,6 +267,7 @@ class CaseBuilder:
         quantifiers: QuantifierPool,
         length: int,
         budget: BudgetKeys,
+        seed: int,
         folder: Path,
         *,
         has_tables: bool,
@@ -256,6 +275,7 @@ class CaseBuilder:
         self._quantifiers = quantifiers
         self._length = length
         self._budget = budget
+        self._seed = seed
         self._folder = folder
         self._has_tables = has_tables
 
@@ -288,10 +308,12 @@ class CaseBuilder:
             name = (
                 entry if row is None else f"{_name_row(place, keys, entry, row)}, row {index + 1}"
             )
+            row_number = 0 if row is None else index + 1
+            budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
             for demand in demands:
-                case = self._build_case(demand, entry, row, keys, deployments[0].deployment, prompt)
-                label = f"{name}: {case.name}"
+                title, checked_query = self._build_query(demand, row, keys)
+                label = f"{name}: {title}"
                 names[label] = names.get(label, 0) + 1
                 # two requirements may be the same in a row
                 if names[label] > 1:
@@ -300,16 +322,27 @@ class CaseBuilder:
                     members[demand.label].append((label, row))
                 shared_row = row or (Row() if self._has_tables else None)
                 # a system prompt and a decoding differ between deployments
-                cases += [
-                    replace(
-                        case,
-                        name=label,
-                        deployment=variants.select(place, shared_row or Row()),
-                        start=variants.add_system(place, prompt, shared_row),
-                        row=0 if row is None else index + 1,
+                for variants in deployments:
+                    deployment = variants.select(place, shared_row or Row())
+                    question = Question(
+                        model=deployment.model,
+                        prompt=variants.add_system(place, prompt, shared_row),
+                        truncation=Horizon(checked_query.length),
+                        checked_query=checked_query,
+                        budget=budget,
                     )
-                    for variants in deployments
-                ]
+                    cases.append(
+                        Case(
+                            name=label,
+                            entry=entry,
+                            label=demand.label,
+                            deployment=deployment,
+                            question=question,
+                            threshold=_find_threshold(checked_query.query),
+                            is_measured=demand.is_average,
+                            row=row_number,
+                        )
+                    )
         with prefix_errors(f"{place}.by"):
             return cases, _build_averages(entry, demands, members, keys.by)
 
@@ -329,16 +362,17 @@ class CaseBuilder:
             )
         return table
 
-    def _build_case(
-        self,
-        demand: _Demand,
-        entry: str,
-        row: Row | None,
-        keys: CaseKeys,
-        deployment: Deployment,
-        prompt: Start,
-    ) -> Case:
-        """Build the case of a demand for one deployment, with the name of the demand."""
+    def _build_budget(self, keys: CaseKeys, row: int) -> AnswerBudget:
+        """Build the budget of a row's cases, before the intervals of the suite are counted."""
+        limits = keys.budget or self._budget
+        return build_budget(
+            passes=limits.passes, seconds=limits.seconds, seed=_choose_seed(self._seed, row)
+        )
+
+    def _build_query(
+        self, demand: _Demand, row: Row | None, keys: CaseKeys
+    ) -> tuple[str, CheckedQuery]:
+        """Build the name and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
         inserted = demand.entry
         label = demand.label
@@ -361,23 +395,13 @@ class CaseBuilder:
             _check_kind(query, demand.is_average)
             length = keys.length or self._length
             query.check_references(self._quantifiers.names | set(settings), length)
-            for variable in sorted(query.variables - {STEP}):
-                if variable not in settings and variable in self._quantifiers.properties:
-                    settings[variable] = self._insert_property(variable, row)
-                self._quantifiers.create(variable, settings.get(variable))
-        return Case(
-            name=label,
-            entry=entry,
-            label=demand.label,
-            deployment=deployment,
-            start=prompt,
-            query=query,
-            settings=settings,
-            length=length,
-            budget=keys.budget or self._budget,
-            threshold=_find_threshold(query),
-            is_measured=demand.is_average,
-        )
+            names = sorted(query.variables - {STEP})
+            for name in names:
+                if name not in settings and name in self._quantifiers.properties:
+                    settings[name] = self._insert_property(name, row)
+                self._quantifiers.create(name, settings.get(name))
+        pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
+        return label, CheckedQuery(query, pooled, length)
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -469,6 +493,18 @@ def _find_threshold(query: Query) -> Threshold | None:
     return None
 
 
+def _choose_seed(seed: int, row: int) -> int:
+    """Return the seed of a row's samples.
+
+    The samples of different rows are independent, as an average needs. Those of all requirements of
+    one row are the same, so that they visit the same texts.
+    """
+    if row == 0:
+        return seed
+    digest = hashlib.sha256(f"{seed} {row}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
 def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
     """Return the name of a row without its number: that of its entry, or one with columns."""
     if keys.name is None or not list_columns(keys.name):
@@ -503,7 +539,7 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
     # the cell of a column is no template
     with locate_errors(key, None if is_column else value, row or Row()):
         if name == "messages":
-            return Chat.from_messages(inserted)
+            return parse_prompt({name: inserted})
         if not inserted.strip():
             raise ConfigError(f"{name}: the text is empty; write a prompt")
         if len(inserted) > _MAX_PROMPT_CHARACTERS:
@@ -511,7 +547,7 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
                 f"{name}: it has {len(inserted):,} characters; shorten it to "
                 f"{_MAX_PROMPT_CHARACTERS:,}"
             )
-        return inserted if name == "start" else Chat((("user", inserted),))
+        return parse_prompt({name: inserted})
 
 
 def _build_averages(

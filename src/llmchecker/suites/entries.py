@@ -172,7 +172,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             deployment=_clean(case.deployment.name),
             group=_clean(case.entry),
             name=_clean(case.name),
-            query=_clean(" ".join(case.query.text.split())),
+            query=_clean(" ".join(case.question.query.text.split())),
             prompt=_clean(case.prompt),
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),

@@ -82,13 +82,13 @@ def compute_fingerprints(suite: Suite) -> dict[CaseKey, CaseFingerprint]:
 
 def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]]:
     for case in suite.cases:
-        quantifiers = suite.build_query(case).quantifiers
+        quantifiers = case.question.checked_query.quantifiers
         yield (
             (case.deployment.name, case.name),
             CaseFingerprint(
                 prompt=_compute_digest(_describe_prompt(case)),
-                query=" ".join(case.measure().query.text.split()),
-                length=case.length,
+                query=" ".join(case.measure().question.query.text.split()),
+                length=case.question.truncation.length,
                 quantifiers={name: _hash_quantifier(each) for name, each in quantifiers.items()},
             ),
         )
@@ -107,7 +107,7 @@ def _is_same_query(first: str, second: str) -> bool:
 
 def _describe_prompt(case: Case) -> Any:
     """Return the prompt as JSON, without the system prompt of the deployment."""
-    start = case.start
+    start = case.question.prompt
     has_system = isinstance(start, Chat) and start.messages[0][0] == "system"
     # a system prompt in `messages` is a part of the prompt
     if has_system and case.deployment.system is not None:

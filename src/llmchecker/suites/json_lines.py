@@ -156,7 +156,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "case": result.case,
         "model": result.deployment,
         "prompt": case.prompt,
-        "query": case.query.text,
+        "query": case.question.query.text,
         "fingerprint": vars(fingerprint),
         "status": result.status,
         "certain": result.is_certain,

@@ -5,11 +5,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
 from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -93,7 +95,9 @@ def _build_suite(
     # paths in the settings of a configuration are relative to the project
     with contextlib.chdir(project):
         _check_properties(pool, has_tables)
-        builder = CaseBuilder(pool, keys.length, keys.budget, folder, has_tables=has_tables)
+        builder = CaseBuilder(
+            pool, keys.length, keys.budget, keys.seed, folder, has_tables=has_tables
+        )
         cases, averages = _build_cases(
             keys, builder, variants if versus is None else [*variants, versus]
         )
@@ -101,7 +105,7 @@ def _build_suite(
     suite = Suite(
         name=file.path.name.partition(".")[0] or file.path.name,
         project=project,
-        config=config,
+        expansion=ExpansionConfig() if config is None else config.expansion,
         deployments=deployments,
         versus=None if versus is None else versus.deployment,
         cases=cases,
@@ -110,11 +114,19 @@ def _build_suite(
         confidence=keys.confidence,
         seed=keys.seed,
         quantifiers=pool,
-        digest=_compute_digest(cases, averages, keys, pool, has_baseline),
+        digest=_compute_digest(cases, averages, keys, has_baseline),
     )
     # too many intervals for the confidence are an error before any model is loaded
-    split_confidence(suite.confidence, suite.interval_count)
-    return suite
+    confidence = split_confidence(suite.confidence, suite.interval_count)
+    # the cases of a row share their budget
+    share = cache(lambda budget: {"budget": replace(budget, confidence=confidence)})
+    return replace(
+        suite,
+        cases=tuple(
+            replace(case, question=case.question.model_copy(update=share(case.question.budget)))
+            for case in cases
+        ),
+    )
 
 
 def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
@@ -263,7 +275,6 @@ def _compute_digest(
     cases: Sequence[Case],
     averages: Sequence[Average],
     keys: SuiteKeys,
-    pool: QuantifierPool,
     has_baseline: bool,
 ) -> str:
     """Compute the sha256 of everything that determines the results of a suite."""
@@ -279,14 +290,13 @@ def _compute_digest(
     for deployment in deployments.values():
         add([deployment.describe(), _list_files(deployment)])
     for case in cases:
-        quantifiers = {
-            name: repr(pool.create(name, case.settings.get(name)))
-            for name in sorted(case.query.variables - {"step"})
-        }
-        budget = case.budget.explicit_keys
-        number = numbers[case.deployment.key]
-        add([case.name, number, start_as_json(case.start), case.query.text])
-        add([quantifiers, case.length, budget])
+        question, number = case.question, numbers[case.deployment.key]
+        named = question.checked_query.quantifiers.items()
+        quantifiers = {name: repr(quantifier) for name, quantifier in named}
+        limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
+        budget = {name: limit for name, limit in limits.items() if limit is not None}
+        add([case.name, number, start_as_json(question.prompt), question.query.text])
+        add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
 

@@ -4,11 +4,10 @@ A case ends as soon as it is decided, so its budget is only a limit. The interva
 every stop. So each case needs one share of the suite's error probability.
 """
 
-import hashlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +17,6 @@ from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
-from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     CaseResult,
     Measurement,
@@ -111,14 +109,12 @@ def iter_results(
     Raises:
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
     """
-    # of the whole suite, whose verdicts hold together
-    confidence = split_confidence(suite.confidence, suite.interval_count)
     selected = suite.cases if shard is None else _select_cases(suite, shard)
     tracker = _ProgressTracker(len(selected), report)
     for deployment in dict.fromkeys(case.deployment.key for case in selected):
         cases = [case for case in selected if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
-        evaluator = _Evaluator(suite, opened, confidence, is_measuring, log, tracker)
+        evaluator = _Evaluator(suite, opened, is_measuring, log, tracker)
         yield from evaluator.run(cases)
 
 
@@ -127,9 +123,9 @@ def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
 
     All cases of a prompt are in one shard, which evaluates each text once.
     """
-    prompts = dict.fromkeys((case.deployment.key, case.start) for case in suite.cases)
+    prompts = dict.fromkeys((case.deployment.key, case.question.prompt) for case in suite.cases)
     selected = set(list(prompts)[shard.number :: shard.count])
-    return [case for case in suite.cases if (case.deployment.key, case.start) in selected]
+    return [case for case in suite.cases if (case.deployment.key, case.question.prompt) in selected]
 
 
 class _ProgressTracker:
@@ -158,24 +154,28 @@ class _ProgressTracker:
 
 @dataclass(frozen=True)
 class _CaseQuestion:
-    """The question of a case, whose query is built when its check begins.
+    """The question of a case, whose quantifiers are created when its check begins.
 
-    So thousands of waiting cases have no quantifiers in memory.
+    So thousands of waiting and finished cases have no quantifiers and monitors in memory.
     """
 
-    suite: Suite
     case: Case
-    budget: AnswerBudget
 
     @property
     def start(self) -> "Start":
         """The prompt."""
-        return self.case.start
+        return self.case.question.prompt
 
     @property
     def asked(self) -> "CheckedQuery":
-        """The query with its quantifiers."""
-        return self.suite.build_query(self.case)
+        """A copy of the query with its quantifiers."""
+        checked = self.case.question.checked_query
+        return replace(checked, quantifiers=dict(checked.quantifiers))
+
+    @property
+    def budget(self) -> AnswerBudget:
+        """The limits of the case, and its share of the suite's confidence."""
+        return self.case.question.budget
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,6 @@ class _Evaluator:
 
     suite: Suite
     opened: OpenModel
-    confidence: float
     is_measuring: bool
     log: ResultLog
     tracker: _ProgressTracker
@@ -210,23 +209,13 @@ class _Evaluator:
         last_time = time.monotonic()
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
-        prompts = [c.start for c in self.suite.cases if c.deployment.key == deployment]
-        questions = [self._build_question(case) for case in cases]
+        prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
+        questions = [_CaseQuestion(case.measure() if self.is_measuring else case) for case in cases]
         for index, answer in evaluate(self.opened, questions, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
             yield cases[index], self._build_result(cases[index], answer, seconds)
-
-    def _build_question(self, case: Case) -> _CaseQuestion:
-        limits = case.budget
-        budget = AnswerBudget(
-            passes=limits.passes,
-            seconds=limits.seconds,
-            confidence=self.confidence,
-            seed=_choose_seed(self.suite.seed, case.row),
-        )
-        return _CaseQuestion(self.suite, case.measure() if self.is_measuring else case, budget)
 
     def _build_result(self, case: Case, answer: "CaseOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
@@ -257,18 +246,6 @@ def evaluate(
     return check_side_by_side(
         opened.model, questions, prompts=prompts, end_of_sequence=opened.end_of_sequence
     )
-
-
-def _choose_seed(seed: int, row: int) -> int:
-    """Return the seed of a row's samples.
-
-    The samples of different rows are independent, as an average needs. Those of all requirements of
-    one row are the same, so that they visit the same texts.
-    """
-    if row == 0:
-        return seed
-    digest = hashlib.sha256(f"{seed} {row}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
@@ -359,6 +336,6 @@ def _find_violating_texts(case: Case, answer: "Answer") -> tuple[Text, ...]:
     evidence = answer.evidence
     chain = dtmc.build_dtmc(evidence.tree, evidence.scores)
     texts = witnesses.find_path_texts(
-        evidence.tree, chain, case.query.root.path, kind, _MAX_TEXTS, evidence.score_ranges
+        evidence.tree, chain, case.question.query.root.path, kind, _MAX_TEXTS, evidence.score_ranges
     )
     return tuple(Text(text.text[text.kept :], text.probability) for text in texts)

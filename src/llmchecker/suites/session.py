@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.config.opening import open_model
-from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.deployments import Deployment
@@ -142,8 +141,7 @@ def run_shard(
 
 def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel]:
     """Build the function that opens the model of a deployment from its directory."""
-    expansion = ExpansionConfig() if suite.config is None else suite.config.expansion
-    return lambda deployment: open_model(deployment.model, expansion)
+    return lambda deployment: open_model(deployment.model, suite.expansion)
 
 
 @contextlib.contextmanager

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE, AnswerBudget
+from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (
+    Confidence,
     Length,
     NonEmpty,
     OptionalKey,
@@ -140,9 +141,7 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: float = Field(
-        default=AnswerBudget.confidence, ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1]
-    )
+    confidence: Confidence = AnswerBudget.confidence
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""

@@ -119,21 +119,25 @@ def die_with_run() -> None:
 
 
 def is_running(command: str, directory: Path) -> bool:
-    """Return whether a process in a directory has a word in its command line.
+    """Return whether another process in a directory runs a command.
 
     Only processes of this host count. Without /proc the result is true.
 
     Args:
-        command: str, the word.
+        command: str, the file name of the command, as in `python /usr/bin/COMMAND`.
         directory: working directory of the process.
     """
     # the safe answer where processes cannot be listed
     if not Path("/proc/self/cwd").exists():
         return True
     for process in Path("/proc").glob("[0-9]*"):
+        # an argument of this process may have the name, such as that of the directory
+        if process.name == str(os.getpid()):
+            continue
         # other users' processes are not readable, and a process may end meanwhile
         with contextlib.suppress(OSError):
-            has_command = command.encode() in (process / "cmdline").read_bytes()
+            arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            has_command = any(Path(argument).name == command for argument in arguments)
             if has_command and (process / "cwd").resolve() == directory.resolve():
                 return True
     return False

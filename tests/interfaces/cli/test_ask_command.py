@@ -10,14 +10,14 @@ import signal
 import pytest
 import yaml
 
-from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.interfaces.cli.main import main
+from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.distribution_cache import DistributionCache
 
 QUERY = "P=? [ F readability > 8000 ]"
 START = "The player won because"
-ANSWER_ROWS = ModelBatches._answer_rows
+OPEN_PREFIX = CausalModel.open_prefix
 
 
 @pytest.fixture
@@ -48,13 +48,27 @@ def after_batches(monkeypatch, count: int, act) -> None:
     """Call a function in place of the model's answer after some batches."""
     batches = []
 
-    def answer_or_act(*arguments):
-        batches.append(arguments)
-        if len(batches) > count:
-            act()
-        return ANSWER_ROWS(*arguments)
+    class ActingPrefix:
+        """A prefix of the model that acts before its answers."""
 
-    monkeypatch.setattr(ModelBatches, "_answer_rows", answer_or_act)
+        def __init__(self, prefix):
+            self.prefix = prefix
+
+        def __getattr__(self, name):
+            return getattr(self.prefix, name)
+
+        def map_next(self, *arguments):
+            batches.append(arguments)
+            if len(batches) > count:
+                act()
+            return self.prefix.map_next(*arguments)
+
+    def open_acting(model, prompt, *arguments):
+        prefix = OPEN_PREFIX(model, prompt, *arguments)
+        # the check of a loaded model opens prompts of its own
+        return ActingPrefix(prefix) if tuple(prompt) == model.encode(START) else prefix
+
+    monkeypatch.setattr(CausalModel, "open_prefix", open_acting)
 
 
 def test_a_query_and_a_text_are_enough(project, capfd):

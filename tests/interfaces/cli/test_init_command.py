@@ -40,7 +40,7 @@ def test_a_promptfoo_configuration_is_converted(folder, capfd):
     assert omission in capfd.readouterr().err
     assert f"# {omission}" in (folder / "suite.yaml").read_text()
     (case,) = load_suite("suite.yaml").cases
-    assert case.query.text == "P>=0.9 [ F contains = 1 ]"
+    assert case.question.query.text == "P>=0.9 [ F contains = 1 ]"
     assert case.prompt == "Is Madrid in Spain?"
 
 

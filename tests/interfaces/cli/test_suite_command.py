@@ -8,8 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from helpers.suites import load
 
 import llmchecker as lc
+from llmchecker.interfaces.cli.arguments import parse_question
+from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
+from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.quantifiers.json_schema import _report_once
 
@@ -177,3 +181,21 @@ def test_help_is_quick_and_names_the_outputs():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--junit" in run.stdout
     assert run.stdout.endswith("[]\n")
+
+
+def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
+    """A case and the arguments of `check` with the same values are one question."""
+    monkeypatch.chdir(tmp_path)
+    require = [{"contains": "he", "at_least": "0.5"}]
+    case = {"user": "Is it?", "require": require, "length": 3, "budget": {"passes": 9}}
+    (found,) = load(tmp_path, [case], system="Be kind.", seed=4).cases
+    command = ["check", "--model", f"{tmp_path}/m", "--user", "Is it?", "--system", "Be kind."]
+    command += ["--contains", "he", "--at-least", "0.5"]
+    command += ["--length", "3", "--passes", "9", "--seed", "4"]
+    arguments = build_parser(["check"]).parse_args(command)
+    _, question = parse_question(arguments, parse_asked_query(arguments))
+    for name in ("prompt", "query", "truncation", "budget"):
+        assert getattr(found.question, name) == getattr(question, name)
+    quantifiers = found.question.checked_query.quantifiers
+    assert dict(quantifiers) == question.checked_query.quantifiers
+    assert found.question.model.directory == question.model.directory

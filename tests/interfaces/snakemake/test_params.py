@@ -6,6 +6,7 @@ import pytest
 
 from llmchecker.config.config import Config
 from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.interfaces.snakemake.check_params import (
     describe_row,
     describe_tree,
@@ -16,7 +17,6 @@ from llmchecker.interfaces.snakemake.model_params import (
     describe_decoding,
     parse_decoding,
     parse_model,
-    parse_start,
 )
 from llmchecker.interfaces.snakemake.source_params import (
     describe_dataset,
@@ -70,7 +70,7 @@ def test_a_row_is_parsed_as_it_was_described(cut, decoding):
 def test_a_start_string_is_parsed_as_it_was_described(start):
     """Texts and messages come back equal, braces included."""
     assert is_plain(start_as_json(start))
-    assert parse_start(start_as_json(start)) == start
+    assert parse_prompt(start_as_json(start)) == start
 
 
 SERVER = Source("server", "http://localhost:1")

@@ -6,8 +6,9 @@ import pytest
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.config import Config
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.interfaces.snakemake.check_params import parse_check, parse_row, parse_tree
-from llmchecker.interfaces.snakemake.model_params import parse_model, parse_start
+from llmchecker.interfaces.snakemake.model_params import parse_model
 from llmchecker.interfaces.snakemake.plan_params import (
     build_figure4_rows,
     describe_answers,
@@ -56,7 +57,7 @@ def test_trees_are_parsed_as_they_were_described(config):
     trees = config.trees("m")
     described = plain(describe_trees(config, trees))
     assert [parse_tree(each) for each in described] == list(trees)
-    assert [parse_start(each["text"]) for each in described] == [
+    assert [parse_prompt(each["text"]) for each in described] == [
         config.start_strings[tree.start] for tree in trees
     ]
     assert {each["name"]: len(each["shards"]) for each in described} == {
@@ -70,7 +71,7 @@ def test_rows_and_answers_are_parsed_as_they_were_described(config):
     rows = plain(describe_rows(config, config.table2))
     assert [parse_row(row) for row in rows] == list(config.table2)
     assert [row["model"] for row in rows] == ["M {x}", "M {x}", "M {x}, top_k 3"]
-    assert parse_start(rows[2]["text"]) == Chat((("user", "Who?"),))
+    assert parse_prompt(rows[2]["text"]) == Chat((("user", "Who?"),))
     (answer,) = plain(describe_answers(config, "m"))
     assert parse_check(answer) == config.table2[2].check
     assert AnswerBudget(**answer["budget"]) == AnswerBudget(passes=7)

@@ -1,7 +1,9 @@
 """Damaged results, unfinished files and stale locks of a project are found and repaired."""
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,10 +49,10 @@ def contents() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def locked() -> None:
+def locked(directory: Path = Path()) -> None:
     """Leave a lock as Snakemake does."""
-    Path(".snakemake/locks").mkdir(parents=True)
-    Path(".snakemake/locks/0.output.lock").write_text("a.json\n")
+    (directory / ".snakemake/locks").mkdir(parents=True)
+    (directory / ".snakemake/locks/0.output.lock").write_text("a.json\n")
 
 
 def ended_process_prefix() -> str:
@@ -149,18 +151,42 @@ def test_a_lock_of_nobody_goes(results):
     assert not Path(".snakemake/locks").exists()
 
 
+@contextlib.contextmanager
+def working(*arguments: str) -> Iterator[None]:
+    """Run a process with these arguments in the current directory."""
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], **pipes) as process:
+        process.stdout.readline()
+        yield
+        process.stdin.close()
+
+
+def test_a_file_of_a_run_is_no_run(results):
+    """A lock goes while a process reads a file of Snakemake, which another word only contains."""
+    locked()
+    with working("results/snakemake.log", "snakemake-notes"):
+        assert main(["repair"]) == 0
+    assert not Path(".snakemake/locks").exists()
+
+
+def test_a_project_of_that_name_is_repaired(results):
+    """The name of the directory among the arguments of `repair` itself is no run."""
+    project = results / "snakemake"
+    locked(project)
+    code = "import sys; from llmchecker.interfaces.cli.entry import run; sys.exit(run())"
+    command = [sys.executable, "-c", code, "repair", "../snakemake"]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    assert not (project / ".snakemake/locks").exists()
+
+
 def test_nothing_is_touched_while_a_run_works(results, capsys):
     """A lock and all files stay while a process in the directory is called snakemake."""
     locked()
     Path(FILES[1]).write_text("{")
     before = contents()
-    code = "import sys; print(flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", code, "snakemake"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=results, **pipes) as process:
-        process.stdout.readline()
+    with working("/usr/bin/snakemake"):
         assert main(["repair"]) == 3
-        process.stdin.close()
     assert "a run works here" in capsys.readouterr().err
     assert contents() == before
     assert main(["repair"]) == 0

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 from helpers.suites import OpenTable, load, words_model
 
-from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.snakemake import suite_jobs
 from llmchecker.suites import runner
@@ -21,7 +20,6 @@ CASE = {"start": "once", "require": ["P>=0.2 [ F he = 1 ]", "P>=0.99 [ F he = 1 
 def load_configured(folder, cases, monkeypatch, **keys):
     """A suite of a configuration, which the jobs run on a table."""
     suite = load(folder, cases, properties=PROPERTIES, **keys)
-    object.__setattr__(suite, "config", SimpleNamespace(expansion=ExpansionConfig()))
     monkeypatch.setattr(suite_jobs, "open_model", lambda *_, **__: OpenTable(words_model()))
     return suite
 
@@ -73,7 +71,7 @@ def test_shards_give_the_results_of_one_job(tmp_path, monkeypatch, count):
     assert sorted(case.name for part in evaluated for case in part) == sorted(
         case.name for case in suite.cases
     )
-    prompts = [{case.start for case in part} for part in evaluated]
+    prompts = [{case.question.prompt for case in part} for part in evaluated]
     assert sum(map(len, prompts)) == len(set.union(*prompts)) == len(starts)
     assert read_without_times(joined.results) == read_without_times(whole.results)
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from llmchecker.config.models import ModelChoice, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SECONDS,
     DEFAULT_SEED,
     Question,
+    TextProcess,
     build_budget,
     name_arguments,
     resolve_query,
@@ -137,89 +139,89 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _collect_limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the limits of the arguments; None if they define the paper's tree."""
-    # `tree` has no limits.
-    if not hasattr(arguments, "certain"):
-        return None
-    given = {
-        name: getattr(arguments, name)
-        for name in _BUDGET_ARGUMENTS
-        if getattr(arguments, name) is not None
-    }
-    # `compare` has no alpha and k
-    parameters = {name: getattr(arguments, name, None) for name in ("alpha", "k")}
-    missing_names = [name for name, value in parameters.items() if value is None]
-    if not missing_names:
-        _check_no_budget([*given, *(["certain"] if arguments.certain else [])])
-        return None
-    # The paper's tree is defined by both together.
-    if len(missing_names) == 1:
-        raise ConfigError(
-            f"--{missing_names[0]}: missing; give --alpha and --k, or neither to grow the "
-            "tree where it narrows the answer"
-        )
-    if arguments.certain and (unused := given.keys() & {"confidence", "seed"}):
-        raise ConfigError(
-            f"--certain: without an estimate, {_join_options(sorted(unused))} has no effect; "
-            "leave one of them out"
-        )
-    # An answer may never become as narrow as --width, so a time limit applies by default.
-    if not given.keys() & {"seconds", "passes"}:
-        given["seconds"] = DEFAULT_SECONDS
-    return {**given, "certain": arguments.certain}
-
-
-def _check_no_budget(names: list[str]) -> None:
-    """Check that no limit is given for a tree that alpha and k define."""
-    if names:
-        raise ConfigError(
-            f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
-            "leave out either"
-        )
-
-
-def _join_options(names: Iterable[str]) -> str:
-    return ", ".join(f"--{name}" for name in names)
-
-
-def parse_question(
-    arguments: argparse.Namespace, asked: AskedQuery | None
-) -> tuple[Registry, Question]:
-    """Parse the question of the arguments, and read the registry that it refers to.
-
-    Args:
-        arguments: the arguments of the command line.
-        asked: the query of the arguments; None for a question about the tree only.
+def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]:
+    """Parse the model, the prompt and the truncation, and read the registry that they refer to.
 
     Raises:
         ConfigError: the config is unreadable, or an argument is invalid or has an undefined name.
     """
-    limits = _collect_limits(arguments)
-    prompt = _collect_prompt(arguments, "")
-    choice = _collect_choice(arguments)
-    length, has_tree = arguments.length, limits is None
-    truncation = Truncation(arguments.alpha, arguments.k, length) if has_tree else Horizon(length)
+    truncation = _parse_truncation(arguments)
+    prompt_keys, choice = _collect_prompt(arguments, ""), _collect_choice(arguments)
     with name_arguments("--"):
-        budget = None if has_tree else build_budget(**limits)
+        prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
     needs_config = not choice.is_given or arguments.config.is_file()
     registry = open_registry(arguments.config) if needs_config else Registry()
     model = registry.choose_model("--model", choice)
-    if has_tree:
+    if isinstance(truncation, Truncation):
         check_listed_tokens("--k", truncation.k, model)
-    checked_query = None
-    if asked is not None:
-        quantifiers = {**registry.quantifiers, **asked.quantifiers}
-        checked_query = resolve_query(asked.text, length, quantifiers)
+    return registry, TextProcess(model=model, prompt=prompt, truncation=truncation)
+
+
+def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Registry, Question]:
+    """Parse the question of the arguments, and read the registry that it refers to.
+
+    Args:
+        arguments: the arguments of the command line.
+        asked: the query of the arguments.
+
+    Raises:
+        ConfigError: as in `parse_process`, or the query is invalid.
+    """
+    budget_keys = _collect_budget(arguments)
+    registry, process = parse_process(arguments)
     with name_arguments("--"):
-        return registry, Question(
-            model=model,
-            prompt=prompt,
-            checked_query=checked_query,
-            truncation=truncation,
-            budget=budget,
+        budget = build_budget(**budget_keys)
+    quantifiers = {**registry.quantifiers, **asked.quantifiers}
+    return registry, Question(
+        model=process.model,
+        prompt=process.prompt,
+        truncation=process.truncation,
+        checked_query=resolve_query(asked.text, process.truncation.length, quantifiers),
+        budget=budget,
+    )
+
+
+def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
+    # `compare` has no alpha and k
+    alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
+    with name_arguments("--"):
+        if alpha is None and k is None:
+            return Horizon(arguments.length)
+        # the paper's tree is defined by both together
+        if alpha is None or k is None:
+            raise ConfigError(
+                f"{'alpha' if alpha is None else 'k'}: missing; give --alpha and --k, or neither "
+                "to grow the tree where it narrows the answer"
+            )
+        return Truncation(alpha, k, arguments.length)
+
+
+def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `build_budget`."""
+    # `tree` has no limits
+    given = {
+        name: value
+        for name in _BUDGET_ARGUMENTS
+        if (value := getattr(arguments, name, None)) is not None
+    }
+    certain = getattr(arguments, "certain", False)
+    names = [*given, *(["certain"] if certain else [])]
+    if names and isinstance(_parse_truncation(arguments), Truncation):
+        raise ConfigError(
+            f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
+            "leave out either"
         )
+    if certain and (unused := given.keys() & {"confidence", "seed"}):
+        raise ConfigError(
+            f"--certain: without an estimate, {_join_options(sorted(unused))} has no effect; "
+            "leave one of them out"
+        )
+    return {**given, "certain": certain}
+
+
+def _join_options(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name}" for name in names)
 
 
 def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Question) -> Question:

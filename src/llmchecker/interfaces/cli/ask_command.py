@@ -134,7 +134,7 @@ def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: Ch
 @contextlib.contextmanager
 def catch_interrupt() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; the second raises."""
-    interrupts = []
+    interrupts: list[int] = []
 
     def record_interrupt(number: int, frame: object) -> None:
         # The first Ctrl-C only requests the end of the work; the second always ends the program.

@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import logging
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,12 +46,10 @@ class AskedQuery:
     Attributes:
         text: the query.
         settings: settings of these quantifiers by name.
-        is_assertion: whether an assertion stands for the query.
     """
 
     text: str
     settings: Mapping[str, Mapping[str, Any]]
-    is_assertion: bool
 
     @property
     def quantifiers(self) -> dict[str, Quantifier]:
@@ -99,11 +98,11 @@ def add_quantifier_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
-    """Return the query of the arguments; None for a command without one.
+def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
+    """Return the query of the arguments, or that of an assertion in its place.
 
     Raises:
-        ConfigError: the arguments have several queries, or an unusable value.
+        ConfigError: the arguments have no query or several, or an unusable value.
     """
     values = _collect_assertions(arguments)
     settings = dict(map(_parse_quantifier, getattr(arguments, "quantifier", ())))
@@ -112,8 +111,9 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
     if not values:
         if probability != (None, None):
             raise ConfigError("--at-least, --at-most: no assertion; add one such as --contains")
-        # `tree` works without a query
-        return None if query is None else AskedQuery(query, settings, is_assertion=False)
+        if query is None:
+            raise ConfigError("check: no query; write one, or an assertion such as --contains")
+        return AskedQuery(query, settings)
     options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
     if len(options) > 1:
         raise ConfigError(f"{' and '.join(options)}: several queries; keep one")
@@ -126,7 +126,10 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery | None:
     # a quantifier of the command line with the same name would change the assertion
     if clash := assertion.properties.keys() & settings.keys():
         raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
-    return AskedQuery(text, settings | dict(assertion.properties), is_assertion=True)
+    asked = AskedQuery(text, settings | dict(assertion.properties))
+    # the assertion stands for a query, which the user can extend
+    logging.info("the same as %s", asked.format_command())
+    return asked
 
 
 def _option(kind: str) -> str:

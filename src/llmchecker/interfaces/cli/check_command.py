@@ -14,7 +14,6 @@ from llmchecker.checking import formatting
 from llmchecker.checking.figures import Row, Rows, build_text_rows
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.answer_page import write_answer_page
 from llmchecker.interfaces.cli.arguments import (
     add_budget_arguments,
@@ -39,12 +38,12 @@ from llmchecker.interfaces.cli.output import (
     print_answer,
     redirect_stdout,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.properties import scores
-from llmchecker.trees.text_tree import TextTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
@@ -68,7 +67,7 @@ class _AnsweredRequest:
     scoring_seconds: float
 
 
-def add_check_command(commands: argparse._SubParsersAction) -> None:
+def add_check_command(commands: SubParsers) -> None:
     """Add the command `check` to a command line."""
     parser = commands.add_parser(
         "check",
@@ -91,18 +90,13 @@ def add_check_command(commands: argparse._SubParsersAction) -> None:
 
 def _run_check(arguments: argparse.Namespace) -> int:
     asked = parse_asked_query(arguments)
-    if asked is None:
-        raise ConfigError("check: no query; write one, or an assertion such as --contains")
-    # An assertion stands for a query, which the user can extend.
-    if asked.is_assertion:
-        logging.info("the same as %s", asked.format_command())
     failure = None
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
     with redirect_stdout():
         registry, request = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
-            if request.budget is None:
+            if isinstance(request.truncation, Truncation):
                 checked = run_check(registry, request)
                 answer, costs = checked.answer, _describe_check_costs(checked)
                 rows, fields = _build_check_rows(checked), _format_check_json(checked)
@@ -142,10 +136,10 @@ def run_check(registry: Registry, request: Question) -> _AnsweredRequest:
     return _AnsweredRequest(request, cached_tree, answer, scoring_seconds)
 
 
-def score_quantifiers(request: Question, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(question: Question, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
-    for name, quantifier in request.checked_query.quantifiers.items():
+    for name, quantifier in question.checked_query.quantifiers.items():
         logging.info("scoring %d states: %s", len(tree), name)
         values[name] = scores.score_tree(quantifier, tree, name)
     return values
@@ -154,12 +148,13 @@ def score_quantifiers(request: Question, tree: TextTree) -> dict[str, np.ndarray
 def _format_check_json(checked: _AnsweredRequest) -> dict[str, Any]:
     """Return the fields of answer and request; an unknown bound is null."""
     request, cached_tree = checked.request, checked.cached_tree
+    truncation = cached_tree.tree.truncation
     details = {
         "model": request.model.name,
         "decoding": decoding_as_json(request.model.decoding),
         "start": start_as_json(request.prompt),
-        "alpha": request.truncation.alpha,
-        "k": request.truncation.k,
+        "alpha": truncation.alpha,
+        "k": truncation.k,
         "tree": str(cached_tree.path),
         "growing_seconds": cached_tree.seconds,
         "scoring_seconds": checked.scoring_seconds,

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from importlib import import_module
 
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, create_parser
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, create_parser
 from llmchecker.utils.plugins import COMMANDS, find_plugins, load_plugin
 
 _MODULES = {
@@ -50,7 +50,7 @@ def build_parser(names: Collection[str] = frozenset(COMMAND_HELP)) -> argparse.A
 
 def _add_installed_commands(
     parser: argparse.ArgumentParser,
-    commands: argparse._SubParsersAction,
+    commands: SubParsers,
     names: Collection[str],
 ) -> None:
     try:

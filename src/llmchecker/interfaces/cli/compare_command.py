@@ -31,7 +31,7 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees.builder import TreeBuilder
@@ -60,7 +60,7 @@ class _ComparedRequests:
     failure: InterruptedCheck | None = None
 
 
-def add_compare_command(commands: argparse._SubParsersAction) -> None:
+def add_compare_command(commands: SubParsers) -> None:
     """Add the command `compare` to a command line."""
     parser = commands.add_parser(
         "compare",

@@ -11,7 +11,7 @@ import argparse
 import shtab
 
 from llmchecker.interfaces.cli.commands import build_parser
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.utils.exit_status import ExitStatus
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -93,7 +93,7 @@ _COMPLETIONS = {
 """The completion of each argument, by its name in the parsed arguments."""
 
 
-def add_completion_command(commands: argparse._SubParsersAction) -> None:
+def add_completion_command(commands: SubParsers) -> None:
     """Add the command `completion` to a command line."""
     completion = commands.add_parser(
         "completion",
@@ -119,4 +119,5 @@ def _set_completions(parser: argparse.ArgumentParser) -> None:
             for command in action.choices.values():
                 _set_completions(command)
         elif action.dest in _COMPLETIONS:
-            action.complete = _COMPLETIONS[action.dest]
+            # an attribute of shtab
+            vars(action)["complete"] = _COMPLETIONS[action.dest]

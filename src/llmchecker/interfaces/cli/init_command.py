@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
 from llmchecker.suites.deployments import relate_model
@@ -18,7 +18,7 @@ from llmchecker.utils.exit_status import ExitStatus
 _DEFAULT_PROBABILITY = "0.95"
 
 
-def add_init_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_init_command(commands: SubParsers) -> None:
     """Add the command `init` with its arguments."""
     init = commands.add_parser(
         "init",

@@ -10,7 +10,7 @@ once. A run of the workflow reports all problems of a configuration.
 import argparse
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from inspect import getdoc
 from pathlib import Path
 from types import UnionType
@@ -20,7 +20,7 @@ from llmchecker.config.project import DEFAULT_CONFIG, MODELS_DIRECTORY, find_pro
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import escape_unencodable, is_terminal
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.reference import (
@@ -38,24 +38,24 @@ _MAX_SHOWN = 60
 """Maximum number of characters of a start string or of settings in a list."""
 
 
-def add_models_command(commands: argparse._SubParsersAction) -> None:
+def add_models_command(commands: SubParsers) -> None:
     """Add the command `models` to a command line."""
     _add_list_command(commands, "models", _run_models)
 
 
-def add_starts_command(commands: argparse._SubParsersAction) -> None:
+def add_starts_command(commands: SubParsers) -> None:
     """Add the command `starts` to a command line."""
     parser = _add_list_command(commands, "starts", _run_starts)
     # For completion, which inserts texts, not names, after --start.
     parser.add_argument("--texts", action="store_true", help="print only texts")
 
 
-def add_quantifiers_command(commands: argparse._SubParsersAction) -> None:
+def add_quantifiers_command(commands: SubParsers) -> None:
     """Add the command `quantifiers` to a command line."""
     _add_list_command(commands, "quantifiers", _run_quantifiers)
 
 
-def add_queries_command(commands: argparse._SubParsersAction) -> None:
+def add_queries_command(commands: SubParsers) -> None:
     """Add the command `queries` to a command line."""
     parser = commands.add_parser(
         "queries",
@@ -66,10 +66,10 @@ def add_queries_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_list_command(
-    commands: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], int]
+    commands: SubParsers, name: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     """Add a command that lists a section of a configuration, and return its parser."""
-    parser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name, help=COMMAND_HELP[name], description=f"{COMMAND_HELP[name].capitalize()}."
     )
     parser.add_argument(
@@ -131,12 +131,12 @@ def _run_quantifiers(arguments: argparse.Namespace) -> int:
     _print_rows(rows, ("quantifier", "type", "settings"), arguments.names)
     if not arguments.names:
         print("\nTypes, with their settings:")
-        rows = []
+        types = []
         for name, reference in (QUANTIFIER_TYPES | _describe_installed_types()).items():
-            rows.append((f"  {name:<11}", reference.summary))
+            types.append((f"  {name:<11}", reference.summary))
             if reference.settings:
-                rows.append(("", ", ".join(reference.settings)))
-        _print_rows(rows)
+                types.append(("", ", ".join(reference.settings)))
+        _print_rows(types)
     return ExitStatus.SUCCESS
 
 
@@ -152,7 +152,7 @@ def _describe_installed_types() -> dict[str, TypeReference]:
         if name in QUANTIFIER_TYPES:
             continue
         class_ = load_type(entry)
-        settings = fields(class_) if is_dataclass(class_) else ()
+        settings: tuple[Field[Any], ...] = fields(class_) if is_dataclass(class_) else ()
         references[name] = TypeReference(
             (getdoc(class_) or "").partition("\n")[0].rstrip("."),
             tuple(field.name.rstrip("_") for field in settings if field.init),

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from llmchecker import __version__
 from llmchecker.utils import job_logging
@@ -33,6 +33,10 @@ COMMAND_HELP = {
 """The line of each command of this package in the list of commands, in the order of the list."""
 
 
+SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""The commands of a parser, to which each command is added."""
+
+
 class ArgumentParser(argparse.ArgumentParser):
     """A parser whose status for wrong arguments is that of an error, not of an answer."""
 
@@ -42,9 +46,9 @@ class ArgumentParser(argparse.ArgumentParser):
         self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}\n")
 
 
-def create_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction]:
+def create_parser() -> tuple[argparse.ArgumentParser, SubParsers]:
     """Return a parser without commands, and the action that commands are added to."""
-    parser = ArgumentParser(
+    parser: argparse.ArgumentParser = ArgumentParser(
         prog="llmchecker",
         description="Prove statements about the texts of a language model.",
     )
@@ -67,7 +71,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         return ExitStatus.SUCCESS
     with job_logging.shell_log():
         try:
-            status = arguments.run(arguments)
+            status: int = arguments.run(arguments)
             sys.stdout.flush()  # raises for a closed pipe here, not when Python ends
             return status
         except (KeyboardInterrupt, Exception) as error:

@@ -3,12 +3,12 @@
 import argparse
 from pathlib import Path
 
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
 from llmchecker.utils.exit_status import ExitStatus
 
 
-def add_repair_command(commands: argparse._SubParsersAction) -> None:
+def add_repair_command(commands: SubParsers) -> None:
     """Add the command `repair` to a command line."""
     parser = commands.add_parser(
         "repair",

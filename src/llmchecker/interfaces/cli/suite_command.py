@@ -11,7 +11,7 @@ from llmchecker.interfaces.cli.output import (
     print_answer,
     redirect_stdout,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
@@ -35,7 +35,7 @@ from llmchecker.utils.number_format import format_count
 from llmchecker.utils.processes import is_interrupt
 
 
-def add_test_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_test_command(commands: SubParsers) -> None:
     """Add the command `test` with its arguments."""
     test = commands.add_parser(
         "test",

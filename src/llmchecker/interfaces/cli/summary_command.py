@@ -16,7 +16,7 @@ from llmchecker.checking.formatting import format_interval
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count
@@ -27,7 +27,7 @@ _DIGITS = 3
 _ANSWERS, _REPORT = "results/tables/table2.csv", "results/report.html"
 
 
-def add_summary_command(commands: argparse._SubParsersAction) -> None:
+def add_summary_command(commands: SubParsers) -> None:
     """Add the command `summary` to a command line."""
     parser = commands.add_parser(
         "summary",

@@ -1,4 +1,4 @@
-"""The tree cache of the command line: load a question's tree, or build it.
+"""The tree cache of the command line: load a process's tree, or build it.
 
 The workflow or a command builds a tree once. The record of a tree contains the model, the code and
 the settings of the build. A tree of another model, dtype or end of sequence is therefore not used.
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmchecker.config import paths
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.opening import open_model
 from llmchecker.config.plan import TreeSpec
-from llmchecker.config.question import Question
+from llmchecker.config.question import TextProcess
 from llmchecker.config.registry import Registry
-from llmchecker.errors import InvalidTree
-from llmchecker.trees.text_tree import TextTree
+from llmchecker.errors import ConfigError, InvalidTree
+from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils import job_logging
 
 
@@ -33,23 +34,27 @@ class CachedTree:
     seconds: float
 
 
-def load_or_build_tree(registry: Registry, question: Question) -> CachedTree:
-    """Load the tree of a question from the workflow or from the cache, or build it.
+def load_or_build_tree(registry: Registry, process: TextProcess) -> CachedTree:
+    """Load the tree of a process from the workflow or from the cache, or build it.
 
     Raises:
+        ConfigError: the process has no truncation.
         SourceError: the model is absent and cannot be fetched.
         ConfigError: the directory of the model holds a model from another source.
         UnusableModel: the model cannot be loaded.
     """
-    builder = open_model(question.model, registry.expansion)
+    model, prompt, truncation = process.model, process.prompt, process.truncation
+    if not isinstance(truncation, Truncation):
+        raise ConfigError("tree: the process has no truncation; give --alpha and --k")
+    builder = open_model(model, registry.expansion)
     # Names of start strings in a config contain no _, so this folder is not one of theirs.
-    fingerprint = builder.compute_fingerprint(question.prompt, question.truncation)
-    cache_path = _tree_path(question, f"text_{fingerprint[:16]}")
+    fingerprint = builder.compute_fingerprint(prompt, truncation)
+    cache_path = _tree_path(model, truncation, f"text_{fingerprint[:16]}")
     # The workflow names the folder of a tree after its start string in the config.
     starts = registry.start_strings.items()
-    names = [name for name, start in starts if start == question.prompt]
-    for path in (*(_tree_path(question, name) for name in names), cache_path):
-        if builder.is_cached(path, question.prompt, question.truncation):
+    names = [name for name, start in starts if start == prompt]
+    for path in (*(_tree_path(model, truncation, name) for name in names), cache_path):
+        if builder.is_cached(path, prompt, truncation):
             try:
                 tree = TextTree.read(path)
             # A damaged tree is built again instead of ending the command.
@@ -58,12 +63,12 @@ def load_or_build_tree(registry: Registry, question: Question) -> CachedTree:
                 continue
             logging.info("read the tree from %s", path)
             return CachedTree(tree, path, 0.0)
-    logging.info("growing the tree of %s: %s", question.model.name, question.truncation)
-    with job_logging.show_progress(question.model.name, question.truncation.length) as progress:
-        tree, growth = builder.build(cache_path, question.prompt, question.truncation, progress)
+    logging.info("growing the tree of %s: %s", model.name, truncation)
+    with job_logging.show_progress(model.name, truncation.length) as progress:
+        tree, growth = builder.build(cache_path, prompt, truncation, progress)
     return CachedTree(tree, cache_path, growth.seconds)
 
 
-def _tree_path(question: Question, folder: str) -> Path:
-    """Return the path of a question's tree in a folder of its model."""
-    return Path(paths.tree_file(TreeSpec(question.model.name, folder, question.truncation)))
+def _tree_path(model: ModelConfig, truncation: Truncation, folder: str) -> Path:
+    """Return the path of a tree in a folder of its model."""
+    return Path(paths.tree_file(TreeSpec(model.name, folder, truncation)))

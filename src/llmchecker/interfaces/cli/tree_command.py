@@ -8,25 +8,26 @@ from pathlib import Path
 
 from llmchecker.checking import witnesses
 from llmchecker.checking.markov import dtmc
-from llmchecker.config.question import Question
+from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
+    parse_process,
     parse_question,
 )
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.check_command import score_quantifiers
 from llmchecker.interfaces.cli.output import redirect_stdout
-from llmchecker.interfaces.cli.parser import COMMAND_HELP
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 
 
-def add_tree_command(commands: argparse._SubParsersAction) -> None:
+def add_tree_command(commands: SubParsers) -> None:
     """Add the command `tree` to a command line."""
     parser = commands.add_parser(
         "tree",
@@ -52,9 +53,13 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     output = arguments.output
     default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
     with redirect_stdout():
-        registry, question = parse_question(arguments, parse_asked_query(arguments))
+        registry, process = (
+            parse_process(arguments)
+            if arguments.query is None
+            else parse_question(arguments, parse_asked_query(arguments))
+        )
         with contextlib.chdir(registry.project):
-            drawing = _draw_tree(registry, question)
+            drawing = _draw_tree(registry, process)
     text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
     if output is None:
         # Binary, so that the encoding of the terminal does not change the file.
@@ -70,29 +75,29 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     return ExitStatus.SUCCESS
 
 
-def _draw_tree(registry: Registry, question: Question) -> tree_drawing.Drawing:
-    """Draw the tree of a question; with a query, also scores and deciding states.
+def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing:
+    """Draw the tree of a process; for a question, also scores and deciding states.
 
     Raises:
         InvalidBound: the tree is too large to draw.
         LLMCheckerError: the model cannot be fetched or loaded.
     """
-    tree = load_or_build_tree(registry, question).tree
+    tree = load_or_build_tree(registry, process).tree
     # Before the scoring, which can take long for a tree that is too large anyway.
     tree_drawing.check_drawable(tree)
     # Without a query, the drawing has no scores and no marks.
-    if question.query is None:
+    if not isinstance(process, Question):
         return tree_drawing.Drawing(tree, {}, {})
-    values = score_quantifiers(question, tree)
-    if not witnesses.has_witnesses(question.query):
+    values = score_quantifiers(process, tree)
+    if not witnesses.has_witnesses(process.query):
         logging.info("no single text decides a query of this form, so no state is marked")
     chain = dtmc.build_dtmc(tree, values)
     deciding_states = witnesses.find_witnesses(
         tree,
         chain,
-        question.query,
+        process.query,
         max_witnesses=None,
-        score_ranges=question.checked_query.ranges,
+        score_ranges=process.checked_query.ranges,
     )
     return tree_drawing.Drawing(
         tree, values, {witness.uid: witness.kind for witness in deciding_states}

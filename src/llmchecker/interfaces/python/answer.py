@@ -12,7 +12,8 @@ from llmchecker.properties.logic.ast import Probability
 from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
-    from llmchecker.reporting.answer_figure import Axes
+    # the type of matplotlib, which reporting alone imports
+    from llmchecker.reporting.answer_figure import Axes  # type: ignore[attr-defined]
 
 
 class Answer(answer.Answer):

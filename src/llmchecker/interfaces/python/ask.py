@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llmchecker.checking import formatting
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
@@ -37,7 +38,7 @@ def check(
 ) -> Answer: ...
 
 
-def check(query, tree_or_model, start=None, /, **options):
+def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **options: Any) -> Answer:
     """Answer a query on a tree, or on a model within a budget.
 
     On a tree the answer has the value of the bounded process, bounds for the whole model, and
@@ -115,7 +116,7 @@ def ask(
         length: the horizon in tokens.
         width: width of the interval at which the work ends.
         passes: maximum number of texts to evaluate.
-        seconds: time limit in seconds; 30 if width, passes and seconds are all absent.
+        seconds: time limit in seconds; 30 if passes and seconds are both absent.
         confidence: confidence of the estimate, in [0, 1].
         seed: seed of the samples.
         certain: whether to compute certain bounds only, without an estimate.
@@ -135,7 +136,7 @@ def ask(
     check_model(model)
     question = Question(
         model=model,
-        prompt={"start": start, "user": user, "system": system},
+        prompt=parse_prompt({"start": start, "user": user, "system": system}),
         checked_query=resolve_query(query, length, quantifiers),
         truncation=Horizon(length),
         budget=build_budget(
@@ -145,15 +146,15 @@ def ask(
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    has_answer = question.checked_query.estimation_obstacle is None
+    asked = question.checked_query
     try:
         answer = check_anytime(
             question.model,
             question.prompt,
-            question.checked_query,
+            asked,
             question.budget,
             end_of_sequence=end_of_sequence,
-            watch=combine_watches(progress, watch, has_answer),
+            watch=combine_watches(progress, watch, asked.estimation_obstacle is None),
         )
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)

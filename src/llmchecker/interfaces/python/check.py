@@ -1,7 +1,7 @@
 """Scores of trees, and queries with their quantifiers, for the Python library."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.config import question
@@ -23,8 +23,8 @@ Scorer = Quantifier | Callable[[str, str], int]
 class _FunctionQuantifier:
     """A function as a quantifier, with unbounded scores."""
 
-    minimum = None
-    maximum = None
+    minimum: int | None = None
+    maximum: int | None = None
 
     def __init__(self, function: Callable[[str, str], int]) -> None:
         self._function = function
@@ -99,8 +99,6 @@ def _as_quantifier(name: str, scorer: Scorer) -> Quantifier:
             "string and continuation that returns an integer"
         )
     # A function has no declared range of scores.
-    return (
-        scorer
-        if hasattr(scorer, "minimum") and hasattr(scorer, "maximum")
-        else _FunctionQuantifier(scorer)
-    )
+    if hasattr(scorer, "minimum") and hasattr(scorer, "maximum"):
+        return cast(Quantifier, scorer)
+    return _FunctionQuantifier(scorer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llmchecker.checking.anytime import comparison, comparison_formatting
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.formatting import format_start
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
@@ -108,7 +109,7 @@ def compare(
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
     question = Question(
         model=model,
-        prompt={"start": start, "user": user, "system": system},
+        prompt=parse_prompt({"start": start, "user": user, "system": system}),
         checked_query=resolve_query(query, length, quantifiers),
         truncation=Horizon(length),
         budget=build_budget(

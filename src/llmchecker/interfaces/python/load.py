@@ -72,16 +72,18 @@ def load(
         directory = _check_directory(source)
         kind = kind or _read_kind(directory)
         settings = dtype or "float32", device or "cpu", threads, memory_bytes
-        return apply_decoding(load_model(directory, kind, *settings), decoding_choice)
-    _check_network(source, tokenizer)
+        # a transformer's number of listed tokens is read-only, which the protocol does not demand
+        loaded: Any = load_model(directory, kind, *settings)
+        return apply_decoding(loaded, decoding_choice)
+    tokenizer = _check_network(source, tokenizer)
     # The caller's network is not converted or moved, so these arguments would have no effect.
     if dtype is not None or device is not None:
         raise ConfigError(
             "dtype, device: a loaded network keeps its own; convert or move it with network.to(…)"
         )
     kind = kind or _infer_kind(source)
-    model = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
-    return apply_decoding(model, decoding_choice)
+    wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
+    return apply_decoding(wrapped, decoding_choice)
 
 
 def _check_directory(source: str | Path) -> Path:
@@ -116,8 +118,8 @@ def _infer_kind(network: PreTrainedModel) -> _ModelKind:
     )
 
 
-def _check_network(network: object, tokenizer: object) -> None:
-    """Check the types of the objects, and that the network is deterministic."""
+def _check_network(network: object, tokenizer: object) -> PreTrainedTokenizerBase:
+    """Check both objects, and that the network is deterministic; return the tokenizer."""
     if not isinstance(network, PreTrainedModel):
         raise UnusableModel(
             f"model: {type(network).__name__} is neither a directory nor a network; give a "
@@ -143,3 +145,4 @@ def _check_network(network: object, tokenizer: object) -> None:
         raise UnusableModel(
             f"{name}: its weights are on {', '.join(sorted(devices))}; move all to one device"
         )
+    return tokenizer

@@ -60,7 +60,7 @@ class SuiteReport:
                 "case": result.case,
                 "model": result.deployment,
                 "prompt": case.prompt,
-                "query": case.query.text,
+                "query": case.question.query.text,
                 "status": str(result.status),
                 "certain": result.is_certain,
                 **result.measurement.as_json(),

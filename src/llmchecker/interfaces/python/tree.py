@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llmchecker.checking.answer import Answer
-from llmchecker.config.question import parse_prompt
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.python.check import score
+from llmchecker.interfaces.python.check import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.optional_packages import explain_missing_packages
+from llmchecker.utils.printable_text import escape_unprintable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.reporting.answer_figure import Axes
+
+    # the type of matplotlib, which reporting alone imports
+    from llmchecker.reporting.answer_figure import Axes  # type: ignore[attr-defined]
 
 _MAX_SUMMARY_ROWS = 10
 """Maximum number of texts in the summary of a large tree."""
@@ -45,7 +48,7 @@ class Tree(TextTree):
             f"states={len(self):,})"
         )
 
-    def frame(self, **quantifiers: object) -> "pd.DataFrame":
+    def frame(self, **quantifiers: Scorer) -> "pd.DataFrame":
         """Return a frame of all states, indexed by `uid` in breadth-first order.
 
         The columns of a state are:
@@ -85,14 +88,15 @@ class Tree(TextTree):
         integer_columns = {
             name: pd.array(getattr(self, name), "Int64") for name in ("parent", "token")
         }
+        kinds = pd.Index([kind.name.lower() for kind in StateKind])
         columns = {
             "parent": integer_columns["parent"],
             "step": self.step,
             "token": integer_columns["token"],
             "probability": self.probability,
             "path_probability": self.path_probability,
-            "kind": pd.Categorical.from_codes(self.kind, [kind.name.lower() for kind in StateKind]),
-            "text": pd.array(self.text, "string"),
+            "kind": pd.Categorical.from_codes(self.kind, kinds),
+            "text": pd.array(list(self.text), "string"),
         }
         frame = pd.DataFrame(columns, index=pd.RangeIndex(len(self), name="uid"))
         # A negative number marks a missing parent or token in the tree.
@@ -148,7 +152,7 @@ class Tree(TextTree):
         ]
         rest = probabilities[self.kind == StateKind.REST].sum()
         rows = [
-            (format_number(probabilities[uid], 4), tree_drawing.escape_unprintable(self.text[uid]))
+            (format_number(probabilities[uid], 4), escape_unprintable(self.text[uid]))
             for uid in top_states
         ]
         rows += [(format_number(rest, 4), f"everything else ({self.truncation})")]
@@ -200,11 +204,11 @@ def grow(
             too large.
         InvalidBound: alpha is outside [0, 1]; k or length is below 1, not whole, or too large.
     """
-    truncation = _select_truncation(truncation, {"alpha": alpha, "k": k, "length": length})
+    truncation = _select_truncation(truncation, alpha, k, length)
     # `load` accepts a path; `grow` needs the model that `load` returns.
     if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
         raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
-    start = parse_prompt(start)
+    prompt = parse_prompt(start)
     if end_of_sequence not in ("terminal", "ordinary"):
         raise ConfigError(
             f"end_of_sequence: {end_of_sequence!r} is unknown; use 'terminal' or 'ordinary'"
@@ -216,25 +220,26 @@ def grow(
         from llmchecker.models.transformers.load import apply_decoding
 
         model = apply_decoding(model, parse_decoding(decoding))
-    options = {} if progress is None else {"progress": progress}
+    options: dict[str, Any] = {} if progress is None else {"progress": progress}
     limits = GrowthLimits(max_states=most_states, max_seconds=math.inf)
-    options["monitor"] = GrowthMonitor(model.name, truncation, limits, len(str(start)))
+    options["monitor"] = GrowthMonitor(model.name, truncation, limits, len(str(prompt)))
     return Tree.from_text_tree(
-        expansion.build_tree(model, start, truncation, end_of_sequence, **options)
+        expansion.build_tree(model, prompt, truncation, end_of_sequence, **options)
     )
 
 
 def _select_truncation(
-    truncation: Truncation | None, parameters: dict[str, float | None]
+    truncation: Truncation | None, alpha: float | None, k: int | None, length: int | None
 ) -> Truncation:
+    parameters = {"alpha": alpha, "k": k, "length": length}
     missing_names = [name for name, value in parameters.items() if value is None]
     if truncation is None:
-        if missing_names:
+        if alpha is None or k is None or length is None:
             raise ConfigError(
                 f"grow: {' and '.join(missing_names)} missing; call grow(model, start, "
                 "alpha=0.8, k=4, length=3)"
             )
-        return Truncation(**parameters)
+        return Truncation(alpha, k, length)
     # A second truncation by name would contradict the first.
     if len(missing_names) < len(parameters):
         raise ConfigError(

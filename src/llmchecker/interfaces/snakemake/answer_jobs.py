@@ -8,10 +8,9 @@ from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.answer_record import build_record
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.config.plan import quantifiers_in
+from llmchecker.config.prompt import parse_prompt
+from llmchecker.config.question import Question, resolve_query
 from llmchecker.interfaces.snakemake.check_params import parse_check
-from llmchecker.interfaces.snakemake.model_params import parse_start
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
@@ -41,26 +40,33 @@ def compute_answers(
     for params, output in zip(answers, outputs, strict=True):
         check = parse_check(params)
         builder = grower.with_decoding(check.tree.decoding)
-        start, budget = parse_start(params["text"]), AnswerBudget(**params["budget"])
-        asked = CheckedQuery(
-            check.query,
-            {name: quantifiers[name] for name in quantifiers_in(check.query)},
-            check.tree.truncation.length,
+        question = Question(
+            model=builder.model,
+            prompt=parse_prompt(params["text"]),
+            truncation=check.tree.truncation,
+            checked_query=resolve_query(check.query, check.tree.truncation.length, quantifiers),
+            budget=AnswerBudget(**params["budget"]),
         )
         answer = check_anytime(
-            builder.model,
-            start,
-            asked,
-            budget,
+            question.model,
+            question.prompt,
+            question.checked_query,
+            question.budget,
             end_of_sequence=builder.end_of_sequence,
-            distributions=builder.open_distributions(start),
+            distributions=builder.open_distributions(question.prompt),
             watch=_build_watch(str(check)),
         )
-        metadata = builder.current_metadata()
-        record = build_record(str(check), asked, budget, answer, metadata, check.is_bounded)
+        record = build_record(
+            str(check),
+            question.checked_query,
+            question.budget,
+            answer,
+            builder.current_metadata(),
+            check.is_bounded,
+        )
         record.write(output)
         # The answer measures its own seconds, without the time to load the model.
-        work.seconds += answer.seconds
+        work.seconds += answer.seconds or 0.0
         _log.info("%s: %s", check, record)
 
 

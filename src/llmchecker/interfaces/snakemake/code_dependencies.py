@@ -87,8 +87,8 @@ def _find_imported_names(statements: list[ast.stmt]) -> Iterator[str]:
                     yield from _find_imported_names(block)
             # Any other statement may contain blocks with imports, such as a function.
             case _:
-                for block in ("body", "orelse"):
-                    yield from _find_imported_names(getattr(statement, block, []))
+                for name in ("body", "orelse"):
+                    yield from _find_imported_names(getattr(statement, name, []))
 
 
 @cache

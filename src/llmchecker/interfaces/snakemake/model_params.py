@@ -1,15 +1,13 @@
-"""Params of rules for models: decodings and start strings as plain values.
+"""Params of rules for models and their decodings as plain values.
 
 Snakemake detects changes of plain values between runs, but not of other objects. Therefore the
-rules describe models and start strings by text, numbers, lists and dicts, and the scripts parse
-them.
+rules describe models by text, numbers, lists and dicts, and the scripts parse them.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
 from llmchecker.trees.distribution_cache import DistributionCache
 
@@ -21,12 +19,9 @@ def describe_decoding(decoding: DecodingChoice) -> dict[str, Any] | str | None:
 
 def parse_decoding(described: Mapping[str, Any] | str | None) -> DecodingChoice:
     """Parse the description of `describe_decoding`."""
-    return described if described in (None, AS_PUBLISHED) else Decoding.from_settings(described)
-
-
-def parse_start(described: str | list[Mapping[str, str]]) -> Start:
-    """Parse the description of `start_as_json`."""
-    return described if isinstance(described, str) else Chat.from_messages(described)
+    if described is None:
+        return None
+    return AS_PUBLISHED if described == AS_PUBLISHED else Decoding.from_settings(described)
 
 
 def parse_model(settings: Mapping[str, Any], directory: str, threads: int) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.keys import PromptsConfig
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.plan import TreeSpec
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
-from llmchecker.models.decoding.chat_template import encode_chat
+from llmchecker.models.decoding.chat_template import Chat, encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
 from llmchecker.models.sources.model_directory import MODEL_CONFIG
@@ -42,9 +41,9 @@ def check_inputs(config: Config) -> None:
     _check_templates(config)
     _check_decodings(config)
     for name, suite in config.suites.items():
-        for model in suite.models:
+        for model_name in suite.models or ():
             with prefix_errors(f"suites.{name}.file"):
-                load_configured_suite(config, name, model)
+                load_configured_suite(config, name, model_name)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _check_prompts(config.prompts)
 
@@ -68,11 +67,12 @@ def check_folders(models: Iterable[str]) -> None:
 
 def _check_templates(config: Config) -> None:
     """Check that models with messages to answer have a usable chat template."""
-    trees_by_directory: dict[Path, list[TreeSpec]] = {}
+    chats_by_directory: dict[Path, dict[tuple[str, str], Chat]] = {}
     for check in config.checks:
         tree = check.tree
+        chat = config.start_strings[tree.start]
         # A plain text needs no chat template.
-        if isinstance(config.start_strings[tree.start], str):
+        if isinstance(chat, str):
             continue
         model = config.models[tree.model]
         directory = _find_model_directory(model)
@@ -82,21 +82,22 @@ def _check_templates(config: Config) -> None:
             reason = f"has no chat template: there is none in {directory}"
         else:
             if directory is not None:
-                trees_by_directory.setdefault(directory, []).append(tree)
+                chats = chats_by_directory.setdefault(directory, {})
+                chats[tree.start, tree.model] = chat
             continue
         raise ConfigError(
             f"start_strings.{tree.start}: these are messages, and models.{model.name} {reason}; "
             "an experiment may name the models that it asks"
         )
-    # Each tokenizer is loaded once for all trees of its model.
-    for directory, trees in trees_by_directory.items():
+    # Each tokenizer is loaded once for all chats of its model.
+    for directory, chats in chats_by_directory.items():
         try:
             tokenizer = load_tokenizer(directory)
         except UnusableModel:
             continue  # the job that loads the model reports the error
-        for start, model in dict.fromkeys((tree.start, tree.model) for tree in trees):
+        for (start, model_name), chat in chats.items():
             with prefix_errors(f"start_strings.{start}"):
-                encode_chat(tokenizer, config.start_strings[start], f"models.{model}")
+                encode_chat(tokenizer, chat, f"models.{model_name}")
 
 
 def _check_decodings(config: Config) -> None:

@@ -55,7 +55,7 @@ def _name_log(suite: Suite, results: str) -> Path:
 
 
 def _build_options(suite: Suite, threads: int) -> dict[str, Any]:
-    expansion = suite.config.expansion.model_copy(update={"threads": threads})
+    expansion = suite.expansion.model_copy(update={"threads": threads})
     report = build_status_log(suite.name)
     return {
         "open_model": lambda deployment: open_model(deployment.model, expansion),

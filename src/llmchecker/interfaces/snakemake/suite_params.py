@@ -20,6 +20,6 @@ def list_suite_modules(suite: Suite) -> list[str]:
     quantifiers = [
         quantifier
         for case in suite.cases
-        for quantifier in suite.build_query(case).quantifiers.values()
+        for quantifier in case.question.checked_query.quantifiers.values()
     ]
     return find_quantifier_modules(quantifiers)

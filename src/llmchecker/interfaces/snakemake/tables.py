@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from llmchecker.config.prompt import parse_prompt
 from llmchecker.interfaces.snakemake.check_params import parse_row
-from llmchecker.interfaces.snakemake.model_params import parse_start
 from llmchecker.reporting import tables
 
 
@@ -18,5 +18,5 @@ def read_answers(params: Any, inputs: Any) -> tuple[tables.AnsweredQuery, ...]:
     """
     rows = [parse_row(row) for row in params.rows]
     models = [row["model"] for row in params.rows]
-    starts = {row["check"]["tree"]["start"]: parse_start(row["text"]) for row in params.rows}
+    starts = {row["check"]["tree"]["start"]: parse_prompt(row["text"]) for row in params.rows}
     return tables.read_answers(rows, inputs.verdicts, models, starts, inputs.get("answers", ()))

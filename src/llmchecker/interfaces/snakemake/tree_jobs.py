@@ -4,7 +4,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from llmchecker.interfaces.snakemake.model_params import parse_decoding, parse_start
+from llmchecker.config.prompt import parse_prompt
+from llmchecker.interfaces.snakemake.model_params import parse_decoding
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.growth_forecast import GrowthLimits
@@ -39,7 +40,7 @@ def grow_trees(
         work: the stopwatch of the job.
     """
     for tree, path in zip(trees, paths, strict=True):
-        start, truncation = parse_start(tree["text"]), Truncation(**tree["cut"])
+        start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
         builder = grower.with_decoding(parse_decoding(tree["decoding"]))
         # The job covers all trees of a model, which may include current ones.
         if builder.is_cached(path, start, truncation):
@@ -60,7 +61,7 @@ def grow_shard(
     """Build one shard of a tree, in the form of `grow_trees`."""
     name = f"{tree['name']}, {shard}"
     builder = grower.with_decoding(parse_decoding(tree["decoding"]))
-    start, truncation = parse_start(tree["text"]), Truncation(**tree["cut"])
+    start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
     _, growth = builder.build(path, start, truncation, build_node_progress(name), shard)
     work.seconds += growth.seconds
     _log.info("%s: %s", name, growth)

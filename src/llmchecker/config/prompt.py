@@ -1,0 +1,106 @@
+"""Prompts: a text to continue or a chat to answer, parsed from any of their forms."""
+
+from collections.abc import Mapping, Sequence
+
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.chat_template import Chat, Start
+
+_PROMPT_KEYS = {"start", "user", "system", "messages"}
+
+
+def parse_prompt(entry: object) -> Start:
+    """Parse a prompt: a text to continue, or a chat to answer.
+
+    Args:
+        entry: a text; messages as in `Chat.from_messages`; or a mapping with the keys `start` for
+            a text, or `user` or `messages` for a chat, with or without `system`. A key with None
+            is absent.
+
+    Raises:
+        ConfigError: the entry is no prompt; the message begins with the key.
+    """
+    if isinstance(entry, str):
+        return _check_text("start", entry)
+    if isinstance(entry, Chat):
+        return entry
+    if isinstance(entry, list | tuple):
+        return parse_messages("messages", entry)
+    if not isinstance(entry, Mapping) or not entry.keys() <= _PROMPT_KEYS:
+        raise ConfigError(
+            f"start: {entry!r} is neither a text nor messages; give a string or a list of messages"
+        )
+    keys = {key: value for key, value in entry.items() if value is not None}
+    if not keys:
+        raise ConfigError("start: a start string is missing; give start, user or messages")
+    prompts = [key for key in keys if key != "system"]
+    if len(prompts) > 1:
+        raise ConfigError(f"{prompts[0]}: {prompts[1]} is given too; keep one prompt")
+    # a start string is continued without a chat template
+    if "system" in keys and not {"user", "messages"} & keys.keys():
+        raise ConfigError("system: it belongs to a chat, not to a start string; give user")
+    if "start" in keys:
+        return parse_prompt(keys["start"])
+    system = {"system": keys["system"]} if "system" in keys else {}
+    if "messages" in keys:
+        messages = keys["messages"]
+        if not isinstance(messages, list | tuple):
+            raise ConfigError(f"messages: {messages!r} is not a list; give a list of messages")
+        return parse_messages("messages", [*([system] if system else []), *messages])
+    texts = {**system, "user": keys["user"]}
+    return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()))
+
+
+def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
+    """Return a prompt with other keys: a text replaces a chat, and a chat replaces a text.
+
+    Args:
+        prompt: the prompt.
+        changes: keys as in `parse_prompt`; those with None change nothing.
+
+    Raises:
+        ConfigError: as in `parse_prompt`.
+    """
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if not changes:
+        return prompt
+    kept: dict[str, object] = {}
+    if isinstance(prompt, Chat) and "start" not in changes:
+        system = [content for role, content in prompt.messages if role == "system"]
+        turns = [(role, content) for role, content in prompt.messages if role != "system"]
+        kept["system"] = system[0] if system else None
+        # another message of the user replaces all turns
+        if not {"user", "messages"} & changes.keys():
+            kept["messages"] = [{role: content} for role, content in turns]
+    return parse_prompt(kept | changes)
+
+
+def parse_messages(place: str, messages: Sequence[Mapping[str, str]]) -> Chat:
+    """Parse the messages of a chat, as in `Chat.from_messages`.
+
+    Args:
+        place: the key with the messages, for errors.
+        messages: the messages.
+
+    Raises:
+        ConfigError: a message has another form, or their order is one that models do not accept.
+    """
+    try:
+        chat = Chat.from_messages(messages)
+    except ConfigError as error:
+        # a message of an error about one message begins with its index, which extends the key
+        raise ConfigError(f"{place}{': ' * (str(error)[0] != '[')}{error}") from error
+    for _, text in chat.messages:
+        _check_text(place, text)
+    return chat
+
+
+def _check_text(key: str, text: object) -> str:
+    """Return a text if it is one and can be encoded."""
+    if not isinstance(text, str):
+        raise ConfigError(f"{key}: {text!r} is not a text; give a string")
+    # a shell's arguments that are not UTF-8 become lone surrogates
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{key}: {text!r} is not valid UTF-8; encode it again") from error
+    return text
