@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.properties.quantifiers.gender import Gender
+from llmchecker.properties.quantifiers.length import Length
 from llmchecker.properties.quantifiers.word_count import Words
 from llmchecker.properties.transducers.interface import HasTransducer
 
@@ -37,6 +38,11 @@ class Case(NamedTuple):
 CASES = {
     "gender": Case(Gender(), ["he", " she", " He", "r", "'s", "ma", "'am", " brother", "hood"]),
     "words": Case(Words(TERMS), [*TERMS, *(f" {term}" for term in TERMS), "a'b", "a’b’", "\u0307"]),
+    "characters": Case(Length("characters"), ["a"]),
+    "length in words": Case(Length(), ["a", "a'", "'b", " a", "\u0301"]),
+    "length of text": Case(Length(of="text"), ["a", "a'", "'b", " a", "\u0301"]),
+    "sentences": Case(Length("sentences"), ["a", ".", '."', ")", ". ", " b", "!)", " "]),
+    "sentences of text": Case(Length("sentences", of="text"), ["a", ".", '."', " ", "!)"]),
     "words of text": Case(Words(TERMS, of="text"), [*TERMS, " ma’am"]),
 }
 
