@@ -109,3 +109,19 @@ def test_a_transducer_that_breaks_the_law_is_found() -> None:
     message = "^Forgetful: the score of 'So he' is 0, but 1 by the plain call"
     with pytest.raises(ConfigError, match=message):
         check_law(gender, Forgetful(gender.weigher), "So", ["", " he", " said"])
+
+
+@pytest.mark.parametrize("method", ["advance", "score"])
+def test_numbers_that_are_not_integers_are_refused(method: str) -> None:
+    """A fraction is not rounded to the integer that an array holds."""
+
+    class Halves(PairsOfA):
+        def advance(self, state: bool, effect: int) -> tuple[bool, float]:
+            return state, 0.5 if method == "advance" else 0
+
+        def score(self, state: bool) -> float:
+            return 0.5 if method == "score" else 0
+
+    table = TransducerTable(Halves(), TokenClasses.from_pieces(Halves(), PIECES))
+    with pytest.raises(ConfigError, match=f"Halves: {method} returned a value that is not an int"):
+        table.row(table.start("")[0])

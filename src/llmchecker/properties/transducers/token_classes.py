@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.errors import TooManyStates
+from llmchecker.errors import ConfigError, TooManyStates
 from llmchecker.properties.transducers.interface import TokenTransducer
 
 NO_CLASS = -1
@@ -150,7 +150,7 @@ class TransducerTable:
             next_state, gain = self.transducer.advance(state, effect)
             next_states.append(self._number_state(next_state))
             gains.append(gain)
-        return Row(np.array(next_states, dtype=np.int32), np.array(gains, dtype=np.int64))
+        return Row(np.array(next_states, dtype=np.int32), self._read_integers("advance", gains))
 
     def _number_state(self, state: Hashable) -> int:
         number = self._number_of.get(state)
@@ -164,10 +164,17 @@ class TransducerTable:
             )
         if number == len(self._scores):
             self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
-        self._scores[number] = self.transducer.score(state)
+        self._scores[number] = self._read_integers("score", [self.transducer.score(state)])[0]
         self._number_of[state] = number
         self._states.append(state)
         return number
+
+    def _read_integers(self, method: str, values: list[int]) -> np.ndarray:
+        """Return integers as an array, and reject what NumPy would round."""
+        array = np.array(values)
+        if values and array.dtype.kind != "i":
+            raise ConfigError(f"{self._name}: {method} returned a value that is not an integer")
+        return array.astype(np.int64)
 
     @property
     def _name(self) -> str:
