@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-Effect = tuple[tuple[int, int], ...]
+_Effect = tuple[tuple[int, int], ...]
 """The next state and the gain for each state."""
 
 
@@ -33,7 +33,7 @@ class CountingTransducer:
         """Return the state and the count after a start string."""
         return self._read(start if self._counts_start else "")
 
-    def effect(self, piece: str) -> Effect:
+    def effect(self, piece: str) -> _Effect:
         """Return the next state and the gain for each state."""
         effect = []
         for example, example_count in self._counts:
@@ -41,7 +41,7 @@ class CountingTransducer:
             effect.append((state, count - example_count))
         return tuple(effect)
 
-    def advance(self, state: int, effect: Effect) -> tuple[int, int]:
+    def advance(self, state: int, effect: _Effect) -> tuple[int, int]:
         """Return the next state and the gain for this state."""
         return effect[state]
 
