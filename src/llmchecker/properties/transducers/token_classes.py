@@ -13,6 +13,7 @@ a vocabulary by the states of an automaton in the same way.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -48,19 +49,38 @@ class TokenClasses:
     ) -> "TokenClasses":
         """Compute the classes of a vocabulary, each distinct piece once.
 
+        The classes are kept in memory, and shared by equal transducers.
+
         Args:
             transducer: the transducer that reads the pieces.
             pieces: the piece of text of each token; None for a token of single bytes, or one that
                 ends within a character.
         """
-        class_of_effect: dict[Hashable, int] = {}
-        class_of_piece: dict[str | None, int] = {None: NO_CLASS}
-        for piece in dict.fromkeys(pieces):
-            if piece is not None:
-                effect = transducer.effect(piece)
-                class_of_piece[piece] = class_of_effect.setdefault(effect, len(class_of_effect))
-        class_of = np.fromiter(map(class_of_piece.__getitem__, pieces), np.int32, len(pieces))
-        return cls(class_of, tuple(class_of_effect))
+        pieces = tuple(pieces)
+        # a foreign transducer may be a dataclass without a hash
+        if isinstance(transducer, Hashable):
+            return _load_or_compute_classes(transducer, pieces)
+        return _compute_classes(transducer, pieces)
+
+
+@lru_cache(maxsize=16)
+def _load_or_compute_classes(
+    transducer: TokenTransducer, pieces: tuple[str | None, ...]
+) -> TokenClasses:
+    return _compute_classes(transducer, pieces)
+
+
+def _compute_classes(transducer: TokenTransducer, pieces: tuple[str | None, ...]) -> TokenClasses:
+    class_of_effect: dict[Hashable, int] = {}
+    class_of_piece: dict[str | None, int] = {None: NO_CLASS}
+    for piece in dict.fromkeys(pieces):
+        if piece is not None:
+            effect = transducer.effect(piece)
+            class_of_piece[piece] = class_of_effect.setdefault(effect, len(class_of_effect))
+    class_of = np.fromiter(map(class_of_piece.__getitem__, pieces), np.int32, len(pieces))
+    # several checks share the array
+    class_of.flags.writeable = False
+    return TokenClasses(class_of, tuple(class_of_effect))
 
 
 @dataclass(frozen=True)
