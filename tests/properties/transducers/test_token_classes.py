@@ -122,13 +122,16 @@ def test_scores_grow_with_the_states() -> None:
     ],
 )
 def test_a_table_has_a_limit(limits: dict[str, int], message: str) -> None:
-    """A state or a row beyond the limit raises an error, and the others stay as they are."""
+    """A state or a row beyond the limit raises an error; rows so far stay, and none follow."""
     table = TransducerTable(Lengths(), TokenClasses.from_pieces(Lengths(), PIECES), **limits)
     number, _ = table.start("")
     first_row = table.row(number)
     with pytest.raises(TooManyStates, match=message):
         table.row(2)
     assert table.row(0) is first_row
+    # the row of a state that was known before needs no new state, but its transitions
+    with pytest.raises(TooManyStates, match=message):
+        table.row(1)
 
 
 def test_a_transducer_that_breaks_the_law_is_found() -> None:
