@@ -19,6 +19,7 @@
     ├── InvalidTable             inconsistent published figures
     ├── DamagedFile              a file of this package that changed after it was written
     ├── InvalidEstimate          samples or a confidence that allow no estimate
+    ├── TooManyStates            a transducer with more states than a table holds
     ├── CheckFailed              Storm failed, or two computations of one answer disagree
     │   ├── ImpossibleCondition  a conditional whose condition no text can satisfy
     │   └── InterruptedCheck     a model that failed in the middle of a check
@@ -132,6 +133,10 @@ class DamagedFile(LLMCheckerError):
 
 class InvalidEstimate(LLMCheckerError):
     """Samples or a confidence that allow no estimate."""
+
+
+class TooManyStates(LLMCheckerError):
+    """A transducer with more states or transitions than a table holds."""
 
 
 class CheckFailed(LLMCheckerError):

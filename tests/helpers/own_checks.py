@@ -72,5 +72,66 @@ class Demanding(Rude):
         self.word = word
 
 
+class Marks(Rude):
+    """`Rude` with an incremental form: the state is the number of exclamation marks."""
+
+    def build_transducer(self) -> "Marks | None":
+        return self
+
+    def start(self, start: str) -> tuple[object, object]:
+        return 0, 0
+
+    def effect(self, piece: str) -> object:
+        return piece.count("!")
+
+    def advance(self, state: int, effect: int) -> tuple[object, object]:
+        return min(9, state + effect), 0
+
+    def score(self, state: int) -> object:
+        return state
+
+
+class Plain(Marks):
+    """Offers no incremental form after all."""
+
+    def build_transducer(self) -> None:
+        return None
+
+
+class Unbuilt(Marks):
+    """Cannot build its incremental form."""
+
+    def build_transducer(self) -> "Marks":
+        raise ValueError("not today")
+
+
+class Stuck(Marks):
+    """Its incremental form fails at a piece."""
+
+    def effect(self, piece: str) -> int:
+        return len(piece) // piece.count("!")
+
+
+class Listed(Marks):
+    """A state that no dictionary can hold."""
+
+    def start(self, start: str) -> tuple[list[int], int]:
+        return [0], 0
+
+
+class Bare(Marks):
+    """A state without a count."""
+
+    def advance(self, state: int, effect: int) -> int:
+        return state + effect
+
+
+class Halved(Marks):
+    """A score that is not whole."""
+
+    def score(self, state: int) -> float:
+        return state / 2
+
+
 class Silent:
     """Scores nothing."""

@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 from helpers import own_checks, trees
+from hypothesis import given
+from hypothesis import strategies as st
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.custom_class import OwnClass
 from llmchecker.properties.registry import create_quantifier, find_quantifier_files
 from llmchecker.properties.scores import score_tree
+from llmchecker.properties.transducers.law import check_law
 from llmchecker.trees.text_tree import StateKind
 
+ROOT = Path(__file__).parents[2]
 FILE = Path(own_checks.__file__)
 
 
@@ -101,3 +105,53 @@ def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         make(name)("The player", "")
     assert str(error.value).startswith(f"{name} of {FILE}: ")
+
+
+def test_a_class_may_offer_an_incremental_form() -> None:
+    """The form obeys the law; a class without one, or with None, has none."""
+    marks = make("Marks")
+    check_law(marks, marks.build_transducer(), "Hi!", ["", " you!", "!" * 12])
+    assert make("Rude").build_transducer() is None
+    assert make("Plain").build_transducer() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Unbuilt",
+            r"Unbuilt of .*: build_transducer raised ValueError: not today \(line [0-9]+\)",
+        ),
+        ("Stuck", r"Stuck of .*: effect\('he'\) raised ZeroDivisionError: .* \(line [0-9]+\)"),
+        ("Listed", r"Listed of .*: start returned \[0\], which is not hashable; use a tuple"),
+        ("Bare", "Bare of .*: advance returned 0, not a pair of a state and a count"),
+        ("Halved", "Halved of .*: score returned 0.0, not an integer"),
+    ],
+)
+def test_an_incremental_form_that_fails_is_named(name: str, message: str) -> None:
+    """One message names class, file, method and problem."""
+    quantifier = make(name)
+
+    def read() -> None:
+        transducer = quantifier.build_transducer()
+        state, _ = transducer.start("The player")
+        state, _ = transducer.advance(state, transducer.effect("he"))
+        transducer.score(state)
+
+    with pytest.raises(ConfigError, match=message):
+        read()
+
+
+def test_the_incremental_form_on_the_page_obeys_the_law(tmp_path: Path) -> None:
+    """The class of docs/how-to/add_a_quantifier.md scores however a text is cut into pieces."""
+    page = (ROOT / "docs/how-to/add_a_quantifier.md").read_text(encoding="utf-8")
+    file = tmp_path / "my_checks.py"
+    file.write_text(page.split("## An incremental form")[1].split("```")[1].removeprefix("python"))
+    doubts = make("Doubts", file)
+    transducer = doubts.build_transducer()
+
+    @given(st.text("?!a"), st.lists(st.text("?!a", max_size=4)))
+    def holds(start: str, pieces: list[str]) -> None:
+        check_law(doubts, transducer, start, pieces)
+
+    holds()

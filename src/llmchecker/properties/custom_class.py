@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.transducers.interface import HasTransducer, TokenTransducer
 
 FOREIGN_ERRORS = (Exception, SystemExit)
 """Expected exceptions of code outside this package, including `sys.exit`."""
@@ -20,7 +22,8 @@ class OwnClass:
     """Quantifier from a class of a Python file, constructed without arguments.
 
     The class declares its range by the attributes `minimum` and `maximum`, None for no limit. Its
-    instance is called with start string and continuation. The file runs with all rights of the
+    instance is called with start string and continuation. It may offer an incremental form by the
+    method `build_transducer`. The file runs with all rights of the
     user, so it runs only if a configuration requests it by this type.
 
     Attributes:
@@ -55,14 +58,13 @@ class OwnClass:
             object.__setattr__(self, name, value)
 
     def __call__(self, start: str, continuation: str) -> int:
-        label, text = f"{self.class_} of {self.file}", start + continuation
+        label, text = self._label, start + continuation
         try:
             score = self.instance(start, continuation)
         except FOREIGN_ERRORS as error:
             problem = format_foreign_error(error, self.file)
             raise ConfigError(f"{label}: it raised {problem} on the text {text!r}") from error
-        # accepts NumPy integers; bool is a subclass of int, but not a score
-        if not isinstance(score, Integral) or isinstance(score, bool):
+        if not _is_integer(score):
             raise ConfigError(f"{label}: the score of {text!r} is {score!r}, not an integer")
         score, low, high = int(score), self.minimum, self.maximum
         if (low is not None and score < low) or (high is not None and score > high):
@@ -71,6 +73,82 @@ class OwnClass:
                 "correct either"
             )
         return score
+
+    def build_transducer(self) -> TokenTransducer | None:
+        """Build the incremental form of the class; None if it has none.
+
+        Raises:
+            ConfigError: `build_transducer` raises. Later: a method of the transducer raises or
+                returns a value of another type.
+        """
+        if not isinstance(self.instance, HasTransducer):
+            return None
+        try:
+            transducer = self.instance.build_transducer()
+        except FOREIGN_ERRORS as error:
+            problem = format_foreign_error(error, self.file)
+            raise ConfigError(f"{self._label}: build_transducer raised {problem}") from error
+        return None if transducer is None else _OwnTransducer(transducer, self._label, self.file)
+
+    @property
+    def _label(self) -> str:
+        return f"{self.class_} of {self.file}"
+
+
+class _OwnTransducer:
+    """A transducer from outside this package, whose results are checked."""
+
+    def __init__(self, transducer: TokenTransducer, label: str, file: Path) -> None:
+        self._transducer = transducer
+        self._label = label
+        self._file = file
+
+    def start(self, start: str) -> tuple[Hashable, int]:
+        return self._check_step("start", self._call("start", start))
+
+    def effect(self, piece: str) -> Hashable:
+        return self._check_hashable("effect", self._call("effect", piece))
+
+    def advance(self, state: Hashable, effect: Hashable) -> tuple[Hashable, int]:
+        return self._check_step("advance", self._call("advance", state, effect))
+
+    def score(self, state: Hashable) -> int:
+        return self._check_integer("score", self._call("score", state))
+
+    def _call(self, method: str, *arguments: Hashable) -> Any:
+        try:
+            return getattr(self._transducer, method)(*arguments)
+        except FOREIGN_ERRORS as error:
+            call = f"{method}({', '.join(map(repr, arguments))})"
+            problem = format_foreign_error(error, self._file)
+            raise ConfigError(f"{self._label}: {call} raised {problem}") from error
+
+    def _check_step(self, method: str, step: Any) -> tuple[Hashable, int]:
+        if not isinstance(step, tuple) or len(step) != 2:
+            raise ConfigError(
+                f"{self._label}: {method} returned {step!r}, not a pair of a state and a count"
+            )
+        state, count = step
+        return self._check_hashable(method, state), self._check_integer(method, count)
+
+    def _check_hashable(self, method: str, value: Any) -> Hashable:
+        try:
+            hash(value)
+        except TypeError as error:
+            raise ConfigError(
+                f"{self._label}: {method} returned {value!r}, which is not hashable; use a tuple"
+            ) from error
+        return value  # type: ignore[no-any-return]  # found out by `hash`
+
+    def _check_integer(self, method: str, value: Any) -> int:
+        if not _is_integer(value):
+            raise ConfigError(f"{self._label}: {method} returned {value!r}, not an integer")
+        return int(value)
+
+
+def _is_integer(value: object) -> bool:
+    # accepts NumPy integers; bool is a subclass of int, but not a score
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def read_declared_range(quantifier: Any) -> tuple[int | None, int | None]:

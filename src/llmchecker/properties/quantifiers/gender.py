@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.word_lists import WordWeigher, read_terms
+from llmchecker.properties.quantifiers.word_transducer import WordTransducer
 
 _WORD_LIST_DIRECTORY = Path(__file__).parent / "gender_words"
 """Folder of this package's word lists."""
@@ -56,3 +57,7 @@ class Gender:
 
     def __call__(self, start: str, continuation: str) -> int:
         return self.weigher(start, continuation)
+
+    def build_transducer(self) -> WordTransducer:
+        """Build the incremental form."""
+        return WordTransducer(self.weigher)

@@ -58,6 +58,9 @@ class Language:
         language = self.detector.detect_language_of(select_part(start, continuation, self.of))
         return int(language is not None and language.iso_code_639_1.name.lower() == self.code)
 
+    def build_transducer(self) -> None:
+        """Return None: lingua has no incremental form, and reads all n-grams of a text anew."""
+
 
 def _check_code(code: object) -> None:
     known = {language.iso_code_639_1.name.lower() for language in _import_lingua().Language.all()}

@@ -7,13 +7,18 @@ from typing import ClassVar
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 from llmchecker.properties.quantifiers.word_lists import WORD_PATTERN
+from llmchecker.properties.transducers.counting import CountingTransducer
 
 _UNITS = ("characters", "words", "sentences")
 """Units of the length of a text."""
 
-_MARKS = r"[.!?…]++[\"'”’)\]]*+"
+_MARKS = (".", "!", "?", "…")
+_CLOSERS = "\"'”’)]"
+
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
+_MARK_RUN = r"[.!?…]++[\"'”’)\]]*+"
 # a run of marks is read once, so that matching is linear in the text
-_SENTENCE_PATTERN = re.compile(rf"\w(?:[^.!?…]++|{_MARKS}(?!\s|\Z))*+(?:{_MARKS})?+")
+_SENTENCE_PATTERN = re.compile(rf"\w(?:[^.!?…]++|{_MARK_RUN}(?!\s|\Z))*+(?:{_MARK_RUN})?+")
 
 
 @dataclass(frozen=True)
@@ -56,3 +61,49 @@ class Length:
             return len(text)
         pattern = WORD_PATTERN if self.unit == "words" else _SENTENCE_PATTERN
         return sum(1 for _ in pattern.finditer(text))
+
+    def build_transducer(self) -> CountingTransducer:
+        """Build the incremental form, with at most three states."""
+        counts_start = self.of == "text"
+        if self.unit == "characters":
+            return CountingTransducer(_read_characters, ("",), counts_start)
+        read, examples = {
+            "words": (_read_words, ("", "a", "a'")),
+            "sentences": (_read_sentences, ("", "a", "a.")),
+        }[self.unit]
+        return CountingTransducer(read, examples, counts_start, _shorten_words)
+
+
+def _read_characters(text: str) -> tuple[int, int]:
+    """Return 0, since whatever precedes a character it counts, and the number of characters."""
+    return 0, len(text)
+
+
+def _shorten_words(text: str) -> str:
+    """Return a text with one letter for several, which neither ends a word nor a sentence."""
+    return _LETTERS_AND_DIGITS.sub("a", text)
+
+
+def _read_words(text: str) -> tuple[int, int]:
+    """Return the class of a text's end and the number of words.
+
+    The class is 1 within a word, 2 after an apostrophe that belongs to the word if a letter
+    follows, else 0.
+    """
+    ends = [match.end() for match in WORD_PATTERN.finditer(text)]
+    rest = text[ends[-1] :] if ends else text
+    if not ends or rest not in ("", "'", "’"):
+        return 0, len(ends)
+    return 2 if rest else 1, len(ends)
+
+
+def _read_sentences(text: str) -> tuple[int, int]:
+    """Return the class of a text's end and the number of sentences.
+
+    The class is 1 within a sentence, 2 after marks that end the sentence if white space follows,
+    else 0.
+    """
+    ends = [match.end() for match in _SENTENCE_PATTERN.finditer(text)]
+    if not ends or ends[-1] < len(text):
+        return 0, len(ends)
+    return 2 if text.rstrip(_CLOSERS).endswith(_MARKS) else 1, len(ends)

@@ -52,6 +52,14 @@ class Polarity:
             tuple(chain.from_iterable(map(_split_words, text.split())))
         )
 
+    def build_transducer(self) -> None:
+        """Return None: there is no incremental form that is small enough.
+
+        A token may continue any of 2,900 words of the lexicon, so thousands of tokens have effects
+        of their own. The score is a mean, so the state contains the assessments so far, and a text
+        with an emoticon is a state of its own.
+        """
+
 
 @lru_cache(maxsize=2**16)
 def _compute_percent_of_words(words: tuple[str, ...]) -> int:

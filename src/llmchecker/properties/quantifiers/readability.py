@@ -57,6 +57,13 @@ class Readability:
         pieces = map(_canonicalize, text.split())
         return _compute_score(" ".join(pieces if _SENTENCE_END.search(text) else sorted(pieces)))
 
+    def build_transducer(self) -> None:
+        """Return None: there is no incremental form that is small enough.
+
+        The syllables of a partial word depend on all letters that follow, so nearly every token has
+        an effect of its own. The score is a quotient of three sums, so the state contains these.
+        """
+
 
 @lru_cache(maxsize=2**16)
 def _compute_score(text: str) -> int:

@@ -51,6 +51,13 @@ class Similarity:
             return 0
         return max(_compute_percent(text, passage[: len(text)]) for passage in self.protected)
 
+    def build_transducer(self) -> None:
+        """Return None: there is no incremental form that is small enough.
+
+        A score depends on each character that is in a passage and on the length of the text. So a
+        vocabulary has tens of thousands of effects, and texts of two lengths share no state.
+        """
+
 
 def _compute_percent(a: str, b: str) -> int:
     # In integers, since a quotient of floats may be just below 90 and round down to 89.

@@ -8,6 +8,7 @@ from typing import ClassVar
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
 from llmchecker.properties.quantifiers.word_lists import WordWeigher, parse_terms, read_terms
+from llmchecker.properties.quantifiers.word_transducer import WordTransducer
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,7 @@ class Words:
             # every word of the text then belongs to the continuation
             start, continuation = "", start + continuation
         return self.weigher(start, continuation)
+
+    def build_transducer(self) -> WordTransducer:
+        """Build the incremental form."""
+        return WordTransducer(self.weigher, counts_start=self.of == "text")

@@ -24,7 +24,7 @@ class WordWeigher:
     """
 
     def __init__(self, weights: Mapping[str, int]) -> None:
-        self._weights = weights
+        self.weights = weights
         self._weigh_text_with_cache = lru_cache(maxsize=2**12)(self._weigh_text)
 
     def __call__(self, start: str, continuation: str) -> int:
@@ -48,18 +48,21 @@ class WordWeigher:
 
     def _weigh_piece(self, piece: str) -> int:
         if piece.isalpha():  # most pieces are single words, which need no pattern
-            return self._weights.get(piece.casefold(), 0)
+            return self.weights.get(piece.casefold(), 0)
         return sum(map(self._weigh_word, WORD_PATTERN.findall(piece)))
 
     def _weigh_word(self, word: str) -> int:
-        word = _normalize_word(word)
-        while word and word not in self._weights:
+        return self.weigh_word(normalize_word(word))
+
+    def weigh_word(self, word: str) -> int:
+        """Return the weight of a word in normal spelling."""
+        while word and word not in self.weights:
             # removes one ending at a time, until the rest is a term or empty
             word = word.rpartition("'")[0]
-        return self._weights.get(word, 0)
+        return self.weights.get(word, 0)
 
 
-def _normalize_word(word: str) -> str:
+def normalize_word(word: str) -> str:
     """Return the word in the spelling of terms: lower case, straight apostrophes."""
     return word.casefold().replace("’", "'")
 
@@ -102,5 +105,5 @@ def parse_terms(key: str, terms: Iterable[tuple[str, object]]) -> frozenset[str]
     for position, term in terms:
         if not isinstance(term, str) or not WORD_PATTERN.fullmatch(term):
             raise ConfigError(f"{key}: {position} is {term!r}, not a single word")
-        words.add(_normalize_word(term))
+        words.add(normalize_word(term))
     return frozenset(words)
