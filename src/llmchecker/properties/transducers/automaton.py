@@ -672,12 +672,22 @@ def _split_conditions(syntax: Syntax) -> list[tuple[Syntax, int]]:
 def _build_single(syntax: Syntax, mode: str, reads_start: bool) -> AutomatonTransducer:
     nodes = PatternNodes(syntax)
     matcher: _Matcher = _MatchCounter(nodes) if mode == "count" else _SingleMatcher(nodes, mode)
-    transitions, counts, scores = _explore(matcher, nodes.partition.size)
+    count_rows: list[list[int]] = []
+
+    def read_classes(state: Hashable) -> list[Hashable]:
+        row = [matcher.advance(state, symbol) for symbol in range(nodes.partition.size)]
+        count_rows.append([count for _, count in row])
+        return [following for following, _ in row]
+
+    states, transitions = explore_states(
+        [matcher.start], read_classes, _MAX_STATES, _MAX_TRANSITIONS
+    )
+    counts, scores = np.array(count_rows), np.array([matcher.score(state) for state in states])
     if mode == "count":
         # matches are counted when found, so that equal states differ by no pending count
         counts = counts + scores[transitions] - scores[:, np.newaxis]
         scores = np.zeros_like(scores)
-    blocks = _minimize(transitions, counts, scores)
+    blocks = minimize_states(transitions, np.column_stack([scores, counts]))
     _, first_states = np.unique(blocks, return_index=True)
     return AutomatonTransducer(
         nodes.partition.find_class,
@@ -688,25 +698,52 @@ def _build_single(syntax: Syntax, mode: str, reads_start: bool) -> AutomatonTran
     )
 
 
-def _explore(matcher: _Matcher, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Explore all states; return the next states, counts and scores."""
-    numbers: dict[Hashable, int] = {matcher.start: 0}
-    states = [matcher.start]
+def explore_states(
+    initial: Sequence[Hashable],
+    read_classes: Callable[[Any], list[Hashable]],
+    max_states: int,
+    max_transitions: int,
+) -> tuple[list[Any], np.ndarray]:
+    """Explore all states that are reachable from initial ones.
+
+    Args:
+        initial: the initial states, all distinct.
+        read_classes: function from a state to the next states, by class of characters. It is called
+            once for each state in order of discovery.
+        max_states: limit of states.
+        max_transitions: limit of states times classes.
+
+    Returns:
+        The states in order of discovery, and (states, classes) int, the numbers of the next states.
+
+    Raises:
+        UnsupportedPattern: a limit is exceeded.
+    """
+    numbers = {state: number for number, state in enumerate(initial)}
+    states = list(initial)
     rows = []
     # the loop adds states
     for state in states:
-        row = [matcher.advance(state, symbol) for symbol in range(size)]
-        rows.append([(numbers.setdefault(following, len(numbers)), n) for following, n in row])
-        states += list(numbers)[len(states) :]
-        if len(states) > _MAX_STATES or len(states) * size > _MAX_TRANSITIONS:
+        row = []
+        for following in read_classes(state):
+            number = numbers.setdefault(following, len(states))
+            if number == len(states):
+                states.append(following)
+            row.append(number)
+        rows.append(row)
+        if len(states) > max_states or len(states) * len(row) > max_transitions:
             raise UnsupportedPattern(f"more than {len(states) - 1} states")
-    table = np.array(rows, np.int64)
-    return table[:, :, 0], table[:, :, 1], np.array([matcher.score(state) for state in states])
+    return states, np.array(rows, np.int64)
 
 
-def _minimize(transitions: np.ndarray, counts: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return the block of each state in the coarsest partition; state 0 is in block 0."""
-    blocks = _number_rows(np.column_stack([scores, counts]))
+def minimize_states(transitions: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Return the block of each state in the coarsest partition, in order of first occurrence.
+
+    Args:
+        transitions: (states, classes) int, the next states.
+        outputs: (states, n) int, what distinguishes states at once.
+    """
+    blocks = _number_rows(outputs)
     while True:
         refined = _number_rows(np.column_stack([blocks, blocks[transitions]]))
         if refined.max() == blocks.max():
