@@ -46,14 +46,12 @@ ROUGH_PIECES = (
 
 
 def rough_pieces(own: Sequence[str]) -> st.SearchStrategy[str]:
-    """A strategy of pieces: a quantifier's own, parts of these, rough ones, any text."""
+    """A strategy of pieces: a quantifier's own, parts of these, rough ones, pairs, any text."""
     parts = sorted({piece[a:b] for piece in own for a in range(9) for b in (a + 1, a + 2, a + 3)})
-    return (
-        st.sampled_from([*own])
-        | st.sampled_from([*own, *parts])
-        | st.sampled_from(ROUGH_PIECES)
-        | st.text(max_size=4)
+    single = (
+        st.sampled_from([*own]) | st.sampled_from([*own, *parts]) | st.sampled_from(ROUGH_PIECES)
     )
+    return single | st.tuples(single, single).map("".join) | st.text(max_size=4)
 
 
 def assert_law(call: Call, transducer: TokenTransducer, start: str, pieces: list[str]) -> None:

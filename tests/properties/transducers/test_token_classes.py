@@ -1,10 +1,16 @@
 """Token classes and tables of a transducer small enough to follow by hand."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from llmchecker.errors import ConfigError, TooManyStates
 from llmchecker.properties.quantifiers.gender import Gender
+from llmchecker.properties.quantifiers.length import Length
+from llmchecker.properties.quantifiers.word_count import Words
+from llmchecker.properties.transducers.interface import HasTransducer
 from llmchecker.properties.transducers.law import check_law
 from llmchecker.properties.transducers.token_classes import NO_CLASS, TokenClasses, TransducerTable
 
@@ -57,6 +63,34 @@ def test_each_distinct_piece_is_read_once() -> None:
     assert read_pieces == ["a", "b", "aba", "", "ca"]
 
 
+def test_equal_transducers_share_their_classes(tmp_path: Path) -> None:
+    """Quantifiers of equal words share the classes; a changed list, or of: text, has others."""
+    pieces = (" he", " she", " cat", "x")
+    file = tmp_path / "words.txt"
+    file.write_text("cat\n")
+
+    def find_classes(quantifier: HasTransducer) -> TokenClasses:
+        return TokenClasses.from_pieces(quantifier.build_transducer(), pieces)
+
+    assert find_classes(Words(["cat"])) is find_classes(Words(file=file))
+    assert find_classes(Length()) is find_classes(Length())
+    assert find_classes(Length()) is not find_classes(Length("sentences"))
+    assert find_classes(Words(["cat"])) is not find_classes(Words(["cat"], of="text"))
+    first_classes = find_classes(Words(file=file))
+    file.write_text("she\n")
+    assert find_classes(Words(file=file)).class_of.tolist() != first_classes.class_of.tolist()
+
+
+def test_a_transducer_without_a_hash_has_classes() -> None:
+    """A foreign transducer may be a dataclass that is not frozen."""
+
+    @dataclass
+    class Unhashable(PairsOfA):
+        unit: str = "a"
+
+    assert TokenClasses.from_pieces(Unhashable(), PIECES).effects == (1, 0, 2)
+
+
 def test_a_table_numbers_the_states_that_are_reached() -> None:
     """A row holds the next states and gains by class, and scores are those of the numbers."""
     table = TransducerTable(PairsOfA(), TokenClasses.from_pieces(PairsOfA(), PIECES))
@@ -88,13 +122,16 @@ def test_scores_grow_with_the_states() -> None:
     ],
 )
 def test_a_table_has_a_limit(limits: dict[str, int], message: str) -> None:
-    """A state or a row beyond the limit raises an error, and the others stay as they are."""
+    """A state or a row beyond the limit raises an error; rows so far stay, and none follow."""
     table = TransducerTable(Lengths(), TokenClasses.from_pieces(Lengths(), PIECES), **limits)
     number, _ = table.start("")
     first_row = table.row(number)
     with pytest.raises(TooManyStates, match=message):
         table.row(2)
     assert table.row(0) is first_row
+    # the row of a state that was known before needs no new state, but its transitions
+    with pytest.raises(TooManyStates, match=message):
+        table.row(1)
 
 
 def test_a_transducer_that_breaks_the_law_is_found() -> None:

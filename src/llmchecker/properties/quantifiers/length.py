@@ -15,6 +15,7 @@ _UNITS = ("characters", "words", "sentences")
 _MARKS = (".", "!", "?", "…")
 _CLOSERS = "\"'”’)]"
 
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
 _MARK_RUN = r"[.!?…]++[\"'”’)\]]*+"
 # a run of marks is read once, so that matching is linear in the text
 _SENTENCE_PATTERN = re.compile(rf"\w(?:[^.!?…]++|{_MARK_RUN}(?!\s|\Z))*+(?:{_MARK_RUN})?+")
@@ -63,17 +64,24 @@ class Length:
 
     def build_transducer(self) -> CountingTransducer:
         """Build the incremental form, with at most three states."""
+        counts_start = self.of == "text"
+        if self.unit == "characters":
+            return CountingTransducer(_read_characters, ("",), counts_start)
         read, examples = {
-            "characters": (_read_characters, [""]),
-            "words": (_read_words, ["", "a", "a'"]),
-            "sentences": (_read_sentences, ["", "a", "a."]),
+            "words": (_read_words, ("", "a", "a'")),
+            "sentences": (_read_sentences, ("", "a", "a.")),
         }[self.unit]
-        return CountingTransducer(read, examples, counts_start=self.of == "text")
+        return CountingTransducer(read, examples, counts_start, _shorten_words)
 
 
 def _read_characters(text: str) -> tuple[int, int]:
     """Return 0, since whatever precedes a character it counts, and the number of characters."""
     return 0, len(text)
+
+
+def _shorten_words(text: str) -> str:
+    """Return a text with one letter for several, which neither ends a word nor a sentence."""
+    return _LETTERS_AND_DIGITS.sub("a", text)
 
 
 def _read_words(text: str) -> tuple[int, int]:

@@ -54,8 +54,8 @@ class Similarity:
     def build_transducer(self) -> None:
         """Return None: there is no incremental form that is small enough.
 
-        A score depends on each character that is in a passage and on the length of the text. So
-        nearly every token has an effect of its own, and no two lengths share a state.
+        A score depends on each character that is in a passage and on the length of the text. So a
+        vocabulary has tens of thousands of effects, and texts of two lengths share no state.
         """
 
 

@@ -49,6 +49,10 @@ class WordEffect(NamedTuple):
     gain: int
 
 
+_DEAD_EFFECT = WordEffect((_DEAD_WORD,), _DEAD, 0)
+_SPACED_DEAD_EFFECT = WordEffect((_END,), _DEAD, 0)
+
+
 class WordTransducer:
     """Incremental form of `WordWeigher`.
 
@@ -65,10 +69,17 @@ class WordTransducer:
         self._weigh = weigher.weigh_word
         self._counts_start = counts_start
         terms = weigher.weights
+        self._settings = (frozenset(terms.items()), counts_start)
         self._prefixes = {term[:end] for term in terms for end in range(1, len(term) + 1)}
         self._suffixes = {term[begin:] for term in terms for begin in range(len(term))}
         self._substrings = {text[b:] for text in self._prefixes for b in range(len(text))}
         self._transitions: dict[tuple[str, tuple[_Chunk, ...]], tuple[str, int]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WordTransducer) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
 
     def start(self, start: str) -> tuple[str, int]:
         """Return the state and the count after a start string."""
@@ -81,6 +92,10 @@ class WordTransducer:
 
     def effect(self, piece: str) -> WordEffect:
         """Return the effect of a piece, equal for pieces that differ in irrelevant words only."""
+        # most pieces are a word of no term, which need no pattern
+        word = piece.removeprefix(" ")
+        if word.isalpha() and normalize_word(word) not in self._substrings:
+            return _DEAD_EFFECT if word == piece else _SPACED_DEAD_EFFECT
         chunks = list(self._split(piece))
         for position, chunk in enumerate(chunks):
             # the state after these chunks is the same for all states before

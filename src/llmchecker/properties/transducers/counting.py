@@ -1,11 +1,14 @@
 """Token transducer of counts that depend on the end of a text in few ways."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-Effect = tuple[tuple[int, int], ...]
+_Effect = tuple[tuple[int, int], ...]
 """The next state and the gain for each state."""
 
 
+@dataclass(frozen=True)
 class CountingTransducer:
     """Incremental form of a count, such as the number of words.
 
@@ -13,35 +16,34 @@ class CountingTransducer:
     depends only on the class of the text before it. The effect of a piece is found by appending it
     to an example of each class.
 
-    Args:
+    Attributes:
         read: returns the class of a text's end, from 0, and the count of the text.
         examples: a text of each class.
         counts_start: whether the start string counts too.
+        shorten: replaces a piece by another with the same effect, so that fewer are read.
     """
 
-    def __init__(
-        self,
-        read: Callable[[str], tuple[int, int]],
-        examples: Sequence[str],
-        counts_start: bool,
-    ) -> None:
-        self._read = read
-        self._counts = [(example, read(example)[1]) for example in examples]
-        self._counts_start = counts_start
+    read: Callable[[str], tuple[int, int]]
+    examples: tuple[str, ...]
+    counts_start: bool
+    shorten: Callable[[str], str] = str
+    _counts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _compute_effect: Callable[[str], _Effect] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # frozen dataclass: only `object.__setattr__` can set derived fields
+        object.__setattr__(self, "_counts", tuple(self.read(text)[1] for text in self.examples))
+        object.__setattr__(self, "_compute_effect", lru_cache(2**12)(self._read_after_examples))
 
     def start(self, start: str) -> tuple[int, int]:
         """Return the state and the count after a start string."""
-        return self._read(start if self._counts_start else "")
+        return self.read(start if self.counts_start else "")
 
-    def effect(self, piece: str) -> Effect:
+    def effect(self, piece: str) -> _Effect:
         """Return the next state and the gain for each state."""
-        effect = []
-        for example, example_count in self._counts:
-            state, count = self._read(example + piece)
-            effect.append((state, count - example_count))
-        return tuple(effect)
+        return self._compute_effect(self.shorten(piece))
 
-    def advance(self, state: int, effect: Effect) -> tuple[int, int]:
+    def advance(self, state: int, effect: _Effect) -> tuple[int, int]:
         """Return the next state and the gain for this state."""
         return effect[state]
 
@@ -49,3 +51,10 @@ class CountingTransducer:
         """Return 0, since the count is the whole score."""
         del state
         return 0
+
+    def _read_after_examples(self, piece: str) -> _Effect:
+        effect = []
+        for example, example_count in zip(self.examples, self._counts, strict=True):
+            state, count = self.read(example + piece)
+            effect.append((state, count - example_count))
+        return tuple(effect)

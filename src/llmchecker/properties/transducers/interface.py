@@ -26,6 +26,9 @@ class TokenTransducer(Protocol):
     States and effects are hashable values. They are compared by equality, so fewer distinct states
     and effects make a check faster. A state must not grow with the text where a smaller one obeys
     the law.
+
+    A transducer may compare equal to others with the same settings. Equal transducers share the
+    token classes of a vocabulary within a process.
     """
 
     def start(self, start: str) -> tuple[Hashable, int]:

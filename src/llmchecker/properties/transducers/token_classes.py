@@ -13,6 +13,7 @@ a vocabulary by the states of an automaton in the same way.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,7 +26,7 @@ NO_CLASS = -1
 _MAX_TRANSITIONS = 2**25
 """Default limit of a table's stored transitions, which take 12 bytes each."""
 
-_MAX_STATES = 2**20
+_MAX_STATES = 2**18
 """Default limit of a table's states, those without a row included."""
 
 
@@ -48,19 +49,38 @@ class TokenClasses:
     ) -> "TokenClasses":
         """Compute the classes of a vocabulary, each distinct piece once.
 
+        The classes are kept in memory, and shared by equal transducers.
+
         Args:
             transducer: the transducer that reads the pieces.
             pieces: the piece of text of each token; None for a token of single bytes, or one that
                 ends within a character.
         """
-        class_of_effect: dict[Hashable, int] = {}
-        class_of_piece: dict[str | None, int] = {None: NO_CLASS}
-        for piece in dict.fromkeys(pieces):
-            if piece is not None:
-                effect = transducer.effect(piece)
-                class_of_piece[piece] = class_of_effect.setdefault(effect, len(class_of_effect))
-        class_of = np.fromiter(map(class_of_piece.__getitem__, pieces), np.int32, len(pieces))
-        return cls(class_of, tuple(class_of_effect))
+        pieces = tuple(pieces)
+        # a foreign transducer may be a dataclass without a hash
+        if isinstance(transducer, Hashable):
+            return _load_or_compute_classes(transducer, pieces)
+        return _compute_classes(transducer, pieces)
+
+
+@lru_cache(maxsize=16)
+def _load_or_compute_classes(
+    transducer: TokenTransducer, pieces: tuple[str | None, ...]
+) -> TokenClasses:
+    return _compute_classes(transducer, pieces)
+
+
+def _compute_classes(transducer: TokenTransducer, pieces: tuple[str | None, ...]) -> TokenClasses:
+    class_of_effect: dict[Hashable, int] = {}
+    class_of_piece: dict[str | None, int] = {None: NO_CLASS}
+    for piece in dict.fromkeys(pieces):
+        if piece is not None:
+            effect = transducer.effect(piece)
+            class_of_piece[piece] = class_of_effect.setdefault(effect, len(class_of_effect))
+    class_of = np.fromiter(map(class_of_piece.__getitem__, pieces), np.int32, len(pieces))
+    # several checks share the array
+    class_of.flags.writeable = False
+    return TokenClasses(class_of, tuple(class_of_effect))
 
 
 @dataclass(frozen=True)
@@ -79,7 +99,8 @@ class Row:
 class TransducerTable:
     """The states of a transducer as numbers from 0, and their transitions by token class.
 
-    A state gets its number when it is first reached, and its row on the first request.
+    A state gets its number when it is first reached, and its row on the first request. A table that
+    has exceeded a limit keeps its rows, and computes no others.
 
     Args:
         transducer: the transducer.
@@ -103,6 +124,7 @@ class TransducerTable:
         self._states: list[Hashable] = []
         self._rows: dict[int, Row] = {}
         self._scores = np.zeros(64, dtype=np.int64)
+        self._problem: str | None = None
 
     @property
     def scores(self) -> np.ndarray:
@@ -141,10 +163,9 @@ class TransducerTable:
     def _compute_row(self, state: Hashable) -> Row:
         effects = self.classes.effects
         if (len(self._rows) + 1) * len(effects) > self._max_transitions:
-            raise TooManyStates(
-                f"{self._name}: more than {self._max_transitions} transitions, "
-                f"{len(effects)} for each state; use a quantifier with fewer states"
-            )
+            self._problem = f"{self._max_transitions} transitions, {len(effects)} for each state"
+        # a full table would read most of the effects before it finds a new state
+        self._check_limits()
         next_states, gains = [], []
         for effect in effects:
             next_state, gain = self.transducer.advance(state, effect)
@@ -158,16 +179,20 @@ class TransducerTable:
             return number
         number = len(self._states)
         if number >= self._max_states:
-            raise TooManyStates(
-                f"{self._name}: more than {self._max_states} states; "
-                "use a quantifier with fewer states"
-            )
+            self._problem = f"{self._max_states} states"
+            self._check_limits()
         if number == len(self._scores):
             self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
         self._scores[number] = self._read_integers("score", [self.transducer.score(state)])[0]
         self._number_of[state] = number
         self._states.append(state)
         return number
+
+    def _check_limits(self) -> None:
+        if self._problem is not None:
+            raise TooManyStates(
+                f"{self._name}: more than {self._problem}; use a quantifier with fewer states"
+            )
 
     def _read_integers(self, method: str, values: list[int]) -> np.ndarray:
         """Return integers as an array, and reject what NumPy would round."""
