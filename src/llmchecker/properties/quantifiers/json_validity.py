@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.properties.transducers.json_schemas import SchemaGraph, UnsupportedSchema
+from llmchecker.properties.transducers.json_text import JsonTransducer
+from llmchecker.properties.transducers.patterns import UnsupportedPattern
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -258,6 +261,25 @@ class JsonText:
     def _is_valid(self, text: str) -> bool:
         value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_number)
         return self.validator.is_valid(value)
+
+    def build_transducer(self) -> JsonTransducer | None:
+        """Build the incremental form; None for a schema of which states would be too large."""
+        schema, keywords = self.validator.schema, self.validator.VALIDATORS
+        # the protocol lacks the format checker, which `build_validator` sets
+        formats = cast("Any", self.validator).format_checker.checkers
+        try:
+            graph = None if schema is True else SchemaGraph(schema, keywords, formats)
+            return JsonTransducer(graph, self._judge_scalar, reads_start=self.of == "text")
+        except (UnsupportedSchema, UnsupportedPattern):
+            return None
+
+    def _judge_scalar(self, schema: Any, text: str) -> bool | None:
+        """Return whether a scalar satisfies a part of the schema; None for a number too long."""
+        try:
+            value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_number)
+        except _TooLongNumber:
+            return None
+        return self.validator.evolve(schema=schema).is_valid(value)
 
 
 def read_schema(key: str, path: str | Path) -> Any:

@@ -9,6 +9,12 @@ import regex
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.properties.transducers.automaton import (
+    AutomatonTransducer,
+    ConjunctionTransducer,
+    build_automaton,
+)
+from llmchecker.properties.transducers.patterns import UnsupportedPattern, parse_pattern
 
 _MATCH_MODES = ("found", "whole", "possible", "count")
 """Modes of matching a text."""
@@ -130,3 +136,16 @@ class Pattern:
             # the other mode, `count`
             case _:
                 return sum(1 for _ in self.compiled_pattern.finditer(text, timeout=self.seconds))
+
+    def build_transducer(self) -> AutomatonTransducer | ConjunctionTransducer | None:
+        """Build the incremental form; None for a pattern that no automaton matches exactly."""
+        try:
+            return build_automaton(
+                parse_pattern(self.compiled_pattern.pattern),
+                self.match,
+                reads_start=self.of == "text",
+                empty_score=self("", ""),
+            )
+        # a pattern may nest more groups than Python calls
+        except (UnsupportedPattern, RecursionError):
+            return None

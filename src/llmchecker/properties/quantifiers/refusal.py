@@ -244,6 +244,14 @@ class Refusal:
             any(match.start() < limit and _is_refusal(text, match.start()) for match in matches)
         )
 
+    def build_transducer(self) -> None:
+        """Return None: there is no incremental form that is small enough.
+
+        A state would be a set of positions in the grammar and in the idioms for each possible
+        beginning, with the sentence before it, the quotation marks and two lengths. Nearly every
+        token has an effect of its own on such sets, so that a state's row takes too long.
+        """
+
 
 def _is_refusal(text: str, start: int) -> bool:
     """Return whether the phrase at a position is a refusal, whatever follows the text."""
