@@ -16,14 +16,16 @@ class Prefix(Protocol):
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
         """Apply a function to the next-token distributions after each continuation.
 
         Args:
-            function: maps the distributions of a few rows to a result; called in any thread.
+            function: maps a few rows and their distributions to a result; called in any thread.
+                The rows are (m,) int64, positions in `continuations`; every position occurs in
+                one call.
             continuations: (n, d) int64, the token ids after the prompt, d >= 0.
             will_extend: whether later calls will pass longer continuations that begin with these.
 

@@ -226,18 +226,20 @@ class Transformer(TokenizedModel):
 
     def map_distributions(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         logits: Tensor,
         prompt: Sequence[int],
         continuations: np.ndarray,
+        rows: np.ndarray,
     ) -> list[_T]:
         """Apply a function to the distributions of logits, a few rows at a time.
 
         Args:
-            function: maps the distributions of a few rows to a result.
+            function: maps a few rows and their distributions to a result.
             logits: (rows, vocabulary), at least as many rows as continuations.
             prompt: token ids of the prompt.
             continuations: (n, d) int64, the token ids after the prompt.
+            rows: (n,) int64, the row of each continuation, for `function`.
 
         Raises:
             InvalidDistribution: the softmax of the logits is undefined, or decoding leaves no
@@ -264,7 +266,7 @@ class Transformer(TokenizedModel):
                     f"{self.name}: its decoding {decoder.decoding} excludes all tokens after "
                     f"{text!r}; weaken it"
                 )
-            results.append(function(distributions))
+            results.append(function(rows[first : first + len(chunk)], distributions))
         return results
 
 

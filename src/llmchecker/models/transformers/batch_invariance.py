@@ -139,7 +139,7 @@ def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Te
         raise _build_error(model, f"returns logits of shape {shape}, not {expected_shape}")
     logits = torch.cat([output[:, position] for output in outputs])
     # raises InvalidDistribution for logits that are not finite
-    model.map_distributions(len, logits, (), texts)
+    model.map_distributions(lambda _, part: len(part), logits, (), texts, np.arange(len(texts)))
     return logits
 
 
@@ -238,7 +238,7 @@ def _count_representative_layers(layers: nn.ModuleList) -> int:
 
 
 def _collect_logits(prefix: Prefix, continuations: np.ndarray) -> Tensor:
-    return torch.cat(list(prefix.map_next(lambda part: part.values.clone(), continuations)))
+    return torch.cat(list(prefix.map_next(lambda _, part: part.values.clone(), continuations)))
 
 
 def _are_close(logits: Tensor, others: Tensor) -> bool:

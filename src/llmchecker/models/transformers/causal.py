@@ -63,7 +63,7 @@ class _CausalPrefix:
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
@@ -74,7 +74,9 @@ class _CausalPrefix:
         if depth == 0:
             logits = self._prompt_logits.expand(len(continuations), -1)
             yield from self._executor.run(
-                lambda: self._map_distributions(function, logits, continuations)
+                lambda: self._map_distributions(
+                    function, logits, continuations, np.arange(len(continuations))
+                )
             )
             return
         with self._lock:
@@ -86,7 +88,7 @@ class _CausalPrefix:
             batch = continuations[first:stop]
             with torch.inference_mode():
                 logits = self._compute_logits(batch, rows, max_rows, will_extend)
-                return self._map_distributions(function, logits, batch)
+                return self._map_distributions(function, logits, batch, np.arange(first, stop))
 
         for results in self._executor.map(
             evaluate, self._executor.split_rows(len(continuations), max_rows)
@@ -118,9 +120,15 @@ class _CausalPrefix:
         return True
 
     def _map_distributions(
-        self, function: Callable[[Distributions], _T], logits: Tensor, continuations: np.ndarray
+        self,
+        function: Callable[[np.ndarray, Distributions], _T],
+        logits: Tensor,
+        continuations: np.ndarray,
+        rows: np.ndarray,
     ) -> list[_T]:
-        return self._model.map_distributions(function, logits, self._prompt_tokens, continuations)
+        return self._model.map_distributions(
+            function, logits, self._prompt_tokens, continuations, rows
+        )
 
     def _read_prompt(self) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Return the keys and values of the prompt, and the logits after it.
