@@ -49,7 +49,7 @@ class UncachedPrefix:
         tokens = len(self._prompt) + continuations.shape[1] + len(self._tail)
         # some networks return logits at every position
         row_bytes = model.vocabulary_size * model.network.dtype.itemsize * tokens
-        max_rows = model.memory_bytes // (model.executor.threads * row_bytes)
+        max_rows = model.find_memory_bytes() // (model.executor.threads * row_bytes)
 
         def evaluate(first: int, stop: int, padded_rows: int) -> list[_T]:
             batch = continuations[first:stop]
@@ -61,10 +61,7 @@ class UncachedPrefix:
                 rows = np.arange(first, stop)
                 return model.map_distributions(function, next_logits, self._prompt, batch, rows)
 
-        for results in model.executor.map(
-            evaluate, model.executor.split_rows(len(continuations), max_rows)
-        ):
-            yield from results
+        yield from model.executor.map(evaluate, len(continuations), max_rows)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: every text is read from its first token."""
