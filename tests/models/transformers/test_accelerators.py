@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_models import CAUSAL, word_piece
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from llmchecker.errors import InvalidDistribution, MachineLimit, UnusableModel
 from llmchecker.models import device
@@ -92,6 +92,19 @@ def test_an_accelerator_gives_the_same_distributions(architecture, random_model,
     model = load_model(random_model(architecture), threads=3)
     assert (model.executor.threads, model.executor.min_rows, model.shared_from) == (1, 8, 32)
     assert_close(probabilities(model, prompt=prompt), expected)
+
+
+def test_weights_are_read_to_the_device(accelerator, random_model, monkeypatch):
+    """transformers places the weights itself, so that they are not copied from the processor."""
+    read, maps = AutoModelForCausalLM.from_pretrained, []
+
+    def from_pretrained(*given, **settings):
+        maps.append(settings["device_map"])
+        return read(*given, **settings)
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", from_pretrained)
+    load_model(random_model("llama"))
+    assert maps == [{"": "cpu"}]
 
 
 def test_memory_that_runs_out_makes_batches_smaller(accelerator, monkeypatch):
