@@ -80,6 +80,9 @@ class LanguageModel(Protocol):
         compares_prompt: whether decoding compares texts with the prompt. Tokens of the prompt and
             of the continuation then have different effects.
         end_tokens: ids of the tokens that end a text.
+        probability_spread: largest difference between probabilities of the same text in batches of
+            different sizes, before decoding, measured on a few texts when the model was loaded;
+            None for float32, float64 and models that do not compute in this process.
     """
 
     name: str
@@ -88,6 +91,7 @@ class LanguageModel(Protocol):
     is_truncated: bool
     compares_prompt: bool
     end_tokens: frozenset[int]
+    probability_spread: float | None
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt, including the special tokens that precede it.

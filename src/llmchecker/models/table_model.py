@@ -68,6 +68,7 @@ class TableModel:
         name: str = "table",
     ) -> None:
         self.is_truncated = self.compares_prompt = False
+        self.probability_spread: float | None = None
         self.name = name
         self.vocabulary = tuple(vocabulary)
         self.vocabulary_size = self.listed_tokens = len(self.vocabulary)

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from llmchecker.errors import InvalidDistribution, MachineLimit, UnusableModel
 from llmchecker.models import device
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.transformers import batch_invariance, batching, key_values
+from llmchecker.models.transformers import batch_size, batching, key_values
 from llmchecker.models.transformers.load import load_model, wrap_model
 
 TEXTS = np.random.default_rng(0).integers(5, 100, (300, 3))
@@ -20,7 +20,7 @@ LOGITS = torch.tensor(np.random.default_rng(1).normal(0, 4, (6, 9_000)), dtype=t
 def accelerator(monkeypatch):
     """Treat the processor as an accelerator."""
     monkeypatch.setattr(device, "_PROCESSORS", frozenset())
-    monkeypatch.setattr(batch_invariance, "_measured_rows", {})
+    monkeypatch.setattr(batch_size, "_measured_rows", {})
 
 
 def probabilities(model, texts=TEXTS, prompt=(7, 8, 9)) -> list[torch.Tensor]:
@@ -109,7 +109,7 @@ def test_weights_are_read_to_the_device(accelerator, random_model, monkeypatch):
 
 def test_memory_that_runs_out_makes_batches_smaller(accelerator, monkeypatch):
     """A batch that does not fit is computed in halves, with every row once and in order."""
-    monkeypatch.setattr(batch_invariance, "_measure_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(batch_size, "_measure_seconds", lambda *_: 1.0)
     model = wrap_model(network(), word_piece())
     expected = probabilities(model)
     sizes = []
@@ -170,11 +170,11 @@ def test_a_device_that_is_too_small_is_no_fault_of_the_model(accelerator):
 def test_the_batch_is_the_one_beyond_which_time_doubles(accelerator, monkeypatch, seconds, rows):
     """Batches double while this costs less than nearly twice the time; the size is recorded."""
     times = iter(seconds)
-    monkeypatch.setattr(batch_invariance, "_measure_seconds", lambda *_: next(times))
+    monkeypatch.setattr(batch_size, "_measure_seconds", lambda *_: next(times))
     assert wrap_model(network(), word_piece()).executor.max_rows == rows
     # the same shape is not measured again, but another is
     assert wrap_model(network(), word_piece()).executor.max_rows == rows
-    monkeypatch.setattr(batch_invariance, "_measure_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(batch_size, "_measure_seconds", lambda *_: 1.0)
     assert wrap_model(network(rope_theta=5), word_piece()).executor.max_rows == 4096
 
 

@@ -41,6 +41,8 @@ class TokenizedModel:
     """Whether decoding leaves few tokens with a probability above 0."""
     compares_prompt = False
     """Whether decoding compares texts with the prompt."""
+    probability_spread: float | None = None
+    """Largest difference between probabilities of a text in batches of different sizes."""
 
     def __init__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]

@@ -9,9 +9,6 @@ On an accelerator, bits depend on the size of the batch. There the module measur
 batches have equal bits, and beyond which size a batch is no faster.
 """
 
-import math
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from llmchecker.errors import InvalidDistribution, MachineLimit, UnusableModel
+from llmchecker.models.device import is_processor
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import Prefix
+from llmchecker.models.transformers.batch_size import measure_max_rows
 from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor, join_prompt
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.models.transformers.masked import MaskedModel
@@ -43,21 +42,6 @@ _CONTINUATION_TOKENS = 2
 _COMPARED_ROWS = 8
 """Number of texts whose bits are compared between batches."""
 
-_FIRST_ROWS = 64
-"""Smallest batch that is timed on an accelerator."""
-
-_MAX_ACCELERATOR_ROWS = 4096
-"""Largest batch that is timed on an accelerator."""
-
-_TIMED_PASSES = 3
-"""Number of timed passes over a batch; the first one may prepare the device."""
-
-_PROPORTIONAL_GROWTH = 1.8
-"""Factor of time for twice the rows, from which on larger batches bring little."""
-
-_measured_rows: dict[tuple[str, str, str, str], int] = {}
-"""Measured batch sizes by class, configuration, dtype and device of a network."""
-
 _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-4}
 """Largest difference of logits by rounding, relative to their range."""
 
@@ -75,7 +59,8 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
     batches do not have the logits of plain passes.
 
     Returns:
-        The model, with `executor` and, if it is causal, `is_uncached` and `shared_from` set.
+        The model, with `executor`, `probability_spread` and, if it is causal, `is_uncached` and
+        `shared_from` set.
 
     Raises:
         UnusableModel: plain passes fail, or their results differ between repetitions.
@@ -96,20 +81,31 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
     # thread would change
     is_stateless = isinstance(model, CausalModel) and is_uncached
     threads = 1 if is_stateless or model.position_limits.is_stateful else executor.threads
-    for rows in _iter_batch_sizes(executor):
+    model.executor = _select_executor(model, trial, expected_logits, executor.device, threads)
+    _select_prompt_attention(model, trial, expected_logits)
+    model.probability_spread = _measure_spread(model, trial)
+    return model
+
+
+def _select_executor(
+    model: CausalModel | MaskedModel, trial: "_Trial", expected: Tensor, device: str, threads: int
+) -> BatchExecutor:
+    """Return an executor of the fastest batches that keep their bits.
+
+    Raises:
+        UnusableModel: not even single texts keep their bits.
+    """
+    for rows in _iter_batch_sizes(device):
         # a single thread gets the largest batches
-        model.executor = BatchExecutor(1, executor.device, rows)
-        if not executor.is_processor:
-            is_suitable = _is_repeatable(model, trial, expected_logits)
-        else:
-            is_suitable = _is_batch_invariant(model, trial)
-        if is_suitable:
-            max_rows = MAX_ROWS
-            if not executor.is_processor and rows is None:
-                max_rows = measure_max_rows(model, trial.prompt, trial.continuations[:, :1])
-            model.executor = BatchExecutor(threads, executor.device, rows, max_rows)
-            _select_prompt_attention(model, trial, expected_logits)
-            return model
+        model.executor = BatchExecutor(1, device, rows)
+        if model.executor.is_processor:
+            if _is_batch_invariant(model, trial):
+                return BatchExecutor(threads, device, rows)
+        elif _is_repeatable(model, trial, expected):
+            if rows is not None:
+                return model.executor
+            max_rows = measure_max_rows(model, trial.prompt.tolist(), trial.continuations[:, :1])
+            return BatchExecutor(threads, device, max_rows=max_rows)
     raise _build_error(model, "returns other bits for the same text in each call")
 
 
@@ -187,10 +183,10 @@ class _Trial:
         return join_prompt(self.prompt.tolist(), self.continuations[:rows])
 
 
-def _iter_batch_sizes(executor: BatchExecutor) -> Iterator[int | None]:
+def _iter_batch_sizes(device: str) -> Iterator[int | None]:
     """Yield batch sizes, the fastest first; None for any size."""
     # only a processor keeps its bits in one shape at no cost
-    yield from (None, MIN_ROWS, 1) if executor.is_processor else (None, 1)
+    yield from (None, MIN_ROWS, 1) if is_processor(device) else (None, 1)
 
 
 def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Tensor:
@@ -266,49 +262,6 @@ def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool
         return False
 
 
-def measure_max_rows(
-    model: CausalModel | MaskedModel, prompt: np.ndarray, texts: np.ndarray
-) -> int:
-    """Measure the batch size beyond which an accelerator's time grows in proportion.
-
-    Batches double until one takes nearly twice the time of the one before, or memory runs out. A
-    network of the same configuration on the same device is measured only once in a process.
-
-    Args:
-        model: the model; its executor is replaced.
-        prompt: (tokens,) int64, token ids of a prompt.
-        texts: (n, tokens) int64, continuations.
-    """
-    device = model.executor.device
-    key = (type(model.network).__name__, model.network.config.to_json_string(), model.dtype, device)
-    if key in _measured_rows:
-        return _measured_rows[key]
-    rows, seconds = _FIRST_ROWS, math.inf
-    while rows <= _MAX_ACCELERATOR_ROWS:
-        model.executor = BatchExecutor(1, device, max_rows=rows)
-        batch_seconds = _measure_seconds(model, prompt, np.resize(texts, (rows, texts.shape[1])))
-        # a batch that did not fit was computed in parts
-        if model.executor.max_rows < rows or batch_seconds > _PROPORTIONAL_GROWTH * seconds:
-            break
-        rows, seconds = 2 * rows, batch_seconds
-    _measured_rows[key] = max(rows // 2, _FIRST_ROWS)
-    return _measured_rows[key]
-
-
-def _measure_seconds(
-    model: CausalModel | MaskedModel, prompt: np.ndarray, texts: np.ndarray
-) -> float:
-    """Return the smallest time of a few passes over a batch."""
-    prefix = model.open_prefix(prompt.tolist())
-    times = []
-    for _ in range(_TIMED_PASSES):
-        start_time = time.perf_counter()
-        # the check of the distributions waits until the device is done
-        deque(prefix.map_next(lambda _, part: None, texts), maxlen=0)
-        times.append(time.perf_counter() - start_time)
-    return min(times)
-
-
 def _raise_out_of_memory(error: Exception) -> None:
     """Raise an error again if its cause is a lack of memory."""
     if isinstance(error, MachineLimit) or is_out_of_memory(error):
@@ -326,6 +279,29 @@ def _is_repeatable(model: CausalModel | MaskedModel, trial: _Trial, expected: Te
         _raise_out_of_memory(error)
         return False
     return torch.equal(logits, repeated_logits) and _are_close(logits[: len(expected)], expected)
+
+
+def _measure_spread(model: CausalModel | MaskedModel, trial: _Trial) -> float | None:
+    """Return the largest difference of a probability between batches; None in float32 or float64.
+
+    A few texts are read alone, in a small batch and in a full one.
+    """
+    if torch.finfo(model.network.dtype).eps <= torch.finfo(torch.float32).eps:
+        return None
+    executor, texts = model.executor, trial.continuations[:_COMPARED_ROWS]
+    # larger batches of a processor have the bits of this one
+    full_rows = executor.min_rows if executor.is_processor else executor.max_rows
+    full_batch = np.resize(trial.continuations, (full_rows, _CONTINUATION_TOKENS))
+    ways = [(1, texts), (_COMPARED_ROWS, texts), (full_rows, full_batch)]
+    probabilities = []
+    for rows, batch in ways:
+        model.executor = BatchExecutor(1, executor.device, rows)
+        prefix = model.open_prefix(trial.prompt.tolist())
+        parts = prefix.map_next(lambda _, part: part.probabilities().clone(), batch)
+        probabilities.append(torch.cat(list(parts))[:_COMPARED_ROWS])
+    model.executor = executor
+    found = torch.stack(probabilities)
+    return (found.amax(dim=0) - found.amin(dim=0)).max().item()
 
 
 def _has_equal_bits(
