@@ -112,7 +112,7 @@ class PlainPool:
         for step in range(self._length):
             texts, rows = np.unique(tokens[active, :step], axis=0, return_inverse=True)
             drawn, done = np.empty(len(active), dtype=np.int64), 0
-            for batch in self._prefix.map_next(lambda part: part, texts, True):
+            for batch in self._prefix.map_next(lambda _, part: part, texts, True):
                 for index in range(len(batch)):
                     positions = np.flatnonzero(rows.ravel() == done + index)
                     uniforms = self._random.random(len(positions))

@@ -141,5 +141,5 @@ def test_damaged_values_do_not_reach_a_function(llama):
     seen = []
     suffixes = np.array([[5], [6], [7], [8]])
     with pytest.raises(InvalidDistribution):
-        list(llama.open_prefix((4, 3)).map_next(seen.append, suffixes))
+        list(llama.open_prefix((4, 3)).map_next(lambda _, part: seen.append(part), suffixes))
     assert all(part.find_invalid_row() is None for part in seen)

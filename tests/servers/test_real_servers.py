@@ -112,7 +112,7 @@ def test_a_server_draws_in_proportion(request, name):
     model = request.getfixturevalue(name)
     continuations = model.open_prefix(model.encode(STARTS[0]))
     empty = np.empty((400, 0), dtype=np.int64)
-    (heads,) = continuations.map_next(lambda heads: heads, empty[:1])
+    (heads,) = continuations.map_next(lambda _, heads: heads, empty[:1])
     drawn = continuations.sample_next(empty, [np.array([], dtype=np.int64)] * 400, list(range(400)))
     for token, probability in zip(
         heads.tokens[0, :5], heads.token_probabilities[0, :5], strict=True

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from llmchecker.errors import InvalidDistribution
+from llmchecker.models.device import is_processor
 
 _BLOCK_SIZE = 128
 """Number of neighbouring tokens in a block; each block's maximum is computed first."""
@@ -62,22 +63,30 @@ class Distributions:
 
     Attributes:
         values: (n, vocabulary) logits, or probabilities in float64.
-        block_maxima: (n, blocks), the largest value of each whole block of `_BLOCK_SIZE` tokens.
+        block_maxima: (n, blocks), the largest value of each whole block of `_BLOCK_SIZE` tokens;
+            None on an accelerator, which reads whole rows.
         row_maxima: (n, 1) float64, the largest logit of each row; None if values are probabilities.
         chunk_sums: (n, chunks) float64, the sum of the weights in each chunk of `_CHUNK_SIZE`
-            neighbouring tokens.
+            neighbouring tokens; None on an accelerator, which computes them on demand.
         totals: (n, 1) float64; a weight divided by its total is a probability.
     """
 
     values: Tensor
-    block_maxima: Tensor
+    block_maxima: Tensor | None
     row_maxima: Tensor | None
-    chunk_sums: Tensor
+    chunk_sums: Tensor | None
     totals: Tensor
 
     @classmethod
     def from_logits(cls, logits: Tensor) -> "Distributions":
-        """Return the softmax of logits (n, vocabulary), computed in float64."""
+        """Return the softmax of logits (n, vocabulary), computed in float64.
+
+        An accelerator computes all probabilities at once, in a single pass. A processor computes
+        weights, because most probabilities are never needed.
+        """
+        if not is_processor(logits.device):
+            probabilities = torch.softmax(logits, dim=1, dtype=torch.float64)
+            return cls(probabilities, None, None, None, torch.ones_like(probabilities[:, :1]))
         maxima = _compute_block_maxima(logits)
         # the last tokens fill no whole block
         block_end = maxima.shape[1] * _BLOCK_SIZE
@@ -109,7 +118,7 @@ class Distributions:
             is_valid = self.totals.isfinite().squeeze(1)
         else:
             sums = self.values.sum(dim=1)
-            is_valid = (self.values >= 0).all(dim=1) & ((sums - 1).abs() <= SUM_TOLERANCE)
+            is_valid = (self.values.amin(dim=1) >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE)
         invalid_rows = (~is_valid).nonzero()
         return int(invalid_rows[0]) if len(invalid_rows) else None
 
@@ -118,9 +127,13 @@ class Distributions:
 
     def __getitem__(self, rows: slice) -> "Distributions":
         """Return the distributions of a slice of the rows."""
-        row_maxima = None if self.row_maxima is None else self.row_maxima[rows]
-        values, maxima, sums = self.values[rows], self.block_maxima[rows], self.chunk_sums[rows]
-        return Distributions(values, maxima, row_maxima, sums, self.totals[rows])
+        block_maxima, row_maxima, chunk_sums = (
+            None if part is None else part[rows]
+            for part in (self.block_maxima, self.row_maxima, self.chunk_sums)
+        )
+        return Distributions(
+            self.values[rows], block_maxima, row_maxima, chunk_sums, self.totals[rows]
+        )
 
     @property
     def vocabulary_size(self) -> int:
@@ -133,6 +146,9 @@ class Distributions:
 
     def probabilities(self) -> Tensor:
         """Return the probabilities: (n, vocabulary) float64, rows summing to 1."""
+        # given probabilities have a total of 1
+        if self.row_maxima is None:
+            return self.values
         return _compute_weights(self.values, self.row_maxima) / self.totals
 
     @_use_one_thread()
@@ -208,7 +224,12 @@ class Distributions:
             weights[excluded[excluded // _CHUNK_SIZE == part] - first] = 0
             return weights
 
-        sums = self.chunk_sums[row].cpu().numpy().copy()
+        chunk_sums = self.chunk_sums
+        if chunk_sums is None:
+            (row_sums,) = _compute_chunk_sums(self.values[row : row + 1], self.row_maxima)
+        else:
+            row_sums = chunk_sums[row]
+        sums = row_sums.cpu().numpy().copy()
         # sum again the chunks that contain an excluded token
         for chunk in np.unique(excluded // _CHUNK_SIZE):
             sums[chunk] = compute_chunk_weights(chunk).sum()
@@ -236,8 +257,8 @@ class Distributions:
         They are in the k blocks with the largest maxima. Reading each row once for its maxima is
         much faster than keeping the best k while reading.
         """
-        rows, blocks = self.block_maxima.shape
-        if k * 4 > blocks:
+        rows, blocks = (0, 0) if self.block_maxima is None else self.block_maxima.shape
+        if self.block_maxima is None or k * 4 > blocks:
             return self.values.topk(k, dim=1, sorted=False).indices
         block_values, tail = (
             self.values[:, : blocks * _BLOCK_SIZE],

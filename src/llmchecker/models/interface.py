@@ -16,14 +16,16 @@ class Prefix(Protocol):
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
         """Apply a function to the next-token distributions after each continuation.
 
         Args:
-            function: maps the distributions of a few rows to a result; called in any thread.
+            function: maps a few rows and their distributions to a result; called in any thread.
+                The rows are (m,) int64, positions in `continuations`; every position occurs in
+                one call.
             continuations: (n, d) int64, the token ids after the prompt, d >= 0.
             will_extend: whether later calls will pass longer continuations that begin with these.
 
@@ -78,6 +80,9 @@ class LanguageModel(Protocol):
         compares_prompt: whether decoding compares texts with the prompt. Tokens of the prompt and
             of the continuation then have different effects.
         end_tokens: ids of the tokens that end a text.
+        probability_spread: largest difference between probabilities of the same text in batches of
+            different sizes, before decoding, measured on a few texts when the model was loaded;
+            None for float32, float64 and models that do not compute in this process.
     """
 
     name: str
@@ -86,6 +91,7 @@ class LanguageModel(Protocol):
     is_truncated: bool
     compares_prompt: bool
     end_tokens: frozenset[int]
+    probability_spread: float | None
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt, including the special tokens that precede it.

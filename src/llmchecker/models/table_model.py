@@ -27,7 +27,7 @@ class _TablePrefix:
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
@@ -44,7 +44,7 @@ class _TablePrefix:
                 f"{self._model.name}: probabilities {rows[row]} after {text!r} are not between "
                 f"0 and 1 with a sum of 1, up to {SUM_TOLERANCE}"
             )
-        yield function(distributions)
+        yield function(np.arange(len(texts)), distributions)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: a table stores nothing of a text."""
@@ -68,6 +68,7 @@ class TableModel:
         name: str = "table",
     ) -> None:
         self.is_truncated = self.compares_prompt = False
+        self.probability_spread: float | None = None
         self.name = name
         self.vocabulary = tuple(vocabulary)
         self.vocabulary_size = self.listed_tokens = len(self.vocabulary)

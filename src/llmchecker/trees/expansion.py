@@ -140,12 +140,10 @@ def iter_selections(
         return
     # selected inside the model's batches, so that no full distributions are kept
     select_top = partial(_select, alpha=alpha, k=k, returns_distributions=keep is not None)
-    done = 0
-    for computed, selection in open_prefix().map_next(
+    for positions, computed, selection in open_prefix().map_next(
         select_top, continuations[missing_rows], will_extend
     ):
-        rows = missing_rows[done : done + len(selection.counts)]
-        done += len(rows)
+        rows = missing_rows[positions]
         if keep is not None and computed is not None:
             keep(rows, computed)
         if distributions is not None:
@@ -154,11 +152,15 @@ def iter_selections(
 
 
 def _select(
-    distributions: Distributions, alpha: float, k: int, returns_distributions: bool
-) -> tuple[Distributions | None, Selection]:
+    rows: np.ndarray,
+    distributions: Distributions,
+    alpha: float,
+    k: int,
+    returns_distributions: bool,
+) -> tuple[np.ndarray, Distributions | None, Selection]:
     selection = select_tokens(distributions, alpha, k)
     # distributions that are not needed must not stay in memory
-    return distributions if returns_distributions else None, selection
+    return rows, distributions if returns_distributions else None, selection
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def compute_masses(
         size has all mass.
     """
 
-    def select_most_probable(distributions: "Distributions") -> np.ndarray:
+    def select_most_probable(_: np.ndarray, distributions: "Distributions") -> np.ndarray:
         return distributions.top_k(min(max_k, distributions.vocabulary_size))[0].cpu().numpy()
 
     empty_continuation = np.empty((1, 0), dtype=np.int64)

@@ -274,5 +274,5 @@ _PLAUSIBLE_TOKEN = re.compile(r"[\w ()\[\]<>=!&|+*-]+(?:\Z|(?<=\)))", re.ASCII)
 """Tokens that may occur in a condition, as a whole or up to a closing parenthesis."""
 
 
-def _to_probability_array(distributions: Distributions) -> np.ndarray:
+def _to_probability_array(_: np.ndarray, distributions: Distributions) -> np.ndarray:
     return distributions.probabilities().cpu().numpy()

@@ -56,7 +56,7 @@ def sample_answers(
     while active_rows:
         batch = np.array([continuations[row] for row in active_rows], dtype=np.int64)
         chunks = prefix.map_next(
-            lambda part: part, batch.reshape(len(active_rows), -1), will_extend=True
+            lambda _, part: part, batch.reshape(len(active_rows), -1), will_extend=True
         )
         positions = ((chunk, index) for chunk in chunks for index in range(len(chunk)))
         for row, (chunk, index) in zip(active_rows, positions, strict=True):

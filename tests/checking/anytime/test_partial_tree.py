@@ -181,7 +181,7 @@ def test_texts_are_those_of_their_tokens(architecture, random_model, monkeypatch
     server = TableServer(model, prompt)
     prefix = model.open_prefix(prompt)
     server.distribution = lambda text: next(
-        prefix.map_next(lambda found: found.probabilities()[0].tolist(), np.array([text], int))
+        prefix.map_next(lambda _, found: found.probabilities()[0].tolist(), np.array([text], int))
     )
     for _ in range(2):
         batch = select_batch(tree, 4)

@@ -41,7 +41,7 @@ def test_tokens_are_sampled_in_proportion(is_kept):
     sampler, request = TailSampler(MODEL, lambda: prefix), build_request(300, [0, 1])
     if is_kept:
         one = request.continuations[:1]
-        sampler.keep(one, next(prefix.map_next(lambda found: found, one)))
+        sampler.keep(one, next(prefix.map_next(lambda _, found: found, one)))
     counts = Counter(sampler.sample(request).tolist())
     assert counts == {2: 150, 3: 100, 4: 50}
     assert chisquare([counts[t] for t in (2, 3, 4)], [150, 100, 50]).pvalue == 1

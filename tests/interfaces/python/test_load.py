@@ -1,11 +1,20 @@
 """Models of one's own: a directory, or what transformers has loaded already."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    GPT2LMHeadModel,
+)
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.interfaces.python.load import _check_network
 
 START = "The player won because"
 HEADS = {"gpt2": AutoModelForCausalLM, "bert": AutoModelForMaskedLM}
@@ -75,6 +84,25 @@ def test_a_network_that_cannot_be_asked_is_refused(loaded):
     assert "call network.eval()" in refused(UnusableModel, network.train(), tokenizer)
     nowhere = network.eval().to("meta")
     assert "are on meta" in refused(UnusableModel, nowhere, tokenizer)
+
+
+def test_a_network_on_several_devices_needs_a_device_map(loaded):
+    """Weights on two devices are taken if a device map moves inputs between them, else refused."""
+
+    class Network(GPT2LMHeadModel):
+        devices = ("cuda:0", "cuda:1")
+
+        def parameters(self, recurse=True):
+            return (SimpleNamespace(device=torch.device(name)) for name in self.devices)
+
+    network, tokenizer = loaded("gpt2")
+    network.__class__ = Network
+    assert "on cuda:0, cuda:1; move all to one device" in refused(UnusableModel, network, tokenizer)
+    network.hf_device_map = {"transformer.h.0": 0, "transformer.h.1": 1}
+    _check_network(network, tokenizer)
+    # offloaded weights are not read from a disk for each pass
+    Network.devices = ("cuda:0", "meta")
+    assert "on cuda:0, meta" in refused(UnusableModel, network, tokenizer)
     assert "dict is neither a directory" in refused(UnusableModel, {}, tokenizer)
 
 

@@ -10,7 +10,6 @@ from transformers import CompileConfig, GenerationConfig
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.logits_processor import parse_generation_config
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.load import apply_decoding, load_model
 
 START = "The player won because the player won because"
@@ -175,7 +174,9 @@ def difference(model) -> float:
     continuations = apply_decoding(model, "as_published").open_prefix(prompt)
     for text, row in scores_of_generate(model, prompt).items():
         suffix = np.array([text], dtype=np.int64)
-        (found,) = continuations.map_next(Distributions.probabilities, suffix, will_extend=True)
+        (found,) = continuations.map_next(
+            lambda _, part: part.probabilities(), suffix, will_extend=True
+        )
         expected = row.softmax(0)
         if not model.network.generation_config.do_sample:
             expected = torch.nn.functional.one_hot(row.argmax(), len(row)).double()

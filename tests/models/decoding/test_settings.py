@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import llmchecker as lc
 from llmchecker.errors import ConfigError, InvalidDistribution
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
@@ -82,7 +81,9 @@ def difference(model, settings, start=START) -> float:
     continuations, largest = asked.open_prefix(prompt, len(tokens)), 0.0
     for step, row in enumerate(scores.double()):
         suffix = np.array([tokens[:step]], dtype=np.int64)
-        (found,) = continuations.map_next(Distributions.probabilities, suffix, will_extend=True)
+        (found,) = continuations.map_next(
+            lambda _, part: part.probabilities(), suffix, will_extend=True
+        )
         if settings.get("do_sample", True):
             expected = row.softmax(0)
         else:
@@ -210,7 +211,9 @@ def test_the_bits_do_not_depend_on_the_batch(random_model):
 
     def rows(threads, asked):
         model = apply_decoding(load_model(random_model("llama"), threads=threads), settings)
-        parts = model.open_prefix(model.encode(START)).map_next(Distributions.probabilities, asked)
+        parts = model.open_prefix(model.encode(START)).map_next(
+            lambda _, part: part.probabilities(), asked
+        )
         return torch.cat(list(parts))
 
     many = rows(2, suffixes)
@@ -255,7 +258,7 @@ def test_published_settings_are_what_generate_does_by_default(settings, random_m
     )
     asked = apply_decoding(model, "as_published")
     (found,) = asked.open_prefix(prompt).map_next(
-        Distributions.probabilities, np.empty((1, 0), dtype=np.int64)
+        lambda _, part: part.probabilities(), np.empty((1, 0), dtype=np.int64)
     )
     expected = written.scores[0][0].double().softmax(0)
     if not settings["do_sample"]:

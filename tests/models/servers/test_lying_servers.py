@@ -84,7 +84,9 @@ def test_answers_must_be_numbered_in_order(tmp_path, dialect, indices):
         server.fault = _numbered(indices)
         suffixes = np.array([[0], [1], [2]])
         with pytest.raises(LLMCheckerError, match=address):
-            list(model.open_prefix(model.encode(START)).map_next(len, suffixes))
+            list(
+                model.open_prefix(model.encode(START)).map_next(lambda _, part: len(part), suffixes)
+            )
 
 
 def test_a_head_of_the_whole_vocabulary_chooses_by_inversion():
@@ -123,11 +125,11 @@ def test_what_servers_write_for_a_logarithm_of_0_is_probability_0(tmp_path, dial
             server.fault = heads_changed(
                 lambda head, least=least: [[t, p if p > -50 else least] for t, p in head]
             )
-            (heads,) = model.open_prefix(text).map_next(lambda part: part, np.empty((1, 0), int))
+            (heads,) = model.open_prefix(text).map_next(lambda _, part: part, np.empty((1, 0), int))
             assert heads.probabilities()[0].tolist() == pytest.approx(chances, abs=1e-12)
         server.fault = heads_changed(lambda head: [*head[:-1], [head[-1][0], None]])
         with pytest.raises(SourceUnavailable, match="logprob"):
-            list(model.open_prefix(text).map_next(len, np.empty((1, 0), int)))
+            list(model.open_prefix(text).map_next(lambda _, part: len(part), np.empty((1, 0), int)))
 
 
 def _mutated(value, generator):
@@ -473,10 +475,14 @@ def test_requests_that_are_no_longer_needed_end_at_once(tmp_path, is_interrupted
         model = connected(tmp_path, server, address, replace(QUICK, texts=1), seconds=30)
         before = set(threading.enumerate())
         suffixes = np.array([[0], [1], [2], [0]])
-        results = model.open_prefix(model.encode(START)).map_next(len, suffixes)
+        results = model.open_prefix(model.encode(START)).map_next(
+            lambda _, part: len(part), suffixes
+        )
         next(results)
         server.fault = fault
-        results = model.open_prefix(model.encode(START)).map_next(len, np.tile(suffixes, (9, 1)))
+        results = model.open_prefix(model.encode(START)).map_next(
+            lambda _, part: len(part), np.tile(suffixes, (9, 1))
+        )
         with pytest.raises(KeyboardInterrupt) if is_interrupted else nullcontext():
             if is_interrupted:
                 main = threading.main_thread().ident

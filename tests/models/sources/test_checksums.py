@@ -3,12 +3,14 @@
 import hashlib
 import os
 import shutil
+import threading
 
 import pytest
 from helpers.damage import flipped
 
-from llmchecker.errors import ChecksumMismatch, DamagedFile
-from llmchecker.models.sources.checksums import check_checksums, read_checksums
+from llmchecker.errors import ChecksumMismatch, DamagedFile, UnusableModel
+from llmchecker.models.sources import checksums as checksums_module
+from llmchecker.models.sources.checksums import check_checksums, load_checked, read_checksums
 from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
@@ -104,3 +106,38 @@ def test_a_loaded_model_tells_the_checksums_of_what_was_loaded(linked):
     with (original / "config.json").open("a") as file:
         file.write(" ")
     assert model.files == before != read_checksums(directory)
+
+
+def test_weights_are_compared_while_they_are_loaded(fetched, monkeypatch):
+    """The sha256 of weights is computed at the same time as they are read; the others before."""
+    is_loading, found = threading.Event(), []
+    compute = checksums_module.compute_sha256
+
+    def compute_sha256(path):
+        found.append(path.name)
+        assert path.suffix != ".safetensors" or is_loading.wait(20)
+        return compute(path)
+
+    def load() -> str:
+        assert "tokenizer.json" in found
+        is_loading.set()
+        return "network"
+
+    monkeypatch.setattr(checksums_module, "compute_sha256", compute_sha256)
+    assert load_checked(fetched, load) == ("network", read_checksums(fetched))
+
+
+def test_a_damaged_file_explains_an_error_of_loading(fetched):
+    """No damaged configuration is parsed, and damaged weights are named instead of their error."""
+
+    def fail():
+        raise UnusableModel("weights: 3 tensors are missing")
+
+    with pytest.raises(UnusableModel, match="3 tensors"):
+        load_checked(fetched, fail)
+    damage(fetched / "model.safetensors", 80)
+    with pytest.raises(ChecksumMismatch, match=r"model\.safetensors: its sha256 is"):
+        load_checked(fetched, fail)
+    damage(fetched / "config.json", 80)
+    with pytest.raises(ChecksumMismatch, match=r"config\.json: its sha256 is"):
+        load_checked(fetched, lambda: pytest.fail("a damaged file was parsed"))

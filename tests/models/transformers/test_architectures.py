@@ -7,7 +7,6 @@ from helpers.architectures import architectures, tiny_network
 from helpers.random_models import word_piece
 
 from llmchecker.errors import LLMCheckerError
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.load import wrap_model
 
 FEW = [("causal", name) for name in ("mamba", "gpt_oss", "openai-gpt", "opt", "recurrent_gemma")]
@@ -44,7 +43,7 @@ def differences(kind: str, name: str, network: torch.nn.Module) -> float:
     """The largest difference of a probability from those of plain passes, one a text."""
     model = wrap_model(network, word_piece(), kind, name)
     prompt = list(model.encode("the player won because"))
-    parts = model.open_prefix(prompt, 2).map_next(Distributions.probabilities, SUFFIXES)
+    parts = model.open_prefix(prompt, 2).map_next(lambda _, part: part.probabilities(), SUFFIXES)
     largest = 0.0
     for suffix, row in zip(SUFFIXES.tolist(), torch.cat(list(parts)), strict=True):
         text = torch.tensor([[*prompt, *suffix, *model.tail]])

@@ -190,6 +190,26 @@ def test_trees_do_not_depend_on_how_they_were_grown(name: str) -> None:
         assert same_bits(grown(network, **settings), expected), settings
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_full_precision_has_no_spread(dtype) -> None:
+    """Nothing is measured where probabilities differ in their last digits at most."""
+    assert wrap_model(llama().to(dtype), TOKENIZER).probability_spread is None
+
+
+def test_the_spread_of_reduced_precision_is_measured() -> None:
+    """The spread is the largest difference of a probability alone, in a small and a full batch."""
+    # in full batches, one token of a row is more probable
+    shift = torch.zeros(len(TOKENIZER), dtype=torch.bfloat16)
+    shift[7] = 2.0
+
+    def change(logits: Tensor) -> Tensor:
+        return logits + shift if len(logits) >= MIN_ROWS else logits
+
+    model = wrap_model(llama(change).to(torch.bfloat16), TOKENIZER)
+    usual = wrap_model(llama().to(torch.bfloat16), TOKENIZER).probability_spread
+    assert 0 <= usual < 0.05 < 0.1 < model.probability_spread < 1
+
+
 def test_a_kind_of_layer_that_comes_last_is_measured_too() -> None:
     """Of a network with many layers one of each kind is measured, and the network is left whole."""
     network = llama(layers=8)

@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from llmchecker.errors import UnusableModel, UnusableText
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model, wrap_model
 
@@ -22,7 +21,11 @@ ANY_TEXT = [
 
 def all_rows(continuations, suffixes, extended=False) -> torch.Tensor:
     return torch.cat(
-        list(continuations.map_next(Distributions.probabilities, np.array(suffixes), extended))
+        list(
+            continuations.map_next(
+                lambda _, part: part.probabilities(), np.array(suffixes), extended
+            )
+        )
     )
 
 

@@ -8,7 +8,6 @@ from helpers.random_models import save, word_piece
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM
 
 from llmchecker.errors import UnusableText
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.load import load_model, wrap_model
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
@@ -61,7 +60,9 @@ def dynamic() -> LlamaForCausalLM:
 
 
 def rows(continuations, suffixes) -> torch.Tensor:
-    return torch.cat(list(continuations.map_next(Distributions.probabilities, np.array(suffixes))))
+    return torch.cat(
+        list(continuations.map_next(lambda _, part: part.probabilities(), np.array(suffixes)))
+    )
 
 
 def plain(network, text) -> torch.Tensor:

@@ -6,7 +6,6 @@ import torch
 from helpers.random_models import ARCHITECTURES, CAUSAL
 
 from llmchecker.errors import UnusableText
-from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor
 from llmchecker.models.transformers.load import load_model
 
@@ -15,7 +14,11 @@ KIND = {"bert": "masked"}
 
 def answers(continuations, suffixes, extended=False) -> torch.Tensor:
     return torch.cat(
-        list(continuations.map_next(Distributions.probabilities, np.array(suffixes), extended))
+        list(
+            continuations.map_next(
+                lambda _, part: part.probabilities(), np.array(suffixes), extended
+            )
+        )
     )
 
 
@@ -165,10 +168,12 @@ def test_threads_are_done_together(n, threads):
     assert max(sizes) - min(sizes) <= executor.row_step
 
 
-def test_other_devices_see_one_shape():
-    """Where kernels are chosen by the shape every batch has the same, given by one thread."""
-    batches = BatchExecutor(8, "meta")
-    assert {rows for _, _, rows in batches.split_rows(1000, 10**6)} == {MAX_ROWS}
+def test_an_accelerator_pads_little():
+    """An accelerator's batches have about the rows of their texts, and one thread starts them."""
+    batches = BatchExecutor(8, "meta", max_rows=1024)
+    assert list(batches.split_rows(1000, 10**6)) == [(0, 1000, 1000)]
+    assert list(batches.split_rows(3, 10**6)) == [(0, 3, 8)]
+    assert [rows for _, _, rows in batches.split_rows(3000, 10**6)] == [1000, 1000, 1000]
     assert batches.threads == 1
 
 
@@ -184,10 +189,22 @@ def test_batches_of_one_shape_answer_alike(dtype, random_model):
         assert difference.abs().max() < (1e-12 if dtype == "float32" else 1e-2)
 
 
+@pytest.mark.parametrize("architecture", ["llama", "bert"])
+def test_rows_are_the_positions_of_the_distributions(architecture, random_model):
+    """A function gets each position once, in order, with the distribution of its continuation."""
+    continuations = opened(random_model(architecture), architecture, threads=2)
+    texts = np.random.default_rng(0).integers(0, 100, (2 * MAX_ROWS + 3, 2))
+    parts = continuations.map_next(lambda rows, part: (rows, part.probabilities()), texts)
+    rows, found = zip(*parts, strict=True)
+    assert np.concatenate(rows).tolist() == list(range(len(texts)))
+    assert all(len(part_rows) == len(part) for part_rows, part in zip(rows, found, strict=True))
+    assert torch.equal(torch.cat(found), answers(continuations, texts))
+
+
 def test_an_error_in_a_thread_reaches_the_caller(random_model):
     """What a function raises in a thread is raised where its results are asked for."""
 
-    def failing(_):
+    def failing(_, __):
         raise ZeroDivisionError
 
     continuations = opened(random_model("llama"))
@@ -201,6 +218,5 @@ def test_the_memory_that_is_kept_is_bounded(random_model):
     for level in levels(100):
         answers(continuations, level, extended=True)
     kept = continuations._key_value_store
-    held = sum(table.nbytes for tables in kept.layers for table in tables)
-    assert held <= 100_000
-    assert len(kept._row_index) <= kept.capacity < len(levels(100)[-1])
+    assert kept.nbytes <= 100_000
+    assert len(kept) <= kept.capacity < len(levels(100)[-1])

@@ -88,17 +88,15 @@ class TailSampler:
                 _sample_tokens(*self._kept[text], request, rows, tokens)
         if missing:
             self.evaluated += len(missing)
-            done = 0
             # several samples may continue the same text, which the model reads only once
             first_rows = [rows_of_texts[text][0] for text in missing]
             parts = self._open_prefix().map_next(
-                lambda part: part, request.continuations[first_rows]
+                lambda positions, part: (positions, part), request.continuations[first_rows]
             )
-            for part in parts:
-                for index in range(len(part)):
-                    rows = rows_of_texts[missing[done + index]]
+            for positions, part in parts:
+                for index, position in enumerate(positions.tolist()):
+                    rows = rows_of_texts[missing[position]]
                     _sample_tokens(part, index, request, rows, tokens)
-                done += len(part)
         return tokens
 
 

@@ -140,9 +140,11 @@ def _check_network(network: object, tokenizer: object) -> PreTrainedTokenizerBas
     if network.training:
         raise UnusableModel(f"{name}: training mode makes its answers random; call network.eval()")
     devices = {str(parameter.device) for parameter in network.parameters()}
-    # "meta" is the device of weights that were never loaded.
-    if len(devices) != 1 or devices == {"meta"}:
+    # "meta" is the device of weights that were never loaded, or that are offloaded to a disk. With
+    # a device map, inputs move to the device of each layer.
+    if "meta" in devices or (len(devices) != 1 and not hasattr(network, "hf_device_map")):
         raise UnusableModel(
-            f"{name}: its weights are on {', '.join(sorted(devices))}; move all to one device"
+            f"{name}: its weights are on {', '.join(sorted(devices))}; move all to one device, or "
+            "load it with a device_map"
         )
     return tokenizer

@@ -264,7 +264,8 @@ def _probe_server(model: "ServedModel") -> None:
     import numpy as np
 
     tokens = model.encode(_TOKENIZER_PROBES[0])
-    list(model.open_prefix(tokens).map_next(len, np.empty((1, 0), dtype=np.int64)))
+    empty_continuation = np.empty((1, 0), dtype=np.int64)
+    list(model.open_prefix(tokens).map_next(lambda _, part: len(part), empty_continuation))
 
 
 def _copy_tokenizer(source: Source, directory: Path) -> None:

@@ -89,7 +89,7 @@ class _ServedPrefix:
 
     def map_next(
         self,
-        function: Callable[[TopLogprobs], _T],
+        function: Callable[[np.ndarray, TopLogprobs], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
@@ -106,8 +106,9 @@ class _ServedPrefix:
         size = self._model.client.limits.texts
         starts = range(0, len(continuations), size)
         texts = [continuations[first : first + size].tolist() for first in starts]
-        for distributions in self._model.client.map_concurrently(self._request_top_logprobs, texts):
-            yield function(distributions)
+        answers = self._model.client.map_concurrently(self._request_top_logprobs, texts)
+        for first, distributions in zip(starts, answers, strict=True):
+            yield function(np.arange(first, first + len(distributions)), distributions)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: a server shares beginnings itself."""

@@ -6,12 +6,19 @@ record. Every result thus refers to the checksums of the bytes that it was compu
 that a failing disk changed give an error and no result.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.models.sources.model_directory import PROVENANCE
 from llmchecker.utils.atomic_files import compute_sha256, is_sha256, read_json
+
+_WEIGHTS_SUFFIX = ".safetensors"
+"""Suffix of weights, which are read while they are compared."""
+
+_T = TypeVar("_T")
 
 
 def read_checksums(directory: str | Path) -> dict[str, str]:
@@ -41,9 +48,6 @@ def check_checksums(directory: str | Path) -> dict[str, str]:
 
     Links are not compared, because their target is maintained elsewhere and may change.
 
-    The weights are read here and again when they are loaded, then from the system's cache. A single
-    read would need memory for them twice, as bytes and as tensors.
-
     Returns:
         The sha256 of every file by name.
 
@@ -54,6 +58,55 @@ def check_checksums(directory: str | Path) -> dict[str, str]:
     directory = Path(directory)
     recorded_checksums, files = _read_record(directory), _find_files(directory)
     checksums = _compute_checksums(files)
+    _compare_checksums(directory, recorded_checksums, files, checksums)
+    return _sort_checksums(checksums)
+
+
+def load_checked(directory: str | Path, load: Callable[[], _T]) -> tuple[_T, dict[str, str]]:
+    """Load a model while its files are compared with the record, as in `check_checksums`.
+
+    All files but the weights are compared first, so that no damaged file is parsed. Weights are
+    read at the same time by `load` and for their checksums, once from the disk and once from the
+    system's cache. A single read would need memory for them twice, as bytes and as tensors.
+
+    Args:
+        directory: path of the model directory.
+        load: loads the model from the directory.
+
+    Returns:
+        The result of `load`, and the sha256 of every file by name.
+
+    Raises:
+        DamagedFile: the record is damaged.
+        ChecksumMismatch: a fetched file has changed or is missing. This error replaces an error of
+            `load`, which it explains.
+    """
+    directory = Path(directory)
+    recorded_checksums, files = _read_record(directory), _find_files(directory)
+    weights = {name: path for name, path in files.items() if path.suffix == _WEIGHTS_SUFFIX}
+    checksums = _compute_checksums({n: path for n, path in files.items() if n not in weights})
+    small_records = {n: c for n, c in recorded_checksums.items() if n not in weights}
+    _compare_checksums(directory, small_records, files, checksums)
+    with ThreadPoolExecutor(1) as pool:
+        weight_checksums = pool.submit(_compute_checksums, weights)
+        try:
+            loaded = load()
+        except Exception:
+            checksums |= weight_checksums.result()
+            _compare_checksums(directory, recorded_checksums, files, checksums)
+            raise
+        checksums |= weight_checksums.result()
+    _compare_checksums(directory, recorded_checksums, files, checksums)
+    return loaded, _sort_checksums(checksums)
+
+
+def _compare_checksums(
+    directory: Path,
+    recorded_checksums: dict[str, str],
+    files: dict[str, Path],
+    checksums: dict[str, str],
+) -> None:
+    """Raise ChecksumMismatch if a recorded file has another checksum or is missing."""
     for name, expected in recorded_checksums.items():
         if name not in files:
             raise ChecksumMismatch(
@@ -65,7 +118,6 @@ def check_checksums(directory: str | Path) -> dict[str, str]:
                 f"{directory / name}: its sha256 is {checksums[name]}, but {PROVENANCE} records "
                 f"{expected}; delete the directory to fetch the model again"
             )
-    return _sort_checksums(checksums)
 
 
 def check_record(directory: Path) -> None:

@@ -14,6 +14,7 @@ from llmchecker.errors import InvalidDistribution, UnusableText
 from llmchecker.models.decoding.chat_template import Start, encode_chat
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
+from llmchecker.models.device import find_free_bytes
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
 from llmchecker.models.transformers.position_limits import PositionLimits
@@ -40,6 +41,8 @@ class TokenizedModel:
     """Whether decoding leaves few tokens with a probability above 0."""
     compares_prompt = False
     """Whether decoding compares texts with the prompt."""
+    probability_spread: float | None = None
+    """Largest difference between probabilities of a text in batches of different sizes."""
 
     def __init__(
         self, name: str, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]
@@ -147,7 +150,8 @@ class Transformer(TokenizedModel):
         network: the transformers network.
         tokenizer: the network's tokenizer.
         executor: the threads that compute batches.
-        memory_bytes: limit in bytes for the continuations of one prompt, in addition to the model.
+        memory_bytes: limit in bytes for the continuations of one prompt, in addition to the model;
+            an accelerator with a known free memory has no other limit.
     """
 
     decoder: LogitsDecoder | None = None
@@ -186,6 +190,17 @@ class Transformer(TokenizedModel):
     def dtype(self) -> str:
         """Torch name of the weights' dtype, such as `float32`."""
         return str(self.network.dtype).removeprefix("torch.")
+
+    def find_memory_bytes(self) -> int:
+        """Return the memory for continuations: what is free on an accelerator, or the limit."""
+        free_bytes = [find_free_bytes(device) for device in self.devices]
+        known_bytes = [number for number in free_bytes if number is not None]
+        return min(known_bytes, default=self.memory_bytes)
+
+    @cached_property
+    def devices(self) -> frozenset[torch.device]:
+        """Devices of the network's weights."""
+        return frozenset(parameter.device for parameter in self.network.parameters())
 
     def check_texts(self, prompt: Sequence[int], max_length: int) -> None:
         """Check that the network can read the prompt, the tokens after it, and the tail.
@@ -226,18 +241,20 @@ class Transformer(TokenizedModel):
 
     def map_distributions(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         logits: Tensor,
         prompt: Sequence[int],
         continuations: np.ndarray,
+        rows: np.ndarray,
     ) -> list[_T]:
         """Apply a function to the distributions of logits, a few rows at a time.
 
         Args:
-            function: maps the distributions of a few rows to a result.
+            function: maps a few rows and their distributions to a result.
             logits: (rows, vocabulary), at least as many rows as continuations.
             prompt: token ids of the prompt.
             continuations: (n, d) int64, the token ids after the prompt.
+            rows: (n,) int64, the row of each continuation, for `function`.
 
         Raises:
             InvalidDistribution: the softmax of the logits is undefined, or decoding leaves no
@@ -264,7 +281,7 @@ class Transformer(TokenizedModel):
                     f"{self.name}: its decoding {decoder.decoding} excludes all tokens after "
                     f"{text!r}; weaken it"
                 )
-            results.append(function(distributions))
+            results.append(function(rows[first : first + len(chunk)], distributions))
         return results
 
 

@@ -1,8 +1,12 @@
 """Batch invariance: trial passes that select how to evaluate a model.
 
-Two properties depend on the architecture, the dtype, the device and the libraries: whether keys and
-values can be stored, and whether a text's result has the same bits in every batch. No list of names
-would stay correct, so this module measures both.
+Three properties depend on the architecture, the dtype, the device and the libraries: whether keys
+and values can be stored, whether the rows of a batch can share those of the prompt, and whether a
+text's result has the same bits in every batch. No list of names would stay correct, so this module
+measures them.
+
+On an accelerator, bits depend on the size of the batch. There the module measures whether equal
+batches have equal bits, and beyond which size a batch is no faster.
 """
 
 from collections.abc import Iterator
@@ -13,11 +17,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmchecker.errors import InvalidDistribution, UnusableModel
+from llmchecker.errors import InvalidDistribution, MachineLimit, UnusableModel
+from llmchecker.models.device import is_processor
+from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import Prefix
+from llmchecker.models.transformers.batch_size import measure_max_rows
 from llmchecker.models.transformers.batching import MAX_ROWS, MIN_ROWS, BatchExecutor, join_prompt
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.models.transformers.masked import MaskedModel
+from llmchecker.models.transformers.prompt_attention import (
+    MIN_SHARED_ACCELERATOR_TOKENS,
+    MIN_SHARED_TOKENS,
+    restore_attention,
+    use_prompt_attention,
+)
 from llmchecker.utils.memory_errors import is_out_of_memory
 
 _PROMPT_TOKENS = 6
@@ -40,12 +53,14 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
     """Select an evaluation of a model that is correct and batch-invariant.
 
     A causal model stores keys and values if this gives the logits of plain passes over whole texts.
-    Otherwise it reads whole texts. Its batches have any size if the size changes no bit, else one
-    fixed size. Otherwise each has a single row, for example with experts, whose shapes depend on
-    other rows.
+    Otherwise it reads whole texts. On a processor, its batches have any size if the size changes no
+    bit, else one fixed size. Otherwise each has a single row, for example with experts, whose
+    shapes depend on other rows. On an accelerator they have any size, or a single row if larger
+    batches do not have the logits of plain passes.
 
     Returns:
-        The model, with `executor` and, if it is causal, `is_uncached` set.
+        The model, with `executor`, `probability_spread` and, if it is causal, `is_uncached` and
+        `shared_from` set.
 
     Raises:
         UnusableModel: plain passes fail, or their results differ between repetitions.
@@ -66,13 +81,67 @@ def select_evaluator(model: CausalModel | MaskedModel) -> CausalModel | MaskedMo
     # thread would change
     is_stateless = isinstance(model, CausalModel) and is_uncached
     threads = 1 if is_stateless or model.position_limits.is_stateful else executor.threads
-    for rows in _iter_batch_sizes(executor):
+    model.executor = _select_executor(model, trial, expected_logits, executor.device, threads)
+    _select_prompt_attention(model, trial, expected_logits)
+    model.probability_spread = _measure_spread(model, trial)
+    return model
+
+
+def _select_executor(
+    model: CausalModel | MaskedModel, trial: "_Trial", expected: Tensor, device: str, threads: int
+) -> BatchExecutor:
+    """Return an executor of the fastest batches that keep their bits.
+
+    Raises:
+        UnusableModel: not even single texts keep their bits.
+    """
+    for rows in _iter_batch_sizes(device):
         # a single thread gets the largest batches
-        model.executor = BatchExecutor(1, executor.device, rows)
-        if _is_batch_invariant(model, trial):
-            model.executor = BatchExecutor(threads, executor.device, rows)
-            return model
+        model.executor = BatchExecutor(1, device, rows)
+        if model.executor.is_processor:
+            if _is_batch_invariant(model, trial):
+                return BatchExecutor(threads, device, rows)
+        elif _is_repeatable(model, trial, expected):
+            if rows is not None:
+                return model.executor
+            max_rows = measure_max_rows(model, trial.prompt.tolist(), trial.continuations[:, :1])
+            return BatchExecutor(threads, device, max_rows=max_rows)
     raise _build_error(model, "returns other bits for the same text in each call")
+
+
+def _select_prompt_attention(
+    model: CausalModel | MaskedModel, trial: "_Trial", expected: Tensor
+) -> None:
+    """Let the rows of a batch share a long prompt if this is correct and batch-invariant."""
+    if not isinstance(model, CausalModel) or model.is_uncached:
+        return
+    executor, network = model.executor, model.network
+    min_tokens = MIN_SHARED_TOKENS if executor.is_processor else MIN_SHARED_ACCELERATOR_TOKENS
+    # the trial for bits needs a prompt of this length
+    long_trial = _Trial.for_model(model, min_tokens)
+    if len(long_trial.prompt) < min_tokens or not use_prompt_attention(network):
+        return
+    model.shared_from = 1
+    model.executor = BatchExecutor(1, executor.device, rows=1)
+    is_correct = torch.equal(_compute_plain_logits(model, trial), expected) and _is_correct(
+        model, trial, expected
+    )
+    model.executor = executor
+    if is_correct and (not executor.is_processor or _has_equal_shared_bits(model, long_trial)):
+        model.shared_from = min_tokens
+    else:
+        model.shared_from = None
+        restore_attention(network)
+
+
+def _has_equal_shared_bits(model: CausalModel, trial: "_Trial") -> bool:
+    """Return whether texts after a long prompt have the same bits in a small and a large batch."""
+    try:
+        with _shorten_network(model.network):
+            return _has_equal_bits(model, trial.prompt.tolist(), trial.continuations)
+    except Exception as error:  # networks that store their layer count elsewhere raise any class
+        _raise_out_of_memory(error)
+        return False
 
 
 @dataclass(frozen=True)
@@ -88,17 +157,18 @@ class _Trial:
     continuations: np.ndarray
 
     @classmethod
-    def for_model(cls, model: CausalModel | MaskedModel) -> "_Trial":
+    def for_model(
+        cls, model: CausalModel | MaskedModel, prompt_tokens: int = _PROMPT_TOKENS
+    ) -> "_Trial":
         """Draw random ordinary tokens of the model, within its length limit."""
         token_ids = set(model.tokenizer.get_vocab().values())
         ordinary_tokens = sorted(token_ids - set(model.tokenizer.added_tokens_decoder)) or sorted(
             token_ids
         )
-        max_tokens = (
-            model.position_limits.max_tokens
-            or _PROMPT_TOKENS + _CONTINUATION_TOKENS + len(model.tail)
+        max_tokens = model.position_limits.max_tokens or prompt_tokens + _CONTINUATION_TOKENS + len(
+            model.tail
         )
-        prompt = min(_PROMPT_TOKENS, max_tokens - len(model.tail) - _CONTINUATION_TOKENS)
+        prompt = min(prompt_tokens, max_tokens - len(model.tail) - _CONTINUATION_TOKENS)
         if prompt < 1 or len(ordinary_tokens) < 2:
             raise _build_error(
                 model, f"reads {max_tokens} tokens of {len(ordinary_tokens)}: too few for a text"
@@ -113,11 +183,10 @@ class _Trial:
         return join_prompt(self.prompt.tolist(), self.continuations[:rows])
 
 
-def _iter_batch_sizes(executor: BatchExecutor) -> Iterator[int | None]:
+def _iter_batch_sizes(device: str) -> Iterator[int | None]:
     """Yield batch sizes, the fastest first; None for any size."""
-    yield from (
-        (None, MIN_ROWS, 1) if executor.min_rows < executor.max_rows else (executor.max_rows, 1)
-    )
+    # only a processor keeps its bits in one shape at no cost
+    yield from (None, MIN_ROWS, 1) if is_processor(device) else (None, 1)
 
 
 def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Tensor:
@@ -139,7 +208,7 @@ def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Te
         raise _build_error(model, f"returns logits of shape {shape}, not {expected_shape}")
     logits = torch.cat([output[:, position] for output in outputs])
     # raises InvalidDistribution for logits that are not finite
-    model.map_distributions(len, logits, (), texts)
+    model.map_distributions(lambda _, part: len(part), logits, (), texts, np.arange(len(texts)))
     return logits
 
 
@@ -175,13 +244,17 @@ def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool
     Layers of one kind compute in the same way, so the bits are compared after one layer of each
     kind. If a network does not work with fewer layers, they are compared after all layers.
     """
+    # texts that differ only in their last token need a single pass for each batch
+    prompt, suffixes = trial.texts(1)[0, :-1].tolist(), trial.continuations[:, -1:]
+    if isinstance(model, MaskedModel) or model.is_uncached:
+        prompt = prompt[-1:]  # shorter, because each text is read from its first token
     try:
         with _shorten_network(model.network):
-            return _has_equal_bits(model, trial)
+            return _has_equal_bits(model, prompt, suffixes)
     except Exception as error:  # networks that store their layer count elsewhere raise any class
         _raise_out_of_memory(error)
     try:
-        return _has_equal_bits(model, trial)
+        return _has_equal_bits(model, prompt, suffixes)
     except InvalidDistribution:
         raise
     except Exception as error:  # some networks cannot read a batch of several texts
@@ -191,16 +264,50 @@ def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool
 
 def _raise_out_of_memory(error: Exception) -> None:
     """Raise an error again if its cause is a lack of memory."""
-    if is_out_of_memory(error):
+    if isinstance(error, MachineLimit) or is_out_of_memory(error):
         raise error
 
 
-def _has_equal_bits(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
+def _is_repeatable(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
+    """Return whether equal batches have equal bits, and the logits of plain passes."""
+    try:
+        prefix = model.open_prefix(trial.prompt.tolist())
+        logits, repeated_logits = (_collect_logits(prefix, trial.continuations) for _ in range(2))
+    except InvalidDistribution:
+        raise
+    except Exception as error:  # some networks cannot read a batch of several texts
+        _raise_out_of_memory(error)
+        return False
+    return torch.equal(logits, repeated_logits) and _are_close(logits[: len(expected)], expected)
+
+
+def _measure_spread(model: CausalModel | MaskedModel, trial: _Trial) -> float | None:
+    """Return the largest difference of a probability between batches; None in float32 or float64.
+
+    A few texts are read alone, in a small batch and in a full one.
+    """
+    if torch.finfo(model.network.dtype).eps <= torch.finfo(torch.float32).eps:
+        return None
+    executor, texts = model.executor, trial.continuations[:_COMPARED_ROWS]
+    # larger batches of a processor have the bits of this one
+    full_rows = executor.min_rows if executor.is_processor else executor.max_rows
+    full_batch = np.resize(trial.continuations, (full_rows, _CONTINUATION_TOKENS))
+    ways = [(1, texts), (_COMPARED_ROWS, texts), (full_rows, full_batch)]
+    probabilities = []
+    for rows, batch in ways:
+        model.executor = BatchExecutor(1, executor.device, rows)
+        prefix = model.open_prefix(trial.prompt.tolist())
+        parts = prefix.map_next(lambda _, part: part.probabilities().clone(), batch)
+        probabilities.append(torch.cat(list(parts))[:_COMPARED_ROWS])
+    model.executor = executor
+    found = torch.stack(probabilities)
+    return (found.amax(dim=0) - found.amin(dim=0)).max().item()
+
+
+def _has_equal_bits(
+    model: CausalModel | MaskedModel, prompt: list[int], suffixes: np.ndarray
+) -> bool:
     """Return whether a few texts have the same bits alone and within a full batch."""
-    # texts that differ only in their last token need a single pass for each batch
-    prompt, suffixes = trial.texts(1)[0, :-1].tolist(), trial.continuations[:, -1:]
-    if isinstance(model, MaskedModel) or model.is_uncached:
-        prompt = prompt[-1:]  # shorter, because each text is read from its first token
     prefix = model.open_prefix(prompt)
     # a permutation, so that the texts have other positions in the large batch
     order = np.random.default_rng(1).permutation(max(model.executor.max_rows, _COMPARED_ROWS))
@@ -238,18 +345,30 @@ def _count_representative_layers(layers: nn.ModuleList) -> int:
 
 
 def _collect_logits(prefix: Prefix, continuations: np.ndarray) -> Tensor:
-    return torch.cat(list(prefix.map_next(lambda part: part.values.clone(), continuations)))
+    """Return the logits after continuations; on an accelerator up to a constant of each row."""
+    return torch.cat(list(prefix.map_next(_copy_logits, continuations)))
+
+
+def _copy_logits(_: np.ndarray, part: Distributions) -> Tensor:
+    # an accelerator keeps probabilities only
+    return part.values.log() if part.row_maxima is None else part.values.clone()
 
 
 def _are_close(logits: Tensor, others: Tensor) -> bool:
-    """Return whether logits are equal except for rounding; -inf equals only -inf."""
+    """Return whether logits give equal probabilities except for rounding.
+
+    Args:
+        logits, others: (rows, vocabulary); the dtype of `others` determines the tolerance.
+    """
+    logits, compared = (rows.double() - rows.amax(dim=1, keepdim=True) for rows in (logits, others))
+    # -inf equals only -inf
     is_finite = logits.isfinite()
-    if not torch.equal(logits.where(~is_finite, 0), others.where(~is_finite, 0)):
+    if not torch.equal(is_finite, compared.isfinite()):
         return False
-    values, other_values = logits[is_finite].double(), others[is_finite].double()
+    values, other_values = logits[is_finite], compared[is_finite]
     spread = (values.max() - values.min()).item()
     return (values - other_values).abs().max().item() <= _TOLERANCES.get(
-        logits.dtype, _DEFAULT_TOLERANCE
+        others.dtype, _DEFAULT_TOLERANCE
     ) * spread
 
 

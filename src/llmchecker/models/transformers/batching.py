@@ -1,32 +1,41 @@
-"""Batches of texts, split so that a text's result is the same in every batch.
+"""Batches of texts, on a processor split so that a text's result is the same in every batch.
 
-The result for a text is the same to the last bit, whatever the other requests are. It depends
-neither on the batch of the text, nor on the number of threads, nor on memory. Three rules ensure
-this.
+On a processor, the result for a text is the same to the last bit, whatever the other requests are.
+It depends neither on the batch of the text, nor on the number of threads, nor on memory. Three
+rules ensure this.
 
 - One thread computes a batch, and several threads compute several batches. A product that is split
   over threads adds its terms in another order.
-- On a CPU, every batch of at least `MIN_ROWS` rows adds the terms of a row in the same order.
-  Smaller batches are padded. Other devices choose an algorithm by the shape, so all their batches
-  have one shape.
+- Every batch of at least `MIN_ROWS` rows adds the terms of a row in the same order. Smaller batches
+  are padded.
 - Intermediate results that do not fit into memory are computed again in the same way.
+
+An accelerator chooses an algorithm by the shape of the batch, so the last bits of a result depend
+on the number of rows. Equal batches have equal bits. A batch has as many rows as there are texts,
+up to the number beyond which larger batches are no faster.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar, TypeVarTuple
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from llmchecker.errors import MachineLimit
+from llmchecker.models.device import find_free_bytes, is_processor
+from llmchecker.utils.number_format import format_count
+
 # Logits are allocated and freed in hundreds of MB; huge pages reduce page faults to a tenth.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 MAX_ROWS = 384
-"""Largest number of rows in a batch. More rows would not be faster."""
+"""Largest number of rows in a batch on a CPU. More rows would not be faster."""
 
 MIN_ROWS = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 64
 """Smallest number of rows in a batch on a CPU.
@@ -44,10 +53,15 @@ Small networks would otherwise fill memory with the keys of stored values.
 """
 
 _MAX_SOFTMAX_ELEMENTS = 2**20
-"""Largest number of logits that become probabilities at once: 8 MB of float64."""
+"""Largest number of logits that a CPU turns into probabilities at once: 8 MB of float64."""
+
+_ACCELERATOR_ROW_STEP = 8
+"""Divisor of a batch's rows on an accelerator, whose matrix units read rows in groups."""
+
+_ACCELERATOR_LOGIT_BYTES = 64
+"""Memory of a logit on an accelerator: float64 probabilities and intermediate results."""
 
 _T = TypeVar("_T")
-_Arguments = TypeVarTuple("_Arguments")
 
 
 class BatchExecutor:
@@ -57,20 +71,28 @@ class BatchExecutor:
         threads: number of batches that are computed at once.
         device: torch device of the batches; only a CPU uses more than one thread.
         rows: number of rows of every batch, for models whose bits depend on the shape; None for any
-            number on a CPU.
+            number.
+        max_rows: largest number of rows of a batch, if `rows` is None.
     """
 
-    def __init__(self, threads: int = 1, device: str = "cpu", rows: int | None = None) -> None:
-        is_cpu = torch.device(device).type == "cpu"
-        # other devices compute one batch after another
-        self.threads = threads if is_cpu else 1
+    def __init__(
+        self,
+        threads: int = 1,
+        device: str = "cpu",
+        rows: int | None = None,
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        self.is_processor = is_processor(device)
+        # an accelerator computes one batch after another
+        self.threads = threads if self.is_processor else 1
         self.device = device
-        # other devices keep their bits in one shape only
-        if rows is None and not is_cpu:
-            rows = MAX_ROWS
-        self.min_rows, self.row_step, self.max_rows = (
-            (MIN_ROWS, _ROW_STEP, MAX_ROWS) if rows is None else (rows, rows, rows)
-        )
+        self.max_rows = max_rows if rows is None else rows
+        if rows is not None:
+            self.min_rows = self.row_step = rows
+        elif self.is_processor:
+            self.min_rows, self.row_step = MIN_ROWS, _ROW_STEP
+        else:
+            self.min_rows = self.row_step = _ACCELERATOR_ROW_STEP
         # a product that is split over threads would add in another order
         self._pool = ThreadPoolExecutor(
             self.threads, "batch", initializer=torch.set_num_threads, initargs=(1,)
@@ -101,37 +123,88 @@ class BatchExecutor:
             first = stop
 
     def map(
-        self, function: Callable[[*_Arguments], _T], batches: Iterator[tuple[*_Arguments]]
+        self, function: Callable[[int, int, int], Sequence[_T]], n: int, max_rows: int
     ) -> Iterator[_T]:
-        """Call the function on the arguments of each batch; yield its results in order."""
-        futures: deque[Future[_T]] = deque()
+        """Call a function on each batch of n rows; yield its results in order.
+
+        A batch for which an accelerator has too little memory is computed again in two halves.
+        Later batches have at most the size of a half.
+
+        Args:
+            function: maps the first row, the row after the last, and the number of rows after
+                padding to results.
+            n, max_rows: as in `split_rows`.
+
+        Raises:
+            MachineLimit: an accelerator has too little memory for the smallest batch.
+        """
+        futures: deque[Future[list[_T]]] = deque()
         try:
-            for batch in batches:
-                futures.append(self._pool.submit(function, *batch))
+            for batch in self.split_rows(n, max_rows):
+                futures.append(self._pool.submit(partial(self._compute_batch, function, *batch)))
                 # one batch waits in the queue, so that no thread is idle
                 if len(futures) > self.threads:
-                    yield futures.popleft().result()
+                    yield from futures.popleft().result()
             while futures:
-                yield futures.popleft().result()
+                yield from futures.popleft().result()
         finally:
             # the caller stopped early: drop the batches that have not started
             for future in futures:
                 future.cancel()
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Call the function in a thread of the pool and return its result."""
-        return self._pool.submit(function).result()
+        """Call the function in a thread of the pool and return its result.
+
+        Raises:
+            MachineLimit: an accelerator has too little memory.
+        """
+        with suppress(torch.OutOfMemoryError):
+            return self._pool.submit(function).result()
+        raise self._build_memory_error("a pass")
+
+    def _compute_batch(
+        self, function: Callable[[int, int, int], Sequence[_T]], first: int, stop: int, rows: int
+    ) -> list[_T]:
+        # another batch of this size may have failed already
+        if rows <= self.max_rows:
+            with suppress(torch.OutOfMemoryError):
+                return list(function(first, stop, rows))
+            # outside of the block above, the tensors of the failed batch are deleted
+            if rows <= self.min_rows:
+                raise self._build_memory_error(format_count(self.min_rows, "text"))
+            self.max_rows = max(rows // 2, self.min_rows)
+        results = []
+        for half_first, half_stop, half_rows in self.split_rows(stop - first, self.max_rows):
+            bounds = first + half_first, first + half_stop
+            results += self._compute_batch(function, *bounds, half_rows)
+        return results
+
+    def _build_memory_error(self, subject: str) -> MachineLimit:
+        free_bytes = find_free_bytes(self.device)
+        free_memory = "" if free_bytes is None else f", {free_bytes / 1e9:.1f} GB free"
+        return MachineLimit(
+            f"device {self.device}{free_memory}: too little memory for {subject}; use a smaller "
+            "dtype, model or prompt, or end other processes on the device"
+        )
 
 
 def iter_chunks(logits: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
     """Yield chunks of the first `count` rows of logits, each with its first index.
 
-    A few rows stay in the processor's cache from the conversion to float64 to the selection of
+    On a processor, a few rows stay in its cache from the conversion to float64 to the selection of
     tokens. The chunk size depends on the vocabulary alone, so a row is always summed in the same
-    way. The last chunk may contain rows after `count`.
+    way. An accelerator has no such cache: its chunks are as large as half of its free memory
+    allows. The last chunk may contain rows after `count`.
     """
-    max_count = max(1, _MAX_SOFTMAX_ELEMENTS // logits.shape[1])
-    rows = min(len(logits), 1 << (max_count.bit_length() - 1))
+    vocabulary_size = logits.shape[1]
+    if is_processor(logits.device):
+        max_rows = max(1, _MAX_SOFTMAX_ELEMENTS // vocabulary_size)
+        max_rows = 1 << (max_rows.bit_length() - 1)
+    elif (free_bytes := find_free_bytes(logits.device)) is None:
+        max_rows = len(logits)
+    else:
+        max_rows = max(1, free_bytes // 2 // (_ACCELERATOR_LOGIT_BYTES * vocabulary_size))
+    rows = min(len(logits), max_rows)
     for first in range(0, count, rows):
         yield first, logits[first : first + rows]
 

@@ -4,6 +4,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Start
@@ -21,6 +22,8 @@ from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.base import Transformer, read_end_tokens
 from llmchecker.models.transformers.batching import TEXT_BYTES, pad_rows
+from llmchecker.models.transformers.key_values import BatchCacheLayer, KeyValueStore, copy_layer
+from llmchecker.models.transformers.prompt_attention import SCORE_BYTES, share_prompt
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
 _T = TypeVar("_T")
@@ -33,6 +36,9 @@ class _CausalPrefix:
     in memory up to a limit. Half of the memory is for these, the other half for batches. Missing
     beginnings of continuations are computed again, once for all texts of a batch that share them.
 
+    The rows of a batch share the keys and values of a long prompt if the network permits it.
+    Otherwise each row has a copy.
+
     Args:
         model: the model; its `memory_bytes` limits batches and stored keys and values. A batch of
             the smallest size always runs.
@@ -43,13 +49,12 @@ class _CausalPrefix:
         UnusableText: the texts are too long for the model.
     """
 
-    def __init__(self, model: Transformer, prompt: Sequence[int], max_length: int = 0) -> None:
+    def __init__(self, model: "CausalModel", prompt: Sequence[int], max_length: int = 0) -> None:
         model.check_texts(prompt, max_length)
         self._model = model
         self._network = model.network
         self._executor = model.executor
-        # one half for stored keys and values, one half for batches
-        self._memory_bytes = model.memory_bytes // 2
+        self._shares_prompt = model.shared_from is not None and len(prompt) >= model.shared_from
         # several threads share the stored keys and values
         self._lock = threading.RLock()
         # each thread reuses its own batch layers
@@ -57,13 +62,13 @@ class _CausalPrefix:
         self._prompt_tokens = tuple(prompt)
         self._prompt_layers, self._prompt_logits = self._executor.run(self._read_prompt)
         self._row_bytes = sum(t[:, 0].nbytes for layer in self._prompt_layers for t in layer)
-        self._key_value_store = _KeyValueStore(
-            self._prompt_layers, self._memory_bytes // (self._row_bytes + TEXT_BYTES)
+        self._key_value_store = KeyValueStore(
+            self._prompt_layers, self._find_memory_bytes() // (self._row_bytes + TEXT_BYTES)
         )
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
@@ -74,7 +79,9 @@ class _CausalPrefix:
         if depth == 0:
             logits = self._prompt_logits.expand(len(continuations), -1)
             yield from self._executor.run(
-                lambda: self._map_distributions(function, logits, continuations)
+                lambda: self._map_distributions(
+                    function, logits, continuations, np.arange(len(continuations))
+                )
             )
             return
         with self._lock:
@@ -84,14 +91,11 @@ class _CausalPrefix:
 
         def evaluate(first: int, stop: int, rows: int) -> list[_T]:
             batch = continuations[first:stop]
-            with torch.inference_mode():
+            with torch.inference_mode(), self._release_on_failure():
                 logits = self._compute_logits(batch, rows, max_rows, will_extend)
-                return self._map_distributions(function, logits, batch)
+                return self._map_distributions(function, logits, batch, np.arange(first, stop))
 
-        for results in self._executor.map(
-            evaluate, self._executor.split_rows(len(continuations), max_rows)
-        ):
-            yield from results
+        yield from self._executor.map(evaluate, len(continuations), max_rows)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Store the keys and values of texts of any length, one batch for each length.
@@ -103,12 +107,12 @@ class _CausalPrefix:
         for depth in range(1, 1 + max(map(len, texts), default=0)):
             beginnings = [text[:depth] for text in texts if len(text) >= depth]
             missing = self._key_value_store.find_missing(np.array(beginnings, dtype=np.int64))
-            if len(missing) > self._key_value_store.free_rows:
+            if not self._key_value_store.make_room(len(missing)):
                 return
-            batches = self._executor.split_rows(len(missing), self._compute_max_rows(depth))
-            store = partial(self._store_batch, missing)
+            max_rows = self._compute_max_rows(depth)
+            store = partial(self._store_batch, missing, max_rows)
             # the longer texts need these keys and values
-            deque(self._executor.map(store, batches), maxlen=0)
+            deque(self._executor.map(store, len(missing), max_rows), maxlen=0)
 
     def _is_readable(self, length: int) -> bool:
         try:
@@ -118,9 +122,15 @@ class _CausalPrefix:
         return True
 
     def _map_distributions(
-        self, function: Callable[[Distributions], _T], logits: Tensor, continuations: np.ndarray
+        self,
+        function: Callable[[np.ndarray, Distributions], _T],
+        logits: Tensor,
+        continuations: np.ndarray,
+        rows: np.ndarray,
     ) -> list[_T]:
-        return self._model.map_distributions(function, logits, self._prompt_tokens, continuations)
+        return self._model.map_distributions(
+            function, logits, self._prompt_tokens, continuations, rows
+        )
 
     def _read_prompt(self) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Return the keys and values of the prompt, and the logits after it.
@@ -132,14 +142,32 @@ class _CausalPrefix:
             output = self._forward(
                 self._network, np.array([self._prompt_tokens]), cache, **self._last_logits_setting
             )
-            return [_copy_layer(layer) for layer in cache.layers], output.logits[:, -1]
+            return [copy_layer(layer) for layer in cache.layers], output.logits[:, -1]
 
     def _compute_max_rows(self, depth: int) -> int:
         """Return the largest number of rows in a batch that memory allows."""
-        tokens = self._prompt_layers[0][0].shape[1] + depth
-        logits = self._prompt_logits.nbytes
-        batch = self._memory_bytes // (self._executor.threads * (tokens * self._row_bytes + logits))
+        prompt_tokens = self._prompt_layers[0][0].shape[1]
+        row_bytes = (prompt_tokens + depth) * self._row_bytes + self._prompt_logits.nbytes
+        if self._shares_prompt:
+            score_bytes = (prompt_tokens + depth) * self._model.attention_heads * SCORE_BYTES
+            row_bytes += score_bytes - prompt_tokens * self._row_bytes
+        batch = self._find_memory_bytes() // (self._executor.threads * row_bytes)
         return min(batch, self._key_value_store.capacity // depth)
+
+    def _find_memory_bytes(self) -> int:
+        """Return the memory for stored keys and values, which is also that for batches."""
+        return self._model.find_memory_bytes() // 2
+
+    @contextmanager
+    def _release_on_failure(self) -> Iterator[None]:
+        """Delete stored keys and values if an accelerator's memory runs out."""
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            self._thread_state = threading.local()
+            with self._lock:
+                self._key_value_store.release()
+            raise
 
     def _compute_logits(
         self, batch: np.ndarray, rows: int, max_rows: int, will_extend: bool
@@ -148,8 +176,7 @@ class _CausalPrefix:
         with self._lock:
             self._store_missing_prefixes(batch, max_rows)
             layers = self._build_layers(texts)
-        cache = Cache(layers=[*layers])
-        output = self._forward(self._network, texts[:, -1:], cache, **self._last_logits_setting)
+        output = self._forward_last(self._network, texts, layers, **self._last_logits_setting)
         # only longer continuations read the stored keys and values
         if will_extend:
             with self._lock:
@@ -170,42 +197,56 @@ class _CausalPrefix:
         input_ids = torch.from_numpy(tokens).to(self._network.device)
         return network(input_ids=input_ids, past_key_values=cache, use_cache=True, **settings)
 
+    def _forward_last(
+        self,
+        network: nn.Module,
+        texts: np.ndarray,
+        layers: Sequence[BatchCacheLayer],
+        **settings: int,
+    ) -> Any:
+        """Read the last tokens of texts; layers have the keys and values of all others."""
+        with share_prompt(self._prompt_layers if self._shares_prompt else None):
+            return self._forward(network, texts[:, -1:], Cache(layers=[*layers]), **settings)
+
     def _store_missing_prefixes(self, batch: np.ndarray, max_rows: int) -> None:
         """Compute the missing beginnings of continuations, without logits."""
+        # most batches continue texts of the batch before
+        if self._key_value_store.has_all(batch[:, :-1]):
+            return
         for depth in range(1, batch.shape[1]):
             missing_prefixes = self._key_value_store.find_missing(batch[:, :depth])
             # the whole batch must be stored at once: start again with empty tables
-            if len(missing_prefixes) > self._key_value_store.free_rows:
+            if not self._key_value_store.make_room(len(missing_prefixes)):
                 self._key_value_store.clear()
+                self._key_value_store.reserve_rows(batch.size)
                 self._store_missing_prefixes(batch, max_rows)
                 return
             for first, stop, rows in self._executor.split_rows(len(missing_prefixes), max_rows):
-                self._store_batch(missing_prefixes, first, stop, rows)
+                self._store_batch(missing_prefixes, max_rows, first, stop, rows)
 
-    def _store_batch(self, continuations: np.ndarray, first: int, stop: int, rows: int) -> None:
+    def _store_batch(
+        self, continuations: np.ndarray, max_rows: int, first: int, stop: int, rows: int
+    ) -> tuple[()]:
         """Compute and store the keys and values of the last tokens of a few texts."""
         batch = continuations[first:stop]
         texts = pad_rows(batch, rows)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._release_on_failure():
             with self._lock:
+                self._store_missing_prefixes(batch, max_rows)
                 layers = self._build_layers(texts)
             # the base model has no output layer, so it computes no logits
-            self._forward(self._network.base_model, texts[:, -1:], Cache(layers=[*layers]))
+            self._forward_last(self._network.base_model, texts, layers)
             with self._lock:
                 self._key_value_store.put(batch, layers)
+        return ()
 
-    def _build_layers(self, continuations: np.ndarray) -> list["_BatchCacheLayer"]:
+    def _build_layers(self, continuations: np.ndarray) -> list[BatchCacheLayer]:
         """Return the keys and values of all tokens of the texts but the last."""
         layers = self._allocate_layers(*continuations.shape)
-        prompt_length = self._prompt_layers[0][0].shape[1]
-        for depth in range(1, continuations.shape[1]):
-            rows = self._key_value_store.find_rows(continuations[:, :depth])
-            for layer, tables in zip(layers, self._key_value_store.layers, strict=True):
-                for buffer, table in zip(layer.buffers, tables, strict=True):
-                    torch.index_select(table, 0, rows, out=buffer[:, prompt_length + depth - 1])
+        self._key_value_store.fill_layers(continuations, layers)
         return layers
 
-    def _allocate_layers(self, rows: int, depth: int) -> list["_BatchCacheLayer"]:
+    def _allocate_layers(self, rows: int, depth: int) -> list[BatchCacheLayer]:
         """Return layers for a batch, with the prompt filled in.
 
         A thread reuses its layers until the shape changes.
@@ -214,134 +255,12 @@ class _CausalPrefix:
             # free the old layers first: memory may be too small for both
             self._thread_state.layers = None
             self._thread_state.layers = [
-                _BatchCacheLayer(prompt, rows, depth) for prompt in self._prompt_layers
+                BatchCacheLayer(prompt, rows, depth, not self._shares_prompt)
+                for prompt in self._prompt_layers
             ]
             self._thread_state.shape = (rows, depth)
-        layers: list[_BatchCacheLayer] = self._thread_state.layers
+        layers: list[BatchCacheLayer] = self._thread_state.layers
         return layers
-
-
-def _copy_layer(layer: object) -> tuple[Tensor, Tensor]:
-    """Return copies of a layer's keys and values, (1, tokens, heads, width) each.
-
-    Raises:
-        TypeError: the layer of the cache stores no keys and values.
-    """
-    if not isinstance(layer, CacheLayerMixin) or layer.keys is None or layer.values is None:
-        raise TypeError(f"{type(layer).__name__} stores no keys and values")
-    # tokens before heads: the keys and values of one token are then contiguous
-    return layer.keys.transpose(1, 2).contiguous(), layer.values.transpose(1, 2).contiguous()
-
-
-class _BatchCacheLayer(CacheLayerMixin):
-    """Keys and values of one layer for a batch of texts of equal length.
-
-    Args:
-        prompt: keys and values of the prompt, (1, tokens, heads, width) each.
-        rows: number of rows of the batch.
-        depth: number of tokens of each text after the prompt, including the last token.
-    """
-
-    is_sliding = False
-
-    def __init__(self, prompt: tuple[Tensor, Tensor], rows: int, depth: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        tokens = prompt[0].shape[1]
-        self.buffers = tuple(t.new_empty((rows, tokens + depth, *t.shape[2:])) for t in prompt)
-        for buffer, tensor in zip(self.buffers, prompt, strict=True):
-            buffer[:, :tokens] = tensor
-        # views in the order of axes that transformers expects
-        keys, values = (buffer.transpose(1, 2) for buffer in self.buffers)
-        self._views = keys, values
-        self.keys, self.values = self._views
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Do nothing: the constructor allocates all tensors."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
-    ) -> tuple[Tensor, Tensor]:
-        """Store the last token, and return the keys and values of all tokens."""
-        keys, values = self._views
-        keys[:, :, -1:] = key_states
-        values[:, :, -1:] = value_states
-        return keys, values
-
-    def get_seq_length(self) -> int:
-        """Return the number of tokens before the last one."""
-        return self._views[0].shape[2] - 1
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return the number of attended tokens and the position of the first."""
-        return self.get_seq_length() + query_length, 0
-
-    def get_max_length(self) -> int:
-        """Return -1, which transformers reads as no limit."""
-        return -1
-
-
-class _KeyValueStore:
-    """Keys and values of continuations' last tokens, in tables of fixed capacity.
-
-    Args:
-        prompt: keys and values of the prompt in every layer, which have the shape of a row.
-        capacity: number of rows.
-    """
-
-    def __init__(self, prompt: list[tuple[Tensor, Tensor]], capacity: int) -> None:
-        self._template = prompt
-        self._row_index: dict[tuple[int, ...], int] = {}
-        self._allocate(capacity)
-
-    @property
-    def free_rows(self) -> int:
-        """Number of empty rows."""
-        return self.capacity - len(self._row_index)
-
-    def reserve_rows(self, rows: int) -> None:
-        """Grow to this many rows, even above the limit: the smallest batch needs them."""
-        if self.capacity < rows:
-            self._allocate(rows)
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._row_index = {}
-
-    def find_missing(self, continuations: np.ndarray) -> np.ndarray:
-        """Return the distinct continuations that are not stored."""
-        suffixes = dict.fromkeys(map(tuple, continuations.tolist()))
-        missing_suffixes = [suffix for suffix in suffixes if suffix not in self._row_index]
-        return np.array(missing_suffixes, dtype=np.int64).reshape(
-            len(missing_suffixes), continuations.shape[1]
-        )
-
-    def find_rows(self, continuations: np.ndarray) -> Tensor:
-        """Return the row indices of continuations, which must all be stored."""
-        return torch.tensor([self._row_index[tuple(suffix)] for suffix in continuations.tolist()])
-
-    def put(self, continuations: np.ndarray, layers: Sequence[_BatchCacheLayer]) -> None:
-        """Store the last tokens of a batch's texts, in order, until the tables are full."""
-        # a continuation that is stored already keeps its row
-        new_suffixes = {
-            tuple(suffix_row): i
-            for i, suffix_row in enumerate(continuations.tolist())
-            if tuple(suffix_row) not in self._row_index
-        }
-        items = list(new_suffixes.items())[: self.free_rows]
-        first = len(self._row_index)
-        self._row_index |= {suffix: first + i for i, (suffix, _) in enumerate(items)}
-        texts = torch.tensor([text for _, text in items], dtype=torch.int64)
-        for tables, layer in zip(self.layers, layers, strict=True):
-            for table, buffer in zip(tables, layer.buffers, strict=True):
-                table[first : first + len(texts)] = buffer[texts, -1]
-
-    def _allocate(self, capacity: int) -> None:
-        self.capacity = capacity
-        self._row_index = {}
-        self.layers = [
-            tuple(t.new_empty((capacity, *t.shape[2:])) for t in p) for p in self._template
-        ]
 
 
 class CausalModel(Transformer):
@@ -349,6 +268,15 @@ class CausalModel(Transformer):
 
     is_uncached = False
     """Whether each text is read from its first token, without stored keys and values."""
+
+    shared_from: int | None = None
+    """Number of tokens from which the rows of a batch share the prompt; None for never."""
+
+    @property
+    def attention_heads(self) -> int:
+        """Number of heads of a layer, an estimate for memory."""
+        heads: int = getattr(self.network.config.get_text_config(), "num_attention_heads", 1)
+        return heads
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""

@@ -23,8 +23,9 @@ from llmchecker.models.decoding.settings import (
     DecodingChoice,
     parse_end_tokens,
 )
+from llmchecker.models.device import is_processor
 from llmchecker.models.interface import LanguageModel
-from llmchecker.models.sources.checksums import check_checksums
+from llmchecker.models.sources.checksums import load_checked
 from llmchecker.models.sources.model_directory import check_loadable, find_weight_files
 from llmchecker.models.sources.weight_sizes import limit_network_size, read_weight_sizes
 from llmchecker.models.transformers.batch_invariance import select_evaluator
@@ -84,10 +85,8 @@ def open_model(directory: str | Path, settings: LoadSettings) -> CausalModel | M
     directory, kind = Path(directory), settings.kind
     auto_class: _AutoClass = AutoModelForCausalLM if kind == "causal" else AutoModelForMaskedLM
     network, tokenizer, files = read_network(
-        directory, auto_class, settings.dtype, f"a {kind} model"
+        directory, auto_class, settings.dtype, f"a {kind} model", settings.device
     )
-    # a decorator hides from type checkers that this is a method
-    network = network.to(settings.device)  # type: ignore[arg-type]
     model = wrap_model(
         network, tokenizer, kind, directory.name, settings.threads, settings.memory_bytes
     )
@@ -115,7 +114,7 @@ def _check_device(device: str) -> None:
 
 
 def read_network(
-    directory: Path, auto_class: _AutoClass, dtype: str, description: str
+    directory: Path, auto_class: _AutoClass, dtype: str, description: str, device: str = "cpu"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, str]]:
     """Read the network and tokenizer of a model directory, without code or pickles.
 
@@ -124,9 +123,10 @@ def read_network(
         auto_class: the transformers class that selects the network's class.
         dtype: torch name of the weights' dtype.
         description: the expected kind of network, for messages.
+        device: torch device of the network.
 
     Returns:
-        The network on the CPU, the tokenizer, and the sha256 of every file by name.
+        The network, the tokenizer, and the sha256 of every file by name.
 
     Raises:
         ChecksumMismatch: a file differs from the fetched one.
@@ -134,9 +134,18 @@ def read_network(
     """
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    # compare the bytes before anything is computed from them
-    files = check_checksums(directory)
+    (network, tokenizer), files = load_checked(
+        directory, lambda: _load_network(directory, auto_class, dtype, description, device)
+    )
+    return network, tokenizer, files
+
+
+def _load_network(
+    directory: Path, auto_class: _AutoClass, dtype: str, description: str, device: str
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     load_options = {"local_files_only": True, "trust_remote_code": False}
+    # weights go from the file to an accelerator, without a copy in the machine's memory
+    device_map = None if is_processor(device) else {"": device}
     try:
         check_loadable(directory)
         tokenizer = AutoTokenizer.from_pretrained(directory, **load_options)
@@ -144,6 +153,7 @@ def read_network(
             loaded = auto_class.from_pretrained(
                 directory,
                 dtype=getattr(torch, dtype),
+                device_map=device_map,
                 use_safetensors=True,
                 output_loading_info=True,
                 # otherwise transformers raises an error that does not name the tensors
@@ -163,7 +173,7 @@ def read_network(
             raise
         reason = format_loading_error(error)
         raise UnusableModel(f"{directory}: does not load as {description}: {reason}") from error
-    return network, tokenizer, files
+    return network, tokenizer
 
 
 def wrap_model(
@@ -201,7 +211,10 @@ def wrap_model(
     wrapper: type[CausalModel] | type[MaskedModel] = (
         CausalModel if kind == "causal" else MaskedModel
     )
-    batches = BatchExecutor(threads, str(network.device))
+    devices = {parameter.device for parameter in network.parameters()}
+    # a part of a network that is on several devices may be on a processor
+    accelerators = sorted(str(device) for device in devices if not is_processor(device))
+    batches = BatchExecutor(threads, accelerators[0] if accelerators else str(network.device))
     return select_evaluator(wrapper(name, network, tokenizer, batches, memory_bytes))
 
 

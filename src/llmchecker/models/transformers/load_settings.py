@@ -20,7 +20,8 @@ class LoadSettings:
         device: torch device, such as `cpu` or `cuda:0`.
         threads: number of batches that a CPU computes at once, one on each thread.
         memory_bytes: limit in bytes for one prompt's continuations, in addition to the model:
-            batches, and the keys and values of a causal model. No answer depends on it.
+            batches, and the keys and values of a causal model. No answer depends on it. An
+            accelerator with a known free memory has no other limit.
     """
 
     kind: ModelKind = "causal"

@@ -37,7 +37,7 @@ class UncachedPrefix:
 
     def map_next(
         self,
-        function: Callable[[Distributions], _T],
+        function: Callable[[np.ndarray, Distributions], _T],
         continuations: np.ndarray,
         will_extend: bool = False,
     ) -> Iterator[_T]:
@@ -49,21 +49,19 @@ class UncachedPrefix:
         tokens = len(self._prompt) + continuations.shape[1] + len(self._tail)
         # some networks return logits at every position
         row_bytes = model.vocabulary_size * model.network.dtype.itemsize * tokens
-        max_rows = model.memory_bytes // (model.executor.threads * row_bytes)
+        max_rows = model.find_memory_bytes() // (model.executor.threads * row_bytes)
 
-        def evaluate(first: int, stop: int, rows: int) -> list[_T]:
+        def evaluate(first: int, stop: int, padded_rows: int) -> list[_T]:
             batch = continuations[first:stop]
             with torch.inference_mode():
-                logits = model.compute_logits(self._build_texts(pad_rows(batch, rows)))
+                logits = model.compute_logits(self._build_texts(pad_rows(batch, padded_rows)))
                 # masked models predict at the mask, the first token of the tail; causal ones at the
                 # last token
                 next_logits = logits[:, -max(len(self._tail), 1)]
-                return model.map_distributions(function, next_logits, self._prompt, batch)
+                rows = np.arange(first, stop)
+                return model.map_distributions(function, next_logits, self._prompt, batch, rows)
 
-        for results in model.executor.map(
-            evaluate, model.executor.split_rows(len(continuations), max_rows)
-        ):
-            yield from results
+        yield from model.executor.map(evaluate, len(continuations), max_rows)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: every text is read from its first token."""
