@@ -1,5 +1,6 @@
 """The host's cost: passes a second of checks on a network that costs nothing."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ DEFINITIONS = {
     "{question}.L{length}.passes_per_second": "passes a second of a check with a network of one "
     "layer and width 32, which costs nothing, on the vocabulary of a real model, from the call to "
     "the answer",
+    "{question}.L{length}.passes_per_processor_second": "the same over the processor time of all "
+    "threads, which depends less on other programs of the machine",
     "{question}.L{length}.passes": "the passes that were made",
     "first_seconds": "seconds of a first check with few passes, once for each vocabulary and "
     "quantifier; the largest of all questions",
@@ -71,6 +74,7 @@ def measure(
             warm_up(model, question.query, question.start, LENGTHS[0], **question.quantifiers)
         )
         for length in LENGTHS:
+            began = time.process_time()
             rate, answer = measure_check(
                 model,
                 question.query,
@@ -79,7 +83,12 @@ def measure(
                 passes=passes,
                 **question.quantifiers,
             )
+            of_processor = answer.passes / (time.process_time() - began)
             figures[f"{name}.L{length}.passes_per_second"] = rate
+            figures[f"{name}.L{length}.passes_per_processor_second"] = of_processor
             figures[f"{name}.L{length}.passes"] = answer.passes
-            report(f"host: {name}, {length} tokens: {rate:,.0f} passes/s, {answer.passes:,} passes")
+            report(
+                f"host: {name}, {length} tokens: {answer.passes:,} passes, {rate:,.0f} a second, "
+                f"{of_processor:,.0f} a processor second"
+            )
     return figures | {"first_seconds": max(first)}
