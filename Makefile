@@ -70,7 +70,7 @@ test-servers: $(INSTALLED)
 	PYTHON=$(PYTHON) tests/servers/install.sh
 	$(BIN)/pytest tests/servers
 
-# about half an hour on 2 cores; the models are fetched beforehand, so that no download is measured
+# about 40 minutes on 2 cores; the models are fetched beforehand, so that no download is measured
 bench: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all $(FETCHED)

@@ -2,7 +2,10 @@
 
 Writes benchmarks.json, one flat object of figures; benchmarks.md, the same with what each figure
 is; cost.svg and cost.png, the cost of checking against states for all routes; and width.svg,
-width.png and width.csv, the width of intervals against forward passes in every way.
+width.png and width.csv, the width of intervals against forward passes in every way. `--only` and
+`--model` measure a part: the host's cost alone with
+
+    python benchmarks/bench.py --only host
 """
 
 import argparse
@@ -10,7 +13,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,21 +21,22 @@ from pathlib import Path
 from typing import TypeVar
 
 import checking
-import cost_plot
-import expansion
+import host_cost
 import narrowing
 import overhead
 import pandas as pd
+import plots
 import pyarrow.parquet as pq
 import quantifying
-import width_plot
+import real_models
+from matplotlib.figure import Figure
 
+from llmchecker import Truncation
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.plan import TreeSpec
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.reporting import figures
-from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest, write_json
 
 Figures = dict[str, float]
@@ -60,15 +64,17 @@ class Progress:
 class Sizes:
     """How large the things are that are measured.
 
-    Args:
-        trees: of each model.
-        states: of generated trees, rising.
+    Attributes:
+        models: what is measured of each model.
+        host_passes: passes of each check of the host's cost.
+        states: numbers of states of generated trees, rising.
         all_queries: states of the one on which every query is asked, with bounds.
         front_ends: states of the chains that Storm's front end builds, by language.
         efforts: what is spent on intervals.
     """
 
-    trees: expansion.Trees
+    models: real_models.Sizes
+    host_passes: int
     states: tuple[int, ...]
     all_queries: int
     front_ends: Mapping[str, tuple[int, ...]]
@@ -76,73 +82,112 @@ class Sizes:
 
 
 FULL = Sizes(
-    trees=expansion.Trees(Truncation(0.8, 4, 3), Truncation(0.8, 12, 4), Truncation(0.8, 9, 5)),
+    models=real_models.Sizes(Truncation(0.8, 4, 3), Truncation(0.8, 9, 5)),
+    host_passes=host_cost.PASSES,
     states=(10**4, 10**5, 10**6, 10**7),
     all_queries=10**6,
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},
     efforts=narrowing.Efforts(),
 )
 QUICK = Sizes(
-    trees=expansion.Trees(
-        Truncation(0.8, 2, 2), Truncation(0.8, 2, 2), Truncation(0.8, 2, 3), rows=(16,)
+    models=real_models.Sizes(
+        Truncation(0.8, 2, 2), Truncation(0.8, 2, 3), (16,), passes=50, seconds=0.2, rows=16
     ),
+    host_passes=30,
     states=(200, 400, 800),
     all_queries=400,
     front_ends={"prism": (200, 400), "jani": (200, 400)},
-    efforts=narrowing.Efforts(2, (20, 40), 1, 100, 100, ((0.5, 2), (0.8, 3))),
+    efforts=narrowing.Efforts(2, (20, 40), 1, ((0.5, 2), (0.8, 3))),
 )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the benchmark.
+
+    Attributes:
+        config: configuration of the workflow's run, whose models and trees are measured.
+        sizes: how much is measured.
+        project: directory of the models, and of the results of the workflow where it ran.
+        scratch: an empty directory, on a file system with room for some gigabytes.
+        only_models: names of the models that are measured; empty for all.
+        report: a function that receives the progress.
+    """
+
+    config: Path
+    sizes: Sizes
+    project: Path
+    scratch: Path
+    only_models: tuple[str, ...]
+    report: Callable[[str], None]
+
+    @property
+    def models(self) -> dict[str, Path]:
+        """The directories of the causal models by name."""
+        models = _parse(self.config).models
+        return {
+            name: self.project / paths.model_directory(name)
+            for name, model in models.items()
+            if model.kind == "causal" and (not self.only_models or name in self.only_models)
+        }
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, and write the results."""
-    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="bench.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--config", type=Path, default=Path("config.yaml"))
     parser.add_argument("--output", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=PARTS,
+        help="a part, which may be repeated; without `workflow` the models must be there",
+    )
+    parser.add_argument(
+        "--model", action="append", default=[], help="a model of the configuration; may be repeated"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, which show nothing")
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    sizes = QUICK if options.quick else FULL
+    parts = [part for part in PARTS if part in (options.only or PARTS)]
     report = Progress(time.monotonic())
+    found: Figures = {}
+    points: list[narrowing.Point] = []
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=options.output) as scratch:
-        found, points = measured(options.config.resolve(), sizes, Path(scratch).resolve(), report)
-    write_json(found, options.output / "benchmarks.json")
-    with atomic_write(options.output / "benchmarks.md") as unfinished:
-        unfinished.write_text(markdown(found), encoding="utf-8")
-    width = pd.DataFrame([point.row() for point in points])
-    with atomic_write(options.output / "width.csv") as unfinished:
-        width.to_csv(unfinished, index=False)
-    drawn = {
-        "cost": cost_plot.cost(found),
-        "width": width_plot.width(width, sizes.efforts.length),
-    }
+        directory = Path(scratch).resolve()
+        project = directory / "project" if "workflow" in parts else Path.cwd()
+        run = Run(
+            config=options.config.resolve(),
+            sizes=QUICK if options.quick else FULL,
+            project=project,
+            scratch=directory,
+            only_models=tuple(options.model),
+            report=report,
+        )
+        for part in parts:
+            figures_of_part, points_of_part = PARTS[part](run)
+            found |= figures_of_part
+            points += points_of_part
+            # what a run that is stopped has measured is kept
+            write_json(found, options.output / "benchmarks.json")
+    drawn: dict[str, Figure] = {}
+    if "checks" in parts:
+        drawn["cost"] = plots.draw_cost(found)
+    if points:
+        width = pd.DataFrame([point.row() for point in points])
+        with atomic_write(options.output / "width.csv") as unfinished:
+            width.to_csv(unfinished, index=False)
+        drawn["width"] = plots.draw_width(width, run.sizes.efforts.length)
     for name, figure in drawn.items():
         files = [options.output / f"{name}.{suffix}" for suffix in ("svg", "png")]
         figures.write_figure(figure, files)
+    with atomic_write(options.output / "benchmarks.md") as unfinished:
+        unfinished.write_text(markdown(found, drawn), encoding="utf-8")
     report(f"written to {options.output}")
-
-
-def measured(
-    config: Path, sizes: Sizes, scratch: Path, report: Callable[[str], None]
-) -> tuple[Figures, list[narrowing.Point]]:
-    """Measure everything: the figures, and the widths of intervals.
-
-    Args:
-        config: of the workflow's run, of whose models and trees the other figures are.
-        scratch: an empty directory, on a file system with room for some gigabytes.
-        report: told how it goes.
-    """
-    project, generated = scratch / "project", scratch / "generated"
-    project.mkdir()
-    generated.mkdir()
-    found = (
-        _workflow(project, config, report)
-        | _forward_passes(project, config)
-        | _quantifiers(project, config, report)
-        | _expansion(project, config, sizes.trees, report)
-    )
-    narrowed, points = _narrowing(project, config, sizes.efforts, found, report)
-    checked = _checks(generated, sizes, report) | _front_ends(generated, sizes.front_ends, report)
-    return found | narrowed | checked, points
 
 
 def named(prefix: str, values: Mapping[str, float]) -> Figures:
@@ -156,33 +201,46 @@ def power(states: int) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def markdown(found: Figures) -> str:
-    """The figures by topic, and what each is."""
+def markdown(found: Figures, images: Iterable[str] = ()) -> str:
+    """Format the figures by topic, with the meaning of each.
+
+    Args:
+        found: the figures.
+        images: names of the plots in the same directory.
+    """
     lines = ["# Benchmarks", "", "All measured in one run on one machine.", ""]
-    lines += ["![Seconds against states, for every route](cost.svg)", ""]
-    lines += ["![Width of intervals against forward passes](width.svg)", ""]
+    for image in images:
+        lines += [f"![{IMAGES[image]}]({image}.svg)", ""]
     for topic, (title, definitions) in TOPICS.items():
+        of_topic = {n: value for n, value in found.items() if n.partition(".")[0] in topic}
+        # a run of some parts has no figures of the others
+        if not of_topic:
+            continue
         lines += [f"## {title}", ""]
         lines += [f"- `{name}`: {sentence}." for name, sentence in definitions.items()]
         lines += ["", "| figure | value |", "| --- | ---: |"]
-        lines += [
-            f"| `{name}` | {_rounded(value)} |"
-            for name, value in found.items()
-            if name.partition(".")[0] in topic
-        ]
+        lines += [f"| `{name}` | {_rounded(value)} |" for name, value in of_topic.items()]
         lines += [""]
     return "\n".join(lines)
 
 
+IMAGES = {
+    "cost": "Seconds against states, for every route",
+    "width": "Width of intervals against forward passes",
+}
+"""What each plot shows."""
 TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
-    ("expansion",): (
-        "Growing trees",
-        named("expansion.{model}", expansion.DEFINITIONS),
-    ),
+    ("expansion",): ("Growing trees", named("expansion.{model}", real_models.GROWING_DEFINITIONS)),
     ("cache",): ("Forward passes saved", named("cache", CACHE_DEFINITIONS)),
     ("quantify",): ("Quantifying", named("quantify", quantifying.DEFINITIONS)),
+    ("host",): ("The host's cost", named("host", host_cost.DEFINITIONS)),
+    ("seconds",): ("Equal seconds", named("seconds.{model}", real_models.SECONDS_DEFINITIONS)),
     ("refine",): ("Refining", named("refine", narrowing.REFINE_DEFINITIONS)),
-    ("estimate",): ("Estimating", named("estimate", narrowing.ESTIMATE_DEFINITIONS)),
+    ("estimate",): (
+        "Estimating",
+        named("estimate.{model}", real_models.PASSES_DEFINITIONS)
+        | named("estimate", narrowing.ESTIMATE_DEFINITIONS),
+    ),
     ("check", "bounds", "prism", "jani"): ("Building and checking", checking.DEFINITIONS),
     ("workflow",): ("The workflow", named("workflow", overhead.DEFINITIONS)),
 }
@@ -196,14 +254,85 @@ def in_own_process(function: Callable[..., T], *arguments: object, directory: Pa
         return pool.submit(function, *arguments).result()
 
 
-def _workflow(project: Path, config: Path, report: Callable[[str], None]) -> Figures:
-    report("snakemake --cores all, in a new directory")
-    overhead.prepare(project, config)
-    run = overhead.run(project, report)
-    return named("workflow", overhead.measure(project, run, _cores()))
+Found = tuple[Figures, list[narrowing.Point]]
+"""The figures of a part, and its widths of intervals."""
 
 
-def _forward_passes(project: Path, config: Path) -> Figures:
+def _measure_workflow(run: Run) -> Found:
+    """Run the workflow in a new directory, and measure what depends on its trees."""
+    run.report("snakemake --cores all, in a new directory")
+    run.project.mkdir()
+    overhead.prepare(run.project, run.config)
+    finished = overhead.run(run.project, run.report)
+    found = named("workflow", overhead.measure(run.project, finished, _cores()))
+    found |= _count_forward_passes(run.project, run.config)
+    return found | _measure_quantifiers(run.project, run.config, run.report), []
+
+
+def _measure_host(run: Run) -> Found:
+    """Measure checks on a network that costs nothing, with the tokenizer of the first model."""
+    directory = next(iter(run.models.values()))
+    measure = partial(host_cost.measure, report=run.report)
+    found = in_own_process(measure, directory, run.sizes.host_passes, directory=run.project)
+    return named("host", found), []
+
+
+def _measure_growth(run: Run) -> Found:
+    found: Figures = {}
+    for name, directory in run.models.items():
+        run.report(f"speed of {name}")
+        measure = partial(real_models.measure_speed, report=run.report)
+        growing, passes = in_own_process(
+            measure, directory, run.sizes.models, directory=run.project
+        )
+        found |= named(f"expansion.{name}", growing) | named(f"estimate.{name}", passes)
+    return found, []
+
+
+def _measure_equal_seconds(run: Run) -> Found:
+    found: Figures = {}
+    for name, directory in run.models.items():
+        run.report(f"equal seconds with {name}")
+        measure = partial(real_models.measure_equal_seconds, report=run.report)
+        of_model = in_own_process(measure, directory, run.sizes.models, directory=run.project)
+        found |= named(f"seconds.{name}", of_model)
+    return found, []
+
+
+def _measure_equal_passes(run: Run) -> Found:
+    """Measure the figures of refining and estimating, and the widths of intervals."""
+    found: Figures = {}
+    points: list[narrowing.Point] = []
+    for name, directory in run.models.items():
+        run.report(f"equal passes with {name}")
+        measure = partial(narrowing.measure, report=run.report)
+        more, of_model = in_own_process(
+            measure, name, directory, run.sizes.efforts, directory=run.project
+        )
+        found |= more
+        points += of_model
+    return found | narrowing.find_largest(found, run.models), points
+
+
+def _measure_checks(run: Run) -> Found:
+    directory = run.scratch / "generated"
+    directory.mkdir()
+    checked = _checks(directory, run.sizes, run.report)
+    return checked | _front_ends(directory, run.sizes.front_ends, run.report), []
+
+
+PARTS: dict[str, Callable[[Run], Found]] = {
+    "workflow": _measure_workflow,
+    "host": _measure_host,
+    "growth": _measure_growth,
+    "equal-seconds": _measure_equal_seconds,
+    "equal-passes": _measure_equal_passes,
+    "checks": _measure_checks,
+}
+"""The parts of a run, in their order."""
+
+
+def _count_forward_passes(project: Path, config: Path) -> Figures:
     """Compute the shares of forward passes that caches saved, from the records of all trees."""
     nodes, computed = {}, {}
     for model, trees in _trees(config).items():
@@ -215,9 +344,9 @@ def _forward_passes(project: Path, config: Path) -> Figures:
     return saved | {"cache.forward_passes_saved_share": share}
 
 
-def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> Figures:
+def _measure_quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> Figures:
     quantifiers = read_yaml(config).content["quantifiers"]
-    found = {}
+    found: Figures = {}
     for model, trees in _trees(config).items():
         files = [project / paths.tree_file(tree) for tree in trees]
         largest = max(files, key=lambda file: pq.read_metadata(file).num_rows)
@@ -237,59 +366,6 @@ def _quantifiers(project: Path, config: Path, report: Callable[[str], None]) -> 
                 smallest = f"quantify.{name}.{kind}texts_per_second"
                 found[smallest] = min(rate, found.get(smallest, rate))
     return found
-
-
-def _expansion(
-    project: Path, config: Path, trees: expansion.Trees, report: Callable[[str], None]
-) -> Figures:
-    parsed = _parsed(config)
-    found = {}
-    for name, model in parsed.models.items():
-        if model.kind != "causal":
-            continue
-        report(f"expansion with {name}")
-        figures_of_model = in_own_process(
-            partial(expansion.measure, report=report),
-            project / paths.model_directory(name),
-            _cores(),
-            parsed.expansion.memory_bytes,
-            trees,
-            directory=project,
-        )
-        found |= named(f"expansion.{name}", figures_of_model)
-    return found
-
-
-def _narrowing(
-    project: Path,
-    config: Path,
-    efforts: narrowing.Efforts,
-    found: Figures,
-    report: Callable[[str], None],
-) -> tuple[Figures, list[narrowing.Point]]:
-    """The figures of refining and estimating, and the widths of intervals.
-
-    Args:
-        found: how many nodes a second are grown with each model.
-    """
-    parsed = _parsed(config)
-    figures, points = {}, []
-    for name, model in parsed.models.items():
-        if model.kind != "causal":
-            continue
-        more, of_model = in_own_process(
-            partial(narrowing.measure, report=report),
-            name,
-            project / paths.model_directory(name),
-            _cores(),
-            parsed.expansion.memory_bytes,
-            efforts,
-            found[f"expansion.{name}.cached_nodes_per_second"],
-            directory=project,
-        )
-        figures |= more
-        points += of_model
-    return figures | narrowing.largest_of_models(figures, parsed.models), points
 
 
 def _checks(directory: Path, sizes: Sizes, report: Callable[[str], None]) -> Figures:
@@ -344,12 +420,12 @@ def _by_power(values: Mapping[int, float]) -> Figures:
 
 def _trees(config: Path) -> dict[str, tuple[TreeSpec, ...]]:
     """The trees of each model that has some."""
-    parsed = _parsed(config)
+    parsed = _parse(config)
     trees = {model: parsed.trees(model) for model in parsed.models}
     return {model: specs for model, specs in trees.items() if specs}
 
 
-def _parsed(config: Path) -> Config:
+def _parse(config: Path) -> Config:
     return Config.read(config)
 
 

@@ -15,11 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from llmchecker.checking.check import check_query
-from llmchecker.properties.logic.parser import parse
-from llmchecker.properties.registry import create_quantifier
-from llmchecker.properties.scores import score_tree
-from llmchecker.trees.text_tree import TextTree
+import llmchecker as lc
 
 # of ATen, MKL and oneDNN, which all multiply matrices for torch
 INSTRUCTION_SETS = {
@@ -29,7 +25,7 @@ INSTRUCTION_SETS = {
 }
 VARIABLES = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 START = "The player won because"
-TRUNCATION = (0.8, 15, 4)
+TRUNCATION = {"alpha": 0.8, "k": 15, "length": 4}
 QUERIES = ("P=? [ F gender > 0 ]", "P=? [ F gender < 0 ]", "P=? [ G polarity > -30 ]")
 
 
@@ -41,11 +37,11 @@ def main(model: str) -> None:
             environment = os.environ | dict(zip(VARIABLES, values, strict=True))
             command = [sys.executable, __file__, model, str(paths[name])]
             subprocess.run(command, env=environment, check=True)
-        trees = {name: TextTree.read(path) for name, path in paths.items()}
+        trees = {name: lc.Tree.read(path) for name, path in paths.items()}
     (first, tree), *others = trees.items()
     print(f"{first}: {len(tree)} states, {tree.internal.sum()} internal")
     for name, other in others:
-        print(f"{name} beside {first}:")
+        print(f"{name} and {first}:")
         compare(tree, other)
 
 
@@ -53,15 +49,11 @@ def grow_here(model: str, path: str) -> None:
     """Grow the tree with whatever instruction set the environment leaves."""
     import torch
 
-    from llmchecker.models.transformers.load import load_model
-    from llmchecker.trees.expansion import build_tree
-    from llmchecker.trees.text_tree import Truncation
-
     print(f"torch {torch.__version__} computes with {torch.backends.cpu.get_cpu_capability()}")
-    build_tree(load_model(model), START, Truncation(*TRUNCATION)).write(path)
+    lc.grow(lc.load(model, threads=1), START, **TRUNCATION).write(path)
 
 
-def compare(tree: TextTree, other: TextTree) -> None:
+def compare(tree: lc.Tree, other: lc.Tree) -> None:
     """Print how far two trees are apart."""
     here, there = by_text(tree), by_text(other)
     shared = here.keys() & there.keys()
@@ -73,24 +65,17 @@ def compare(tree: TextTree, other: TextTree) -> None:
         print(f"  {text}: {abs(difference):.1e} apart")
 
 
-def by_text(tree: TextTree) -> dict[tuple[int, ...], float]:
-    """The probability of every state by the tokens that lead to it."""
+def by_text(tree: lc.Tree) -> dict[tuple[int, ...], float]:
+    """Return the probability of every state by the tokens that lead to it."""
     paths: list[tuple[int, ...]] = [()]
     for parent, token in zip(tree.parent[1:], tree.token[1:], strict=True):
         paths.append((*paths[parent], int(token)))
     return dict(zip(paths, tree.probability.tolist(), strict=True))
 
 
-def values(tree: TextTree) -> list[float]:
-    """The value of every query on a tree."""
-    quantifiers = {name: create_quantifier(name, {}) for name in ("gender", "polarity")}
-    scores = {name: score_tree(quantifier, tree) for name, quantifier in quantifiers.items()}
-    ranges = {name: (q.minimum, q.maximum) for name, q in quantifiers.items()}
-    answers = []
-    for query in map(parse, QUERIES):
-        asked = {name: scores[name] for name in scores if name in query.variables}
-        answers.append(check_query(tree, asked, query, {n: ranges[n] for n in asked}).value)
-    return answers
+def values(tree: lc.Tree) -> list[float]:
+    """Return the value of every query on a tree."""
+    return [lc.check(query, tree).value for query in QUERIES]
 
 
 if __name__ == "__main__":

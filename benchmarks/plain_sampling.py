@@ -1,177 +1,211 @@
-"""Plain sampling: whole texts from the start string, and the interval of Clopper and Pearson.
+"""Plain sampling: whole texts that transformers' `generate` draws, and what they satisfy.
 
-The baseline of anytime answers. One pool of samples serves all queries and budgets. Each distinct
-text counts as one forward pass, although several samples begin with it.
+The baseline of answers. One pool of samples serves all queries and budgets.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from proportions import compute_proportion_interval
+import torch
+from scipy.stats import binomtest
+from transformers import PreTrainedModel
 
-from llmchecker.checking.anytime.confidence_sequence import (
-    ConfidenceSequence,
-    Values,
-    predict_variances,
-)
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+import llmchecker as lc
 from llmchecker.models.interface import LanguageModel
-from llmchecker.properties.logic.ast import STEP
-from llmchecker.properties.scores import score_texts
-
-_BLOCK = 512
-"""The number of samples that are drawn together."""
-_TEST_BLOCK = 32
-"""The number of samples between two looks of a sequential test."""
-_NONE = -1
-"""The token after the end of a text."""
-_NOTHING_DECIDED = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool), np.empty(0)
-"""The decisions of no sample."""
 
 
 @dataclass(frozen=True)
-class PlainSamples:
-    """The first samples of a pool.
+class TextFormula:
+    """A query about the gender score of a text's beginnings, and its truth of one text.
+
+    Attributes:
+        query: the query of the package.
+        decides: whether a score decides the formula, whatever follows.
+        holds: whether a text satisfies it, from the scores of all its beginnings.
+    """
+
+    query: str
+    decides: Callable[[int], bool]
+    holds: Callable[[Sequence[int]], bool]
+
+
+FORMULAS = {
+    "player": TextFormula("P=? [ F gender > 0 ]", lambda score: score > 0, lambda s: max(s) > 0),
+    "prefix": TextFormula("P=? [ G gender = 0 ]", lambda score: score != 0, lambda s: not any(s)),
+    "rare": TextFormula("P=? [ F gender > 1 ]", lambda score: score > 1, lambda s: max(s) > 1),
+    "ltl": TextFormula("P=? [ F G gender > 0 ]", lambda score: False, lambda s: s[-1] > 0),
+}
+"""The player's query; a query that a beginning violates, as the constraints of BEAVER are; a rare
+event; and a formula that is LTL and not PCTL."""
+
+MAX_SAMPLES = 8192
+"""Number of samples at which a pool ends."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Texts that `generate` drew.
+
+    Attributes:
+        tokens: (n, L) int64, the tokens of each text; the last token of a short text is repeated.
+        seconds: seconds of `generate` alone.
+    """
+
+    tokens: np.ndarray
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """Samples that satisfy a formula.
 
     Attributes:
         satisfying: number of samples that satisfy the formula.
         samples: number of samples.
-        passes: number of texts that the model evaluated for them.
+        passes: number of texts that the model evaluated for them, where they are counted.
     """
 
     satisfying: int
     samples: int
-    passes: int
+    passes: int = 0
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The interval of Clopper and Pearson (1934)."""
-        return compute_proportion_interval(self.satisfying, self.samples, confidence)
+        """Return the interval of Clopper and Pearson (1934)."""
+        found = binomtest(self.satisfying, self.samples).proportion_ci(confidence, "exact")
+        return float(found.low), float(found.high)
+
+
+def draw(
+    network: PreTrainedModel,
+    prompt: Sequence[int],
+    rows: int,
+    length: int,
+    *,
+    all_tokens: bool = False,
+) -> Drawn:
+    """Draw a batch of texts by `generate` at temperature 1, from all tokens.
+
+    Args:
+        network: a network of transformers.
+        prompt: the tokens of the prompt.
+        rows: number of texts.
+        length: the largest number of tokens of a text.
+        all_tokens: whether no text ends early.
+    """
+    device = network.device
+    ids = torch.tensor([prompt], device=device)
+    ends = network.generation_config.eos_token_id
+    pad = ends[0] if isinstance(ends, list) else ends
+    began = time.perf_counter()
+    texts = network.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=True,
+        # 0 turns off the 50 most probable tokens to which transformers cuts by default
+        top_k=0,
+        top_p=1.0,
+        temperature=1.0,
+        num_return_sequences=rows,
+        min_new_tokens=length if all_tokens else None,
+        max_new_tokens=length,
+        pad_token_id=pad,
+    )
+    synchronize(device)
+    seconds = time.perf_counter() - began
+    tokens = texts[:, len(prompt) :].cpu().numpy()
+    missing = length - tokens.shape[1]
+    # `generate` stops once all texts have ended
+    return Drawn(np.pad(tokens, ((0, 0), (0, missing)), mode="edge"), seconds)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 class PlainPool:
-    """Samples of one model after one start string, drawn when they are needed.
+    """Samples of one network after one start string.
 
     Args:
-        model: the language model.
+        network: a network of transformers.
+        model: the same network in the package, which encodes and decodes.
         start: the start string.
-        length: the horizon of all samples.
-        seed: of the random numbers.
-        max_samples: the largest number of samples.
+        length: the horizon in tokens.
+        rows: number of texts in a batch of `generate`.
+        seed: seed of the samples.
     """
 
     def __init__(
-        self, model: LanguageModel, start: str, length: int, seed: int, max_samples: int = 8192
+        self,
+        network: PreTrainedModel,
+        model: LanguageModel,
+        start: str,
+        length: int,
+        rows: int = 64,
+        seed: int = 0,
     ) -> None:
-        self._model, self._prompt = model, model.encode(start)
-        self._prefix = model.open_prefix(self._prompt)
-        self._random = np.random.default_rng(seed)
-        self._max_samples, self._length = max_samples, length
+        self._network, self._model = network, model
+        self._prompt, self._length, self._rows = model.encode(start), length, rows
+        self._quantifier = lc.Gender()
+        self.seconds = 0.0
         self._tokens = np.empty((0, length), dtype=np.int64)
-        # by query: (n,) the number of tokens that decide each sample, (n,) its truth, and (n,) the
-        # passes of the samples up to it
-        self._decided: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._scores = np.empty((0, length + 1), dtype=np.int64)
+        self._seed, self._batches = seed, 0
 
-    def select(self, asked: CheckedQuery, passes: int) -> PlainSamples:
-        """Return as many samples as a number of passes allows.
+    def draw_batch(self) -> None:
+        """Draw one more batch."""
+        # pools may take turns, so that each batch has a seed of its own
+        torch.manual_seed(2**32 * self._seed + self._batches)
+        self._batches += 1
+        drawn = draw(self._network, self._prompt, self._rows, self._length)
+        self.seconds += drawn.seconds
+        self._tokens = np.concatenate([self._tokens, drawn.tokens])
 
-        A sample ends where it decides the query's only path formula.
+    def count_all(self, formula: TextFormula) -> Proportion:
+        """Count the samples that satisfy a formula, without their passes."""
+        truths = [formula.holds(scores) for scores in self._score().tolist()]
+        return Proportion(sum(truths), len(truths))
+
+    def count_within(self, formula: TextFormula, passes: int) -> Proportion:
+        """Count as many samples as a number of passes allows.
+
+        Each distinct text is one pass, although several samples begin with it, and a sample ends
+        where it decides the formula.
         """
-        truths, total_passes = self._decide(asked)
-        while total_passes[-1] <= passes and len(truths) < self._max_samples:
-            self._draw()
-            truths, total_passes = self._decide(asked)
-        count = max(1, int(np.searchsorted(total_passes, passes, side="right")))
-        return PlainSamples(int(truths[:count].sum()), count, int(total_passes[count - 1]))
+        counts = self._count_passes(formula)
+        # a model that writes few texts never needs so many passes
+        while len(counts) < MAX_SAMPLES and (not counts or counts[-1] <= passes):
+            self.draw_batch()
+            counts = self._count_passes(formula)
+        number = max(1, int(np.searchsorted(counts, passes, side="right")))
+        truths = [formula.holds(scores) for scores in self._score()[:number].tolist()]
+        return Proportion(sum(truths), number, counts[number - 1])
 
-    def test(self, asked: CheckedQuery, threshold: float, confidence: float) -> int:
-        """Return the passes of samples until a confidence sequence excludes a threshold.
+    def _count_passes(self, formula: TextFormula) -> list[int]:
+        """Return the number of distinct texts that precede the ends of the samples up to each."""
+        ends = self._model.end_tokens
+        seen: set[tuple[int, ...]] = set()
+        counts = []
+        for tokens, scores in zip(self._tokens.tolist(), self._score().tolist(), strict=True):
+            for step in range(self._length):
+                if formula.decides(scores[step]) or (step and tokens[step - 1] in ends):
+                    break
+                seen.add(tuple(tokens[:step]))
+            counts.append(len(seen))
+        return counts
 
-        Without a decision they are the passes of the largest number of samples.
-        """
-        sequence = ConfidenceSequence(confidence, threshold)
-        while (done := len(sequence)) < self._max_samples:
-            truths, total_passes = self._decide(asked)
-            if done + _TEST_BLOCK > len(truths):
-                self._draw()
-                continue
-            part = truths[done : done + _TEST_BLOCK].astype(float)
-            variances = predict_variances(truths[:done].astype(float), part)
-            # a test without a plan expects as many samples again
-            planned = float(max(done, _TEST_BLOCK))
-            sequence.narrow_interval(Values(part, np.ones(len(part)), 0, 1, 1, variances, planned))
-            low, high = sequence.interval
-            if not low <= threshold <= high:
-                return int(total_passes[done + _TEST_BLOCK - 1])
-        return int(total_passes[-1])
-
-    def _draw(self) -> None:
-        """Draw a block of whole texts; equal beginnings are computed once."""
-        tokens = np.full((_BLOCK, self._length), _NONE, dtype=np.int64)
-        active = np.arange(_BLOCK)
-        for step in range(self._length):
-            texts, rows = np.unique(tokens[active, :step], axis=0, return_inverse=True)
-            drawn, done = np.empty(len(active), dtype=np.int64), 0
-            for batch in self._prefix.map_next(lambda _, part: part, texts, True):
-                for index in range(len(batch)):
-                    positions = np.flatnonzero(rows.ravel() == done + index)
-                    uniforms = self._random.random(len(positions))
-                    drawn[positions] = batch.sample_by_inversion(index, uniforms)
-                done += len(batch)
-            tokens[active, step] = drawn
-            active = active[~np.isin(drawn, sorted(self._model.end_tokens))]
-        self._tokens = np.concatenate([self._tokens, tokens])
-
-    def _decide(self, asked: CheckedQuery) -> tuple[np.ndarray, np.ndarray]:
-        """Return (n,) truths of all samples, and (n,) passes of the samples up to each."""
-        if len(self._tokens) == 0:
-            self._draw()
-        steps, truths, total_passes = self._decided.get(asked.query.text, _NOTHING_DECIDED)
-        if len(truths) < len(self._tokens):
-            new = _decide_samples(self._model, self._prompt, asked, self._tokens[len(truths) :])
-            steps, truths = np.append(steps, new[0]), np.append(truths, new[1])
-            total_passes = _count_texts(self._tokens, steps)
-            self._decided[asked.query.text] = steps, truths, total_passes
-        return truths, total_passes
-
-
-def _decide_samples(
-    model: LanguageModel, prompt: Sequence[int], asked: CheckedQuery, tokens: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n,) the number of tokens that decide each sample, and (n,) whether it satisfies."""
-    (monitor,) = asked.monitors
-    start = model.decode([prompt])[0]
-    steps, truths = np.zeros(len(tokens), dtype=np.int64), np.zeros(len(tokens), dtype=bool)
-    obligations = np.full(len(tokens), monitor.initial_obligation)
-    active = np.arange(len(tokens))
-    for step in range(asked.length + 1):
-        texts = model.decode([[*prompt, *row] for row in tokens[active, :step].tolist()])
-        columns = {
-            name: score_texts(quantifier, start, texts, name)
-            for name, quantifier in asked.quantifiers.items()
-        } | {STEP: np.full(len(texts), step)}
-        ends = sorted(model.end_tokens)
-        has_ended = np.isin(tokens[active, step - 1], ends) if step else np.zeros(len(active), bool)
-        letters = monitor.compute_letters(columns, has_ended)
-        is_open = np.zeros(len(active), dtype=bool)
-        for row, (index, letter) in enumerate(zip(active.tolist(), letters.tolist(), strict=True)):
-            before = int(obligations[index])
-            obligations[index] = monitor.progress(before, letter)
-            if has_ended[row] or step == monitor.length:
-                truth = monitor.holds_under_stutter(before, letter)
-            else:
-                truth = monitor.decide(int(obligations[index]), step + 1, letter)
-            is_open[row] = truth is None
-            truths[index], steps[index] = bool(truth), step
-        active = active[is_open]
-    return steps, truths
-
-
-def _count_texts(tokens: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return (n,) the number of distinct texts that precede the ends of the samples up to each."""
-    seen: set[tuple[int, ...]] = set()
-    counts = []
-    for row, step in zip(map(tuple, tokens.tolist()), steps.tolist(), strict=True):
-        seen.update(row[:length] for length in range(step))
-        counts.append(len(seen))
-    return np.array(counts)
+    def _score(self) -> np.ndarray:
+        """Return (n, L + 1) the score of each beginning of each sample."""
+        new = self._tokens[len(self._scores) :]
+        start = self._model.decode([self._prompt])[0]
+        columns = np.empty((len(new), self._length + 1), dtype=np.int64)
+        for step in range(self._length + 1):
+            texts, rows = np.unique(new[:, :step], axis=0, return_inverse=True)
+            decoded = self._model.decode([[*self._prompt, *text] for text in texts.tolist()])
+            scores = [self._quantifier(start, text[len(start) :]) for text in decoded]
+            columns[:, step] = np.array(scores)[rows.ravel()] if len(new) else 0
+        self._scores = np.concatenate([self._scores, columns])
+        return self._scores

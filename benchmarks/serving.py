@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from other_programs import Generator, Sampling, format_table, sample_by_harness
-from proportions import compute_proportion_interval
+from plain_sampling import Proportion
 from real_servers import gguf_of, llama_cpp, vllm
 
 from llmchecker.config import paths
@@ -144,7 +144,7 @@ def says_yes(answer: str) -> bool:
 
 def interval(satisfying: int, seconds: float) -> dict[str, float]:
     """The figures of `OF_ANSWERS` for so many samples that satisfy the query."""
-    low, high = compute_proportion_interval(satisfying, SAMPLING.samples, CONFIDENCE)
+    low, high = Proportion(satisfying, SAMPLING.samples).interval(CONFIDENCE)
     return {"seconds": seconds, "low": low, "high": high}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 from other_programs import Generator, Sampling, format_table, sample_by_harness
-from proportions import compute_proportion_interval
+from plain_sampling import Proportion
 
 from llmchecker.config import paths
 from llmchecker.suites.multiple_testing import split_confidence
@@ -193,7 +193,7 @@ def judge(index: int, question: Question, answers: Sequence[str], cases: int) ->
 
     def ends(column: str) -> tuple[float, float]:
         satisfying = sum(contains_word(answer, question[column]) for answer in answers)
-        return compute_proportion_interval(satisfying, len(answers), confidence)
+        return Proportion(satisfying, len(answers)).interval(confidence)
 
     low, high = ends("answer")
     right = True if low >= LEAST_RIGHT else False if high < LEAST_RIGHT else None

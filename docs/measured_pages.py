@@ -59,10 +59,35 @@ SPEED_CLOSING = """
 make bench
 ```
 
-measures expansion, scoring, refinement, sampling, checking and the workflow.
-`results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
-`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. These commands write this page
-from the results:
+measures growth, scoring, refinement, sampling, checking and the workflow. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
+`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. `--only` and `--model` measure
+a part, with the models of `resources/models/`:
+
+```sh
+.venv/bin/python benchmarks/bench.py --only host --only equal-seconds --model smollm2-135m
+```
+
+| part | what is measured |
+| --- | --- |
+| `workflow` | a whole run of the workflow, its forward passes and its quantifiers |
+| `host` | checks on a network that costs nothing: the passes a second of the program itself |
+| `growth` | trees next to a literal Algorithm 1 and the rate of matrix products; checks next to trees and `generate` |
+| `equal-seconds` | widths of intervals next to plain samples that `generate` draws in equal seconds |
+| `equal-passes` | the same for equal forward passes, and certain bounds |
+| `checks` | chains of up to 10^7 states |
+
+A machine with a GPU, or without any model, is measured by:
+
+```sh
+python benchmarks/device.py --shape 8B --dtype bfloat16 --device cuda
+```
+
+It builds a random network of the shape of Llama 3 8B (or `135M`, `tiny`, `host`) and prints a table of the network
+alone, growth, checks at 5 and 40 tokens, a long prompt, `generate`, widths in equal seconds, and a suite of 100
+cases; `device.json` has the same with the name of the device. `--help` defines each figure. The tokenizer is that
+of `resources/models/smollm2-135m`, or one that is made on the spot.
+
+These commands write this page from the results:
 
 ```sh
 cp results/benchmarks/benchmarks.json resources/measured/
@@ -80,8 +105,13 @@ SPEED_FIGURES = {
     "estimate.prefix.{model}.width_ratio_to_sampling": "the same, `P=? [ G gender = 0 ]`",
     "estimate.rare.{model}.width_ratio_to_sampling": "the same, `P=? [ F gender > 1 ]`",
     "estimate.ltl.{model}.width_ratio_to_sampling": "the same, `P=? [ F G gender > 0 ]`",
+    "seconds.{model}.L5.width_ratio": "interval width over plain samples in equal seconds, "
+    "`P=? [ F gender > 0 ]`, 5 tokens",
+    "seconds.{model}.L40.width_ratio": "the same, 40 tokens",
     "estimate.{model}.passes_share_of_growing": "passes a second over growing a whole tree",
     "estimate.{model}.passes_share_of_generate": "the same over `generate`, 60 tokens",
+    "host.words.L5.passes_per_second": "passes a second without the network, 5 tokens",
+    "host.words.L40.passes_per_second": "the same, 40 tokens",
     "check.exponent": "exponent of the time to check a chain, in its states",
     "bounds.cost_ratio": "time of the bounds over building and checking the chain",
     "workflow.overhead_share": "share of `make results` outside of jobs' work",
@@ -121,8 +151,11 @@ def build_speed_page(figures: Mapping[str, float]) -> str:
     models = [name[1] for name in names if name]
     if not figures:
         return f"{SPEED_INTRODUCTION}The repository has no record.\n{SPEED_CLOSING}"
+    # a record of some parts has no figures of the others
     rows = [
-        [meaning, *_format_values(name, models, figures)] for name, meaning in SPEED_FIGURES.items()
+        [meaning, *values]
+        for name, meaning in SPEED_FIGURES.items()
+        if any(values := _format_values(name, models, figures))
     ]
     return SPEED_INTRODUCTION + format_table(("figure", *models), rows) + SPEED_CLOSING
 
