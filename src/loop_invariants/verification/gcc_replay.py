@@ -28,8 +28,8 @@ from loop_invariants.frontend.text_facts import MODELLED_FUNCTIONS
 from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
 from loop_invariants.ir.expressions import INT, format_type
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.harness import is_violation
-from loop_invariants.verification.tool import ToolInputs
 
 _COMPILE_SECONDS = 20
 _RUN_SECONDS = 5
@@ -141,7 +141,7 @@ def _remove_attributes(source: str) -> str:
     return re.sub(pattern, "", source)
 
 
-def replay_with_gcc(text: OriginalText, inputs: ToolInputs) -> bool:
+def replay_with_gcc(text: OriginalText, inputs: RunInputs) -> bool:
     """Return whether a compiled text violates its property with these inputs.
 
     A run that needs further inputs ends without a violation.
@@ -200,7 +200,7 @@ def _violates(folder: Path, required_property: Property, token: str) -> bool:
     return process.returncode == 1 and pattern is not None and bool(pattern.search(report))
 
 
-def _build_harness(text: OriginalText, inputs: ToolInputs, token: str) -> str:
+def _build_harness(text: OriginalText, inputs: RunInputs, token: str) -> str:
     """Build the definitions of the functions that a text leaves undefined, for gcc."""
     values = "".join(f"{value}LL, " for value in inputs.values)
     harness = _HARNESS.replace("INPUTS", values).replace("TOKEN", token)

@@ -1,6 +1,6 @@
-"""Violations that a tool reports: confirmation by runs, and messages.
+"""Violations that ESBMC reports: confirmation by runs, and messages.
 
-A tool may err, so that its violation counts only if a run with its inputs violates the property:
+ESBMC may err, so that its violation counts only if a run with its inputs violates the property:
 a run of the interpreter, else a run of the text that gcc compiles.
 """
 
@@ -12,9 +12,9 @@ from loop_invariants.interpreter.simulation import Failure, NondetValue, Repeate
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.statements import Program
 from loop_invariants.verification.bounded_search import SearchResult
+from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.gcc_replay import replay_with_gcc
 from loop_invariants.verification.result import Outcome, VerificationResult
-from loop_invariants.verification.tool import ToolInputs
 
 _MAX_LISTED_VALUES = 40
 """Maximum number of values of a run that a message lists."""
@@ -31,7 +31,7 @@ def confirm_violation(
         semantics: semantics of the integers.
         program: the program of the frontend; None if it does not cover the text.
     """
-    inputs = found.inputs or ToolInputs()
+    inputs = found.inputs or RunInputs()
     failure = None
     if program is not None:
         failure = replay_inputs(program, semantics, inputs.values, inputs.variables)

@@ -13,11 +13,11 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification import verifier, violations
 from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
+from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.gcc_replay import is_replayable, replay_with_gcc
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import Outcome, VerificationResult
-from loop_invariants.verification.tool import ToolInputs
 
 INT32 = FileTask(Semantics.INT32, seconds=20)
 HEAD = "#include <assert.h>\n#include <stdlib.h>\nint __VERIFIER_nondet_int(void);\n"
@@ -221,15 +221,15 @@ def test_a_quotient_that_traps_is_no_proof(tmp_path):
 def test_overflow_is_replayed_by_gcc(body, is_violated):
     """Under no-overflow, a run violates by what C leaves undefined, and an assertion ends it."""
     text = original(f"int main(void) {{ {body} return 0; }}", Property.NO_OVERFLOW)
-    assert replay_with_gcc(text, ToolInputs((2147483647,))) is is_violated
+    assert replay_with_gcc(text, RunInputs((2147483647,))) is is_violated
 
 
 @needs_gcc
 def test_a_replay_without_enough_inputs_is_no_violation():
     """An input that the tool did not report ends the run."""
     text = original("int main(void) { __VERIFIER_nondet_int(); assert(0); return 0; }")
-    assert replay_with_gcc(text, ToolInputs((1,)))
-    assert not replay_with_gcc(text, ToolInputs())
+    assert replay_with_gcc(text, RunInputs((1,)))
+    assert not replay_with_gcc(text, RunInputs())
 
 
 @pytest.mark.few(2)
@@ -240,7 +240,7 @@ def test_the_exit_status_of_a_text_is_no_violation(status, required_property):
     """A program that ends with a status of the harness or a sanitizer violates nothing."""
     for end in (f"return {status};", f"exit({status});"):
         text = original(f"int main(void) {{ {end} assert(1); return 0; }}", required_property)
-        assert not replay_with_gcc(text, ToolInputs())
+        assert not replay_with_gcc(text, RunInputs())
 
 
 @pytest.mark.parametrize("call", ['system("true");', "fopen(0, 0);", "fork();"])
@@ -260,7 +260,7 @@ def test_a_replay_can_open_no_file(tmp_path):
         "assert(0); return 0; }"
     )
     assert is_replayable(text)
-    assert replay_with_gcc(text, ToolInputs())
+    assert replay_with_gcc(text, RunInputs())
     assert not target.exists()
 
 
@@ -276,7 +276,7 @@ def test_a_lowered_program_is_searched_in_its_original_text(tmp_path):
 @pytest.mark.parametrize(
     ("found", "outcome"),
     [
-        (SearchResult(violation="assertion", inputs=ToolInputs()), Outcome.ESBMC_DISAGREES),
+        (SearchResult(violation="assertion", inputs=RunInputs()), Outcome.ESBMC_DISAGREES),
         (SearchResult(problem="PARSING ERROR"), Outcome.ESBMC_ERROR),
     ],
 )
