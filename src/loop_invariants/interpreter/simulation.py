@@ -1,14 +1,12 @@
 """Concrete execution of programs, which can refute a candidate or an assertion.
 
 A run draws every nondeterministic value from a seeded generator and stops after a maximum number of
-loop iterations. Further runs only search for violations, and skip many identical iterations at
-once. Integers follow the semantics, as in `verification.z3_encoding`.
+loop iterations. Integers follow the semantics, as in `verification.z3_encoding`.
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from loop_invariants.interpreter.evaluator import (
     CompiledExpression,
@@ -18,8 +16,6 @@ from loop_invariants.interpreter.evaluator import (
     Violation,
     copy_state,
 )
-from loop_invariants.interpreter.input_repair import MAX_REPAIRS, Draws, InputRepairer
-from loop_invariants.interpreter.loop_accelerator import LoopAccelerator
 from loop_invariants.interpreter.machine import Machine
 from loop_invariants.ir.expressions import (
     BOOL,
@@ -46,27 +42,14 @@ _MAX_STEPS = 10_000_000
 
 _MIN_RUNS = 5
 
-_MAX_LONG_RUNS = 400
-_MAX_LONG_ITERATIONS = 100
-"""Maximum iterations of an accelerated run, without the skipped ones."""
-
-_WIDE_SHARE = 0.4
-"""Share of values in an accelerated run that may be any value of their type."""
-
-_BORDER_SHARE = 0.3
-"""Share of these values that are next to a bound of their type."""
-
 _DECISION_SHARE = 0.7
 """Share of function results that are 0 or 1 in runs that search for long paths."""
 
-_MAX_TRIES = 3_000
-"""Maximum number of acceleration attempts in all runs: about one second."""
-
-_MAX_RUNS_WITHOUT_SKIP = 25
-"""Number of runs without skipped iterations before acceleration is abandoned."""
-
 _VALUES_PER_EXTREME = 40
 """Number of ordinary values in the pool for each copy of the extreme values."""
+
+_Draw = Callable[[Type, str], int]
+"""Draws a value of a type; the name is that of an uninitialized variable, else empty."""
 
 _SAMPLED_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Iterations whose states are recorded, with the same limit for each.
@@ -102,33 +85,17 @@ class HeadState:
 
 
 @dataclass(frozen=True)
-class RepeatedIterations:
-    """Loop iterations that are repeated with the same nondeterministic values.
-
-    Attributes:
-        line: line of the loop in the source.
-        period: number of preceding iterations that are repeated together.
-        times: number of repetitions; the next loop head of the trace is after them.
-    """
-
-    line: int
-    period: int
-    times: int
-
-
-@dataclass(frozen=True)
 class Failure:
     """A run that violates the program.
 
     Attributes:
         line: line of the failed assertion; 0 if an index, a divisor or an array's length is out of
             range.
-        trace: nondeterministic values and loop heads of the run, in order. Repeated iterations
-            appear once.
+        trace: nondeterministic values and loop heads of the run, in order.
     """
 
     line: int
-    trace: tuple["NondetValue | HeadState | RepeatedIterations", ...]
+    trace: tuple[NondetValue | HeadState, ...]
 
 
 @dataclass(frozen=True)
@@ -174,133 +141,46 @@ def run_program(
         source = random.Random(f"{seed} {number}")
         # The last third searches for long paths through loops.
         machine.min_iterations = source.randint(1, max_iterations) if number >= runs else 0
-        values = _build_draw(pool, source, semantics, has_decisions=machine.min_iterations > 0)
-        line, draws = _run_with_repairs(machine, program, semantics, recorder, values)
+        draws = _Draws(_build_draw(pool, source, semantics, machine.min_iterations > 0))
+        machine.draw, machine.on_head = draws.draw, recorder.record
+        machine.count_draws, machine.rewind = draws.count, draws.rewind
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
         if line is not None and failure is None:
-            machine.draw = draws.replay().draw  # for the same run again, now written down
+            machine.draw = draws.replay()  # for the same run again, now written down
             failure = Failure(line, record_trace(machine, program))
-    # Accelerated runs matter only for loops, and one violation is enough.
-    if failure is None and program.loops:
-        failure = _find_long_failure(program, semantics, pool, seed)
     return _SimulationResult(recorder.collect_states(), failure)
 
 
-def extend_runs(
-    result: _SimulationResult,
-    program: Program,
-    semantics: Semantics,
-    inputs: Iterable[Sequence[int]],
-    max_iterations: int = 60,
-    max_states: int = 50,
-) -> _SimulationResult:
-    """Return the result of earlier runs and of runs with given values.
+class _Draws:
+    """The nondeterministic values of one run.
 
     Args:
-        result: the result of the earlier runs.
-        program: the program.
-        semantics: semantics of its integers.
-        inputs: for each run the values of its draws, in order; later draws are 0.
-        max_iterations: as in `run_program`.
-        max_states: as in `run_program`.
+        draw_new: draws a value of a type for an uninitialized variable.
     """
-    machine = Machine(program, semantics, max_iterations)
-    recorder = _HeadStateRecorder(program, max_states)
-    failure = result.failure
-    for values in inputs:
-        draws = Draws(lambda type_, name: 0, semantics, list(values))
-        machine.draw, machine.on_head = draws.draw, recorder.record
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
-        if line is not None:
-            machine.draw = draws.replay().draw  # for the same run again, now written down
-            failure = Failure(line, record_trace(machine, program))
-            break
-    states = dict(result.head_states)
-    for loop, new_states in recorder.collect_states().items():
-        known = states[loop]
-        states[loop] = (*known, *(state for state in new_states if state not in known))
-    return _SimulationResult(states, failure)
 
+    def __init__(self, draw_new: _Draw) -> None:
+        self._draw_new = draw_new
+        self._values: list[int] = []
 
-def _find_long_failure(
-    program: Program, semantics: Semantics, pool: Sequence[int], seed: int
-) -> Failure | None:
-    """Find a violation in runs that skip many identical iterations at once."""
-    size = sum(1 for _ in iter_statements(program.body))
-    machine = Machine(program, semantics, _MAX_LONG_ITERATIONS)
-    skip_count = try_count = 0
-    for number in range(min(_MAX_LONG_RUNS, _MAX_STEPS // (_MAX_LONG_ITERATIONS * size))):
-        # Without skips, these runs are like the ordinary ones.
-        if try_count > _MAX_TRIES or (skip_count == 0 and number == _MAX_RUNS_WITHOUT_SKIP):
-            break
-        run_seed = f"{seed} long {number}"
-        # A name for the seeds makes a replay of the run exact.
-        accelerators: list[LoopAccelerator] = []
+    def draw(self, type_: Type, name: str) -> int:
+        """Draw the next value."""
+        self._values.append(self._draw_new(type_, name))
+        return self._values[-1]
 
-        def build_accelerator(draw: Callable[[Type, str], int]) -> LoopAccelerator:
-            accelerators.append(LoopAccelerator(program, semantics, random.Random(run_seed), draw))  # noqa: B023
-            return accelerators[-1]  # noqa: B023
+    def count(self) -> int:
+        """Return the number of values drawn so far."""
+        return len(self._values)
 
-        values = _build_draw(pool, random.Random(f"{run_seed} values"), semantics, is_wide=True)
-        line, draws = _run_with_repairs(
-            machine, program, semantics, None, values, build_accelerator
-        )
-        skip_count += accelerators[-1].skip_count
-        try_count += sum(accelerator.try_count for accelerator in accelerators)
-        if line is not None:
-            return Failure(
-                line, record_trace(machine, program, build_accelerator(draws.replay().draw))
-            )
-    return None
+    def rewind(self, count: int) -> bool:
+        """Discard all values but the first `count`; return whether there were any."""
+        has_more = len(self._values) > count
+        del self._values[count:]
+        return has_more
 
-
-def _run_with_repairs(
-    machine: Machine,
-    program: Program,
-    semantics: Semantics,
-    recorder: "_HeadStateRecorder | None",
-    draw: Callable[[Type, str], int],
-    build_accelerator: Callable[[Callable[[Type, str], int]], LoopAccelerator] | None = None,
-) -> tuple[int | None, Draws]:
-    """Run the machine, again with changed values while an assumption ends the run.
-
-    The recorder receives the states of every attempt, also those before a failed assumption.
-
-    Returns:
-        The line of the violation, None without one, and the values of the last attempt.
-    """
-    draws = Draws(draw, semantics)
-    repairer = InputRepairer(Evaluator(semantics, lambda type_: 0), random.Random(0))
-    remaining_repairs = MAX_REPAIRS
-    while True:
-        failed_assumptions: list[tuple[Expression, ConcreteState]] = []
-        head_count = 0
-
-        def record_head(loop: Loop, iteration: int, state: ConcreteState) -> None:
-            nonlocal head_count
-            head_count += 1
-            if recorder is not None:
-                recorder.record(loop, iteration, state)
-
-        machine.draw, machine.on_head = draws.draw, record_head
-        machine.count_draws, machine.rewind = partial(len, draws.history), draws.rewind
-        if build_accelerator is not None:
-            accelerator = build_accelerator(draws.draw)
-            machine.draw = accelerator.draw
-            machine.skip_iterations = accelerator.skip_iterations
-            # An accelerator repeats the values of completed iterations, so none may be redrawn.
-            machine.rewind = None
-        machine.on_failed_assumption = lambda *refusal: failed_assumptions.append(refusal)  # noqa: B023
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
-        # A run with many loop heads has provided states already, so it gets fewer repairs.
-        remaining_repairs -= 1 + head_count
-        repaired_draws = (
-            repairer.repair(draws, *failed_assumptions[0])
-            if failed_assumptions and remaining_repairs > 0
-            else None
-        )
-        if repaired_draws is None:
-            return line, draws
-        draws = repaired_draws
+    def replay(self) -> _Draw:
+        """Return a function that draws the same values for another run."""
+        values = iter(self._values)
+        return lambda type_, name: next(values)
 
 
 def filter_unrefuted(
@@ -328,19 +208,14 @@ def _is_not_false(value: CompiledExpression, state: ConcreteState) -> bool:
 
 
 def _build_draw(
-    pool: Sequence[int],
-    rng: random.Random,
-    semantics: Semantics,
-    is_wide: bool = False,
-    has_decisions: bool = False,
-) -> Callable[[Type, str], int]:
+    pool: Sequence[int], rng: random.Random, semantics: Semantics, has_decisions: bool
+) -> _Draw:
     """Build a function that draws values of types.
 
     Args:
         pool: values to draw from.
         rng: source of randomness.
         semantics: semantics of the integers.
-        is_wide: whether to draw values outside the pool too.
         has_decisions: whether most function results are 0 or 1, equally often. Otherwise the last
             of many consecutive branches are rarely reached.
     """
@@ -348,14 +223,6 @@ def _build_draw(
     def draw(type_: Type, name: str) -> int:
         if type_ == BOOL or (has_decisions and not name and rng.random() < _DECISION_SHARE):
             return rng.getrandbits(1)
-        if is_wide and rng.random() < _WIDE_SHARE:
-            if rng.random() < _BORDER_SHARE:
-                # The conversion maps a number past one bound to the other bound of the type.
-                number = rng.choice((type_.min_value, type_.max_value)) + rng.randint(-20, 20)
-            else:
-                # A random bit length makes every order of magnitude equally likely.
-                number = rng.choice((-1, 1)) * rng.getrandbits(rng.randint(1, type_.bits))
-            return convert_number(number, Type(64), type_, semantics)
         # Many programs compare a value with 0 only, and would rarely draw it otherwise.
         number = rng.choice((0, 1, 1) if rng.random() < 0.3 else pool)
         return convert_number(number, Type(64), type_, semantics)
@@ -363,16 +230,11 @@ def _build_draw(
     return draw
 
 
-def record_trace(
-    machine: Machine, program: Program, accelerator: LoopAccelerator | None = None
-) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
+def record_trace(machine: Machine, program: Program) -> tuple[NondetValue | HeadState, ...]:
     """Repeat a run and record its nondeterministic values and loop heads."""
-    events: list[NondetValue | HeadState | RepeatedIterations] = []
+    events: list[NondetValue | HeadState] = []
     # Redrawn values would appear twice in the trace.
     machine.rewind = None
-    if accelerator is not None:
-        machine.draw = accelerator.draw
-        machine.skip_iterations = accelerator.skip_iterations
     state = {name: machine.draw_variable(name) for name in program.types}
     draw = machine.draw
 
@@ -386,12 +248,7 @@ def record_trace(
         names = (name for name in loop.scope if not program.types[name].is_array)
         events.append(HeadState(loop.line, {name: state[name] for name in names}))
 
-    def record_skip(loop: Loop, rounds: int, times: int) -> None:
-        events.append(RepeatedIterations(loop.line, rounds, times))
-
     machine.draw, machine.on_head = record_draw, record_head
-    if accelerator is not None:
-        accelerator.on_skip = record_skip
     machine.run(state)
     return tuple(events)
 

@@ -13,9 +13,9 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification import verifier, violations
 from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
+from loop_invariants.verification.compiled_runs import is_replayable, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.esbmc_annotation import annotate
-from loop_invariants.verification.gcc_replay import is_replayable, replay_with_gcc
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import Outcome, VerificationResult
 
