@@ -285,11 +285,11 @@ def test_numbers_without_borders_are_not_asked_for_overflow(tmp_path, capsys) ->
 
 
 NAMED = """
-union word { int number; unsigned char bytes[4]; };
+struct word { unsigned number : 4, rest : 4; };
 int main(void) {
-    union word w; w.number = 0;
+    struct word w = {0, 0};
     for (int i = 0; i < 3; i++) w.number++;
-    klee_assert(w.bytes[0] == VALUE);
+    klee_assert(w.number == VALUE);
     return 0;
 }
 """
