@@ -66,6 +66,8 @@ class Machine:
         draw: returns a nondeterministic value of a type. The second argument is the name of the
             uninitialized variable; empty for the result of a function.
         on_head: called with the loop, the iteration and the state at every loop head.
+        skip_iterations: called at every loop head. It may skip iterations: it then changes the
+            state and returns their number, otherwise 0.
         count_draws: returns the number of values that the run has drawn.
         rewind: discards all values after the given number, and returns whether there were any. An
             iteration in which an assumption fails or the program stops is then repeated with other
@@ -76,6 +78,7 @@ class Machine:
 
     draw: Callable[[Type, str], int]
     on_head: Callable[[Loop, int, ConcreteState], None]
+    skip_iterations: Callable[[Loop, int, ConcreteState], int]
     count_draws: Callable[[], int]
     rewind: Callable[[int], bool] | None
     min_iterations: int
@@ -90,6 +93,7 @@ class Machine:
         self.count_draws = lambda: 0
         self.rewind = None
         self.min_iterations = 0
+        self.skip_iterations = lambda loop, iteration, state: 0
 
     def run(self, state: ConcreteState) -> int | None:
         """Run the program from a state of all its variables, which changes.
@@ -201,6 +205,11 @@ class Machine:
             iteration = 0
             while True:
                 self.on_head(loop, iteration, state)
+                skip_count = self.skip_iterations(loop, iteration, state)
+                # Skipped iterations end at another state of the loop head.
+                if skip_count:
+                    iteration += skip_count
+                    self.on_head(loop, iteration, state)
                 must_stay = iteration < self.min_iterations
                 can_retry = self.rewind is not None and (can_end_run or must_stay)
                 jump = (

@@ -1,4 +1,4 @@
-"""The engines for one file: runs, the prover, then longer runs and ESBMC on the original text.
+"""The engines for one file: the prover, then compiled runs and ESBMC on the original text.
 
 The last two begin where the prover has no verdict, or where the frontend does not cover the text. A
 violation counts if a run confirms it. A complete search over machine integers is a proof by
@@ -35,11 +35,8 @@ _PROOF_TIME_SHARE = 0.7
 _MIN_SEARCH_SHARE = 0.3
 """Minimum share of the seconds for the search."""
 
-_FIRST_RUNS_SHARE = 0.01
-"""Share of the seconds for compiled runs before the proof: most violations need no longer runs."""
-
 _RUNS_SHARE = 0.15
-"""Share of the seconds for compiled runs after the proof."""
+"""Share of the seconds for compiled runs."""
 
 _OPEN_OUTCOMES = frozenset(
     (
@@ -95,34 +92,25 @@ def verify_file(path: Path, task: FileTask) -> tuple[VerificationResult, Program
         program = None
         result = VerificationResult(Outcome.UNSUPPORTED, message=str(error))
     else:
-        result = _prove(text, task, program)
+        limits = VerificationLimits(seconds=task.seconds * _PROOF_TIME_SHARE)
+        verifier = Verifier(program, task.semantics, limits, text)
+        result = verifier.verify({}, builtin_sources=task.sources)
     if (
         text is not None
         and result.outcome in _OPEN_OUTCOMES
         and _is_searchable(text, task, program)
     ):
         seconds = max(task.seconds * _MIN_SEARCH_SHARE, task.seconds - result.seconds)
-        violation = _find_violation(text, task, program, _RUNS_SHARE)
+        violation = _find_violation(text, task, program)
         result = violation or _search(result, text, task, program, seconds)
     return replace(result, seconds=time.monotonic() - start_time), program
 
 
-def _prove(text: OriginalText | None, task: FileTask, program: Program) -> VerificationResult:
-    """Return the prover's result, or the violation of a short run."""
-    limits = VerificationLimits(seconds=task.seconds * _PROOF_TIME_SHARE)
-    verifier = Verifier(program, task.semantics, limits, text)
-    violation = None
-    # A program without an assertion needs no compiled runs, which search for nothing else.
-    if verifier.runs.failure is None and text is not None and program.has_property:
-        violation = _find_violation(text, task, program, _FIRST_RUNS_SHARE)
-    return violation or verifier.verify({}, builtin_sources=task.sources)
-
-
 def _find_violation(
-    text: OriginalText, task: FileTask, program: Program | None, share: float
+    text: OriginalText, task: FileTask, program: Program | None
 ) -> VerificationResult | None:
     """Return the violation that compiled runs find, if another run confirms it; else None."""
-    inputs = find_violating_inputs(text, task.semantics, share * task.seconds)
+    inputs = find_violating_inputs(text, task.semantics, _RUNS_SHARE * task.seconds)
     if inputs is None:
         return None
     found = SearchResult(violation="an assertion fails", inputs=inputs)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from loop_invariants.frontend.original_text import OriginalText
 from loop_invariants.interpreter.replay import replay_inputs
-from loop_invariants.interpreter.simulation import Failure, NondetValue
+from loop_invariants.interpreter.simulation import Failure, NondetValue, RepeatedIterations
 from loop_invariants.ir.expressions import INT, Semantics, iter_subexpressions
 from loop_invariants.ir.statements import Program, iter_expressions
 from loop_invariants.verification.bounded_search import SearchResult
@@ -75,4 +75,12 @@ def format_failure(program: Program, failure: Failure) -> str:
         else "a value or a pointer is out of range"
     )
     values = _format_values([e.value for e in failure.trace if isinstance(e, NondetValue)])
-    return f"{program.name}: {problem} when the values drawn are {values}"
+    # Skipped iterations are not in the trace, so their values are only summarized.
+    repetitions = [event for event in failure.trace if isinstance(event, RepeatedIterations)]
+    iteration_count = sum(event.period * event.times for event in repetitions)
+    suffix = (
+        f", and {iteration_count:,} rounds of loops are like those before them"
+        if repetitions
+        else ""
+    )
+    return f"{program.name}: {problem} when the values drawn are {values}{suffix}"

@@ -23,6 +23,7 @@ from helpers.judged_c import (
     drawn,
 )
 from helpers.marks import long_cases
+from helpers.replay import parts
 
 from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.translation_unit import parse_program
@@ -105,8 +106,8 @@ def inputs_of(case: Case, failure: Failure) -> tuple[int, ...]:
     named = [
         e.value for e in events if isinstance(e, NondetValue) and e.name == case.program.parameter
     ]
-    values = [e.value for e in events if isinstance(e, NondetValue) and not e.name]
-    return ((named or [0])[0], *values)
+    values = [value for of_part, times in parts(events) for value in of_part * min(times, 4000)]
+    return ((named or [0])[0], *values[:4000])
 
 
 def esbmc_fails(text: str, asked: Property, folder: Path) -> bool:

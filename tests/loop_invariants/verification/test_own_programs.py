@@ -4,23 +4,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.compiled import GCC
 
 from loop_invariants.frontend.expressions import parse_condition
-from loop_invariants.frontend.original_text import build_original_text
-from loop_invariants.frontend.translation_unit import SV_COMP, read_program
+from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.interpreter.simulation import run_program
 from loop_invariants.ir.expressions import Semantics
-from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
-from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.houdini import Candidate, Prover
 
 PROGRAMS = Path(__file__).parents[3] / "resources" / "programs"
 EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))
-_MAX_ITERATIONS = 1000
-"""Maximum number of iterations of a run of the interpreter; longer runs are compiled."""
-
 CASES = [(name, semantics) for name in sorted(EXPECTED) for semantics in Semantics]
 
 
@@ -83,25 +76,12 @@ def test_what_holds_is_proven_from_the_known_invariants(name: str, semantics: Se
     assert run_program(program, semantics).failure is None
 
 
-def check_compiled_violation(name: str, semantics: Semantics) -> None:
-    """Check that compiled runs violate an assertion of a program."""
-    if GCC is None:
-        pytest.skip("there is no gcc")
-    source = next(PROGRAMS.rglob(f"{name}.c")).read_text(encoding="utf-8")
-    text = build_original_text(name, source, Property.ASSERT, SV_COMP, {})
-    inputs = find_violating_inputs(text, semantics, 20)
-    assert inputs is not None
-    assert replay_with_gcc(text, inputs, semantics)
-
-
 @pytest.mark.parametrize(("name", "semantics"), expecting("fails"))
 def test_what_fails_is_shown_by_a_run_and_never_proven(name: str, semantics: Semantics) -> None:
     """A concrete run violates an assertion, which no stated invariant makes follow."""
     program = own(name)
     prover = Prover(program, semantics)
-    iterations = EXPECTED[name].get("iterations", 60)
-    if iterations <= _MAX_ITERATIONS:
-        assert run_program(program, semantics, max_iterations=iterations).failure
-    else:
-        check_compiled_violation(name, semantics)
+    assert run_program(
+        program, semantics, max_iterations=EXPECTED[name].get("iterations", 60)
+    ).failure
     assert not prover.entails_assertions(prover.find_inductive_subset(known(name, program)))
