@@ -121,6 +121,14 @@ PARTS = (
     ),
     Part(
         "violation",
+        "acceleration",
+        "interpreter.simulation",
+        "_find_long_failure",
+        has_result,
+        give(None),
+    ),
+    Part(
+        "violation",
         "compiled runs",
         "verification.portfolio",
         "find_violating_inputs",
