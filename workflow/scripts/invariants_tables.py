@@ -1,12 +1,9 @@
 from llmchecker.reporting import provenance
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.job_logging import job_log
-from loop_invariants.experiments.attempts import (
-    SEARCH_TOOLS,
-    read_attempts,
-    select_method_attempts,
-)
+from loop_invariants.experiments.attempts import read_attempts, select_method_attempts
 from loop_invariants.reporting import notes, tables
+from loop_invariants.verification.esbmc import read_version
 
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
@@ -15,9 +12,7 @@ with job_log(snakemake.log[0]) as work, work():
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
     published = tables.read_published(snakemake.input.published)
-    installed = [tool for tool in SEARCH_TOOLS.values() if tool.is_installed]
-    versions = ", ".join(f"{tool.name} {tool.read_version()}" for tool in installed)
-    footer = f"{params.costs} {versions}. {provenance.format_current_footer()}"
+    footer = f"{params.costs} ESBMC {read_version()}. {provenance.format_current_footer()}"
     for paths, table, remarks in (
         (
             output.variants,

@@ -1,7 +1,7 @@
 """The command `loop-invariants`, which llmchecker offers as `llmchecker verify`.
 
     loop-invariants program.c --semantics int32
-    loop-invariants directory/of/programs --jobs 2 --without relations --witness witnesses
+    loop-invariants directory/of/programs --jobs 2 --without relations
 
 The module imports no package that loads slowly, because llmchecker lists its commands with it.
 """
@@ -94,12 +94,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default="sv-comp",
         help="errors that are named otherwise, separated by commas: the sets cbmc, cpachecker, "
         "klee, seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--witness",
-        type=Path,
-        metavar="PATH",
-        help="file (or directory, for a directory) of witnesses in SV-COMP's format 2.0",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print one JSON object")

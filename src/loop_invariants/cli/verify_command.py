@@ -1,7 +1,7 @@
 """The run of the command line: verify C programs without a model and a workflow.
 
     loop-invariants program.c --semantics int32
-    loop-invariants directory/of/programs --jobs 2 --without relations --witness witnesses
+    loop-invariants directory/of/programs --jobs 2 --without relations
 
 Standard output contains one line for each program: its name, the outcome, the seconds, and the
 invariants of its proof or the problem. The violating run follows the line of a false program. The
@@ -22,11 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
-from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
@@ -50,7 +47,6 @@ from loop_invariants.verification.result import (
     Outcome,
     VerificationResult,
 )
-from loop_invariants.verification.svcomp_witness import build_witness
 
 _MAX_EVENTS = 24
 """Maximum number of lines of a run; a longer run is cut in its middle."""
@@ -63,12 +59,10 @@ class _VerifyReport:
     Attributes:
         result: the result of the verification.
         lines: the line of each loop, by number.
-        witness: the entries of a witness for the verdict; None without a witness.
     """
 
     result: VerificationResult
     lines: Mapping[int, int] = field(default_factory=dict)
-    witness: Sequence[Mapping[str, Any]] | None = None
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
@@ -76,7 +70,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: the directory contains no C file, no-overflow is combined with mathematical
-            integers, a witness cannot be written, or the file of --resume is unusable.
+            integers, or the file of --resume is unusable.
     """
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
@@ -108,12 +102,6 @@ def run_verify(arguments: argparse.Namespace) -> int:
         records[file] = record = _build_record(file, report) | {"digest": digests[file]}
         if log is not None:
             log.add(record)
-        if arguments.witness is not None and report.witness is not None:
-            # A single file is written to the path of --witness itself.
-            witness_path = (
-                arguments.witness / f"{file.stem}.yml" if path.is_dir() else arguments.witness
-            )
-            _write_witness(report.witness, witness_path)
         if arguments.jsonl:
             print(format_line(record), flush=True)
         # One JSON object holds all programs, so that it is printed at the end.
@@ -257,16 +245,6 @@ def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
     }
 
 
-def _write_witness(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial_file:
-            text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
-            partial_file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--witness: {path} cannot be written: {error}") from error
-
-
 def _iter_reports(
     verify: Callable[[Path], _VerifyReport], files: Sequence[Path], jobs: int
 ) -> Iterator[tuple[Path, _VerifyReport]]:
@@ -330,9 +308,5 @@ def _verify_file(
         return _VerifyReport(
             VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
         )
-    # A witness needs the loops and the run of the frontend's program.
-    if program is None:
-        return _VerifyReport(result)
-    lines = {loop.number: loop.line for loop in program.loops}
-    witness = build_witness(program, result, task.required_property, task.semantics, file)
-    return _VerifyReport(result, lines, witness)
+    loops = () if program is None else program.loops
+    return _VerifyReport(result, {loop.number: loop.line for loop in loops})

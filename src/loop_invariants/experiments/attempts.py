@@ -14,8 +14,6 @@ from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.verification import esbmc
-from loop_invariants.verification.cbmc import CBMC
-from loop_invariants.verification.esbmc import ESBMC
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     PROOFS,
@@ -23,7 +21,6 @@ from loop_invariants.verification.result import (
     Limit,
     Outcome,
 )
-from loop_invariants.verification.tool import Tool
 
 VARIANTS = {
     f"{variant}, filter {'on' if is_filtered else 'off'}": (variant, is_filtered)
@@ -65,8 +62,8 @@ The candidates of both include the model's first samples.
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
 """The modes of ESBMC that need no invariants, by name."""
 
-SEARCH_TOOLS: dict[str, Tool] = {f"{tool.name} unwind": tool for tool in (ESBMC, CBMC)}
-"""The tools that search the original text with a rising depth, by name."""
+SEARCH = "ESBMC unwind"
+"""The strategy that searches the original text with a rising depth."""
 
 BOTH_ENGINES = "program + ESBMC unwind"
 """The strategy of the command `verify`: the prover, then the search by ESBMC."""

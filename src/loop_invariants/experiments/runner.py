@@ -12,7 +12,7 @@ from loop_invariants.experiments.attempts import (
     BOTH_ENGINES,
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
-    SEARCH_TOOLS,
+    SEARCH,
     TOOLS,
     VARIANTS,
     Attempt,
@@ -37,7 +37,6 @@ from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.bounded_search import BoundedSearch
-from loop_invariants.verification.esbmc import ESBMC
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
@@ -48,16 +47,15 @@ from loop_invariants.verification.result import (
     VerificationResult,
     format_no_assertion,
 )
-from loop_invariants.verification.tool import ToolAnswer
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 from loop_invariants.verification.violations import confirm_violation
 
 _OUTCOMES = {
-    ToolAnswer.SUCCESSFUL: Outcome.VERIFIED,
-    ToolAnswer.FAILED: Outcome.FALSE,
-    ToolAnswer.UNKNOWN: Outcome.NOT_PROVEN,
-    ToolAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
-    ToolAnswer.ERROR: Outcome.ESBMC_ERROR,
+    esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,
+    esbmc.EsbmcAnswer.FAILED: Outcome.FALSE,
+    esbmc.EsbmcAnswer.UNKNOWN: Outcome.NOT_PROVEN,
+    esbmc.EsbmcAnswer.TIMEOUT: Outcome.ESBMC_TIMEOUT,
+    esbmc.EsbmcAnswer.ERROR: Outcome.ESBMC_ERROR,
 }
 
 
@@ -368,13 +366,15 @@ def _has_unchecked_operation(subject: Subject) -> bool:
 
 
 def _attempt_search(name: str, subject: Subject) -> Attempt:
-    """Attempt a program with a search of its original text by a tool."""
+    """Attempt a program with a search of its original text by ESBMC."""
     settings = subject.settings
     text = read_original_text(subject.file, Property.ASSERT, SV_COMP)
     # The frontend names the problem of a text that its parser rejects.
     if text is None:
-        raise UnsupportedProgram(f"{subject.program.name}: no tool reads this text; simplify it")
-    # A tool's mathematical integers are no basis for a verdict; see `portfolio`.
+        raise UnsupportedProgram(
+            f"{subject.program.name}: ESBMC does not read this text; simplify it"
+        )
+    # ESBMC's mathematical integers are no basis for a verdict; see `portfolio`.
     if settings.semantics is not Semantics.INT32:
         raise UnsupportedProgram(
             f"{subject.file.name}: {name} computes with machine integers; choose int32"
@@ -382,7 +382,7 @@ def _attempt_search(name: str, subject: Subject) -> Attempt:
     if text.obstacle == NO_ASSERTION:
         outcome, message = Outcome.NO_ASSERTION, format_no_assertion(text.name)
         return Attempt(text.name, settings.semantics, name, outcome, message=message)
-    search = BoundedSearch(text, settings.semantics, SEARCH_TOOLS[name])
+    search = BoundedSearch(text, settings.semantics)
     found = search.search(settings.max_tool_seconds)
     result = VerificationResult(Outcome.NOT_PROVEN, message=found.problem, limits=found.limits)
     if found.violation:
@@ -421,23 +421,6 @@ def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
     return subject.build_attempt(name, result)
 
 
-def select_strategies(experiment: str, is_served: bool) -> dict[str, _Strategy]:
-    """Return the strategies of an experiment that this machine and its model can make.
-
-    Args:
-        experiment: name of the experiment.
-        is_served: whether the model is served, so that it has no probabilities.
-    """
-    strategies = EXPERIMENTS[experiment]
-    if experiment == "tools":
-        # The other tools are optional; ESBMC is not.
-        installed = {name for name, tool in SEARCH_TOOLS.items() if tool.is_installed}
-        strategies = strategies | dict.fromkeys(
-            [name for name in SEARCH_TOOLS if name in installed], _attempt_search
-        )
-    return exclude_enumeration(strategies) if is_served else dict(strategies)
-
-
 def exclude_enumeration(strategies: Mapping[str, _Strategy]) -> dict[str, _Strategy]:
     """Return the strategies without enumeration, for models without probabilities.
 
@@ -455,8 +438,6 @@ EXPERIMENTS: dict[str, dict[str, _Strategy]] = {
     "baselines": dict.fromkeys(MODEL_FREE_COMBINATIONS, _attempt_combination),
     "sources": dict.fromkeys(MODEL_COMBINATIONS, _attempt_combination),
     "tools": dict.fromkeys(TOOLS, _attempt_tool)
-    | {f"{ESBMC.name} unwind": _attempt_search, BOTH_ENGINES: _attempt_both_engines},
+    | {SEARCH: _attempt_search, BOTH_ENGINES: _attempt_both_engines},
 }
-"""The strategies by experiment; `variants` and `sources` need proposals.
-
-`select_strategies` adds the tools that are installed."""
+"""The strategies by experiment; `variants` and `sources` need proposals."""

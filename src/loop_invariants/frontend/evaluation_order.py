@@ -6,7 +6,7 @@ The test is conservative: it may report an expression whose value does not depen
 A verifier chooses one order, so its verdict holds only for texts without such expressions.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from pycparser import c_ast
@@ -16,7 +16,6 @@ from loop_invariants.frontend.syntax_tree import (
     EXPRESSION_NODES,
     LOOP_NODES,
     iter_nodes,
-    parse_integer_type,
 )
 
 _SEQUENCED = ("&&", "||")
@@ -84,8 +83,6 @@ def find_order_dependence(
     global_declarations = [node for node in unit.ext if isinstance(node, c_ast.Decl)]
     global_names = {node.name for node in global_declarations}
     reading_functions = _find_reading_functions(functions, pure_functions, global_names)
-    has_unions = any(iter_nodes(unit, (c_ast.Union,)))
-    sequences, counters = _find_sequences(unit), _find_counters(unit)
     global_arrays = _find_arrays(global_declarations)
     for function in functions:
         declarations = list(iter_nodes(function.body, (c_ast.Decl,)))
@@ -98,9 +95,6 @@ def find_order_dependence(
             private_names,
             arrays,
             partial_operators,
-            has_unions,
-            frozenset() if has_unions else sequences,
-            counters,
         )
         for expression in _iter_full_expressions(function.body):
             try:
@@ -163,49 +157,6 @@ def _find_reading_functions(
     return reading
 
 
-def _find_sequences(unit: c_ast.FileAST) -> frozenset[str]:
-    """Return the names of members whose elements are no structures that contain the member."""
-
-    def is_sequence(node: c_ast.Node) -> bool:
-        # The elements of an array are in the member, those of a pointer may be anywhere.
-        is_pointer = isinstance(node, c_ast.PtrDecl)
-        return isinstance(node, c_ast.ArrayDecl) or (
-            is_pointer and (isinstance(node.type, c_ast.PtrDecl) or _is_integer(node.type))
-        )
-
-    return _select_members(unit, lambda member: is_sequence(member.type))
-
-
-def _find_counters(unit: c_ast.FileAST) -> frozenset[str]:
-    """Return the names of integer members whose address is not taken."""
-    addresses = {
-        member.field.name
-        for node in iter_nodes(unit, (c_ast.UnaryOp,))
-        if node.op == "&"
-        for member in iter_nodes(node.expr, (c_ast.StructRef,))
-    }
-    return _select_members(unit, lambda member: _is_integer(member.type)) - addresses
-
-
-def _select_members(
-    unit: c_ast.FileAST, is_suitable: Callable[[c_ast.Decl], bool]
-) -> frozenset[str]:
-    """Return the names of members that are suitable in all structures."""
-    members = [
-        member
-        for structure in iter_nodes(unit, (c_ast.Struct,))
-        for member in structure.decls or ()
-        if isinstance(member, c_ast.Decl)
-    ]
-    unsuitable = {member.name for member in members if not is_suitable(member)}
-    return frozenset({member.name for member in members} - unsuitable - {None})
-
-
-def _is_integer(node: c_ast.Node) -> bool:
-    """Return whether a type is an integer without a type name."""
-    return isinstance(node, c_ast.TypeDecl) and parse_integer_type(node) is not None
-
-
 def _find_targets(body: c_ast.Node) -> set[str]:
     """Return the names of the variables that assignments and steps change; "*" for others."""
     targets = [node.lvalue for node in iter_nodes(body, (c_ast.Assignment,))]
@@ -231,9 +182,6 @@ class _EffectReader:
         private_names: variables that no pointer or other function reaches.
         arrays: names of arrays, whose address never changes.
         partial_operators: operators that may fail.
-        has_unions: whether variables of several types may be at one place.
-        sequences: members whose elements are no structures that contain the member.
-        counters: integer members whose address is not taken.
     """
 
     def __init__(
@@ -243,14 +191,10 @@ class _EffectReader:
         private_names: frozenset[str],
         arrays: frozenset[str],
         partial_operators: frozenset[str],
-        has_unions: bool,
-        sequences: frozenset[str],
-        counters: frozenset[str],
     ) -> None:
         self._pure_functions, self._reading_functions = pure_functions, reading_functions
         self._private_names, self._arrays = private_names, arrays
-        self._partial_operators, self._has_unions = partial_operators, has_unions
-        self._sequences, self._counters = sequences, counters
+        self._partial_operators = partial_operators
 
     def read(self, node: c_ast.Node) -> _Effects:
         """Return the effects of an expression.
@@ -293,29 +237,7 @@ class _EffectReader:
 
     def _read_place(self, node: c_ast.ArrayRef) -> _Effects:
         """Return the effects of evaluating the address of an element."""
-        if self._has_own_counter(node):
-            return self.read(node.name.name) | _Effects(assigned=_MEMORY, read=_MEMORY)
         return self._combine([node.name, node.subscript])
-
-    def _has_own_counter(self, node: c_ast.Node) -> bool:
-        """Return whether an index steps another member of the same structure.
-
-        The sequence, its elements and the counter of `s->items[s->count++]` are different objects.
-        """
-        match node:
-            case c_ast.ArrayRef(
-                name=c_ast.StructRef(name=c_ast.ID(name=owner), type=access, field=sequence),
-                subscript=c_ast.UnaryOp(
-                    op=op,
-                    expr=c_ast.StructRef(
-                        name=c_ast.ID(name=other_owner), type=other_access, field=counter
-                    ),
-                ),
-            ):
-                is_same = (owner, access) == (other_owner, other_access)
-                is_known = sequence.name in self._sequences and counter.name in self._counters
-                return op in _STEPS and is_same and is_known
-        return False
 
     def _has_separate_index(self, node: c_ast.Node) -> bool:
         """Return whether the variable that an index steps is no element of the array."""
@@ -324,7 +246,7 @@ class _EffectReader:
                 name=c_ast.ID(name=array), subscript=c_ast.UnaryOp(op=op, expr=c_ast.ID(name=index))
             ):
                 return op in _STEPS and array in self._arrays and index not in self._arrays
-        return self._has_own_counter(node)
+        return False
 
     def _read_target(self, node: c_ast.Node) -> tuple[_Effects, frozenset[str]]:
         """Return the effects of evaluating a target, and the variables that it denotes."""
@@ -389,12 +311,9 @@ class _EffectReader:
             written = frozenset((node.lvalue.name,)) | (frozenset() if is_private else _POINTED)
         assigned = value.assigned
         # In `x = y = 0` both receive one value, so that the order of the assignments is irrelevant.
-        if node.op == "=" and not self._has_unions:
+        # A union, in which this is no longer so, is an obstacle of its own.
+        if node.op == "=":
             assigned = self._read_before_store(node.rvalue).assigned
-        # An element is no counter, and no structure that contains it.
-        is_element = isinstance(node.lvalue, c_ast.ArrayRef | c_ast.UnaryOp)
-        if is_element and self._has_own_counter(node.rvalue):
-            assigned = frozenset()
         if assigned & (written | read) or value.may_change(target):
             raise _OrderDependence
         is_separate = self._has_separate_index(node.lvalue)

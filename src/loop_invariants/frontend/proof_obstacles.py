@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from loop_invariants.frontend.address_uses import check_address_uses
-from loop_invariants.frontend.c_types import Obstacle, format_construct
+from loop_invariants.frontend.addresses import find_address, format_construct
 from loop_invariants.frontend.evaluation_order import find_order_dependence
 from loop_invariants.frontend.expressions import ExpressionReader, callee_name
 from loop_invariants.frontend.preprocessing.translation_phases import (
@@ -90,12 +89,9 @@ def _find_machine_type(facts: TextFacts) -> str:
 
 
 def _find_address_use(facts: TextFacts) -> str:
-    """Find a use of an address or a type with several meanings."""
-    try:
-        check_address_uses(facts)
-    except Obstacle as obstacle:
-        return obstacle.construct
-    return ""
+    """Find an address, or a type with several meanings."""
+    found = find_address(facts)
+    return "" if found is None else format_construct(*found)
 
 
 def _find_unmarked_label(facts: TextFacts) -> str:

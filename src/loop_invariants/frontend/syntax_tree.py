@@ -38,7 +38,7 @@ _MAX_USUAL_NESTING = 20
 _TYPE_BITS = {"char": 8, "short": 16, "int": 32, "long": 64}
 
 
-def _parse_type_words(words: list[str]) -> Type | None:
+def parse_type_words(words: list[str]) -> Type | None:
     """Return the integer type named by type specifiers in any order (C11 6.7.2p2).
 
     `long` has 64 bits, as on every 64-bit Unix.
@@ -133,7 +133,7 @@ def find_main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
 def parse_integer_type(node: c_ast.Node) -> Type | None:
     """Return the integer type of a declaration; None for another type."""
     if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
-        return _parse_type_words(node.type.names)
+        return parse_type_words(node.type.names)
     return None
 
 

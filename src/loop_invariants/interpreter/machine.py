@@ -50,15 +50,6 @@ class _RunEnd(Exception):
     """End of a run: the program stops."""
 
 
-class _FailedAssumption(_RunEnd):
-    """End of a run at a failed assumption."""
-
-    def __init__(self, condition: Expression, state: ConcreteState) -> None:
-        super().__init__()
-        self.condition = condition
-        self.state = state
-
-
 class _IterationLimit(Exception):
     """End of a run at the maximum number of iterations."""
 
@@ -77,7 +68,6 @@ class Machine:
         on_head: called with the loop, the iteration and the state at every loop head.
         skip_iterations: called at every loop head. It may skip iterations: it then changes the
             state and returns their number, otherwise 0.
-        on_failed_assumption: called with the assumption that ends a run, and with the state.
         count_draws: returns the number of values that the run has drawn.
         rewind: discards all values after the given number, and returns whether there were any. An
             iteration in which an assumption fails or the program stops is then repeated with other
@@ -89,7 +79,6 @@ class Machine:
     draw: Callable[[Type, str], int]
     on_head: Callable[[Loop, int, ConcreteState], None]
     skip_iterations: Callable[[Loop, int, ConcreteState], int]
-    on_failed_assumption: Callable[[Expression, ConcreteState], None]
     count_draws: Callable[[], int]
     rewind: Callable[[int], bool] | None
     min_iterations: int
@@ -105,7 +94,6 @@ class Machine:
         self.rewind = None
         self.min_iterations = 0
         self.skip_iterations = lambda loop, iteration, state: 0
-        self.on_failed_assumption = lambda condition, state: None
 
     def run(self, state: ConcreteState) -> int | None:
         """Run the program from a state of all its variables, which changes.
@@ -120,8 +108,6 @@ class Machine:
         except Violation as violation:
             # Line 0 is a range violation, which the property may exclude.
             return violation.line if violation.line or self._has_range_checks else None
-        except _FailedAssumption as failure:
-            self.on_failed_assumption(failure.condition, failure.state)
         except (_RunEnd, _IterationLimit, Undetermined):
             # After an undetermined value, the rest of the run is uncertain.
             pass
@@ -156,7 +142,7 @@ class Machine:
             case Havoc(name=name):
                 return lambda state: state.update({name: self.draw_variable(name)})
             case Assume(condition=condition):
-                return self._compile_assumption(condition)
+                return self._compile_check(condition, _RunEnd)
             case Assert(condition=condition, line=None):
                 # Without a line, a compiled program continues, so the run proves no violation.
                 return self._compile_check(condition, Undetermined)
@@ -184,15 +170,6 @@ class Machine:
         def check(state: ConcreteState) -> None:
             if not test(state):
                 raise error()
-
-        return check
-
-    def _compile_assumption(self, condition: Expression) -> Callable[[ConcreteState], None]:
-        test = self._evaluator.interpret(condition)
-
-        def check(state: ConcreteState) -> None:
-            if not test(state):
-                raise _FailedAssumption(condition, state)
 
         return check
 

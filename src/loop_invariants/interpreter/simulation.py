@@ -6,9 +6,8 @@ once. Integers follow the semantics, as in `verification.z3_encoding`.
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from loop_invariants.interpreter.evaluator import (
     CompiledExpression,
@@ -18,7 +17,6 @@ from loop_invariants.interpreter.evaluator import (
     Violation,
     copy_state,
 )
-from loop_invariants.interpreter.input_repair import MAX_REPAIRS, Draws, InputRepairer
 from loop_invariants.interpreter.loop_accelerator import LoopAccelerator
 from loop_invariants.interpreter.machine import Machine
 from loop_invariants.ir.expressions import (
@@ -67,6 +65,9 @@ _MAX_RUNS_WITHOUT_SKIP = 25
 
 _VALUES_PER_EXTREME = 40
 """Number of ordinary values in the pool for each copy of the extreme values."""
+
+_Draw = Callable[[Type, str], int]
+"""Draws a value of a type; the name is that of an uninitialized variable, else empty."""
 
 _SAMPLED_ITERATIONS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Iterations whose states are recorded, with the same limit for each.
@@ -128,7 +129,7 @@ class Failure:
     """
 
     line: int
-    trace: tuple["NondetValue | HeadState | RepeatedIterations", ...]
+    trace: tuple[NondetValue | HeadState | RepeatedIterations, ...]
 
 
 @dataclass(frozen=True)
@@ -174,51 +175,19 @@ def run_program(
         source = random.Random(f"{seed} {number}")
         # The last third searches for long paths through loops.
         machine.min_iterations = source.randint(1, max_iterations) if number >= runs else 0
-        values = _build_draw(pool, source, semantics, has_decisions=machine.min_iterations > 0)
-        line, draws = _run_with_repairs(machine, program, semantics, recorder, values)
+        draws = _Draws(
+            _build_draw(pool, source, semantics, has_decisions=machine.min_iterations > 0)
+        )
+        machine.draw, machine.on_head = draws.draw, recorder.record
+        machine.count_draws, machine.rewind = draws.count, draws.rewind
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
         if line is not None and failure is None:
-            machine.draw = draws.replay().draw  # for the same run again, now written down
+            machine.draw = draws.replay()  # for the same run again, now written down
             failure = Failure(line, record_trace(machine, program))
     # Accelerated runs matter only for loops, and one violation is enough.
     if failure is None and program.loops:
         failure = _find_long_failure(program, semantics, pool, seed)
     return _SimulationResult(recorder.collect_states(), failure)
-
-
-def extend_runs(
-    result: _SimulationResult,
-    program: Program,
-    semantics: Semantics,
-    inputs: Iterable[Sequence[int]],
-    max_iterations: int = 60,
-    max_states: int = 50,
-) -> _SimulationResult:
-    """Return the result of earlier runs and of runs with given values.
-
-    Args:
-        result: the result of the earlier runs.
-        program: the program.
-        semantics: semantics of its integers.
-        inputs: for each run the values of its draws, in order; later draws are 0.
-        max_iterations: as in `run_program`.
-        max_states: as in `run_program`.
-    """
-    machine = Machine(program, semantics, max_iterations)
-    recorder = _HeadStateRecorder(program, max_states)
-    failure = result.failure
-    for values in inputs:
-        draws = Draws(lambda type_, name: 0, semantics, list(values))
-        machine.draw, machine.on_head = draws.draw, recorder.record
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
-        if line is not None:
-            machine.draw = draws.replay().draw  # for the same run again, now written down
-            failure = Failure(line, record_trace(machine, program))
-            break
-    states = dict(result.head_states)
-    for loop, new_states in recorder.collect_states().items():
-        known = states[loop]
-        states[loop] = (*known, *(state for state in new_states if state not in known))
-    return _SimulationResult(states, failure)
 
 
 def _find_long_failure(
@@ -233,74 +202,51 @@ def _find_long_failure(
         if try_count > _MAX_TRIES or (skip_count == 0 and number == _MAX_RUNS_WITHOUT_SKIP):
             break
         run_seed = f"{seed} long {number}"
-        # A name for the seeds makes a replay of the run exact.
-        accelerators: list[LoopAccelerator] = []
-
-        def build_accelerator(draw: Callable[[Type, str], int]) -> LoopAccelerator:
-            accelerators.append(LoopAccelerator(program, semantics, random.Random(run_seed), draw))  # noqa: B023
-            return accelerators[-1]  # noqa: B023
-
-        values = _build_draw(pool, random.Random(f"{run_seed} values"), semantics, is_wide=True)
-        line, draws = _run_with_repairs(
-            machine, program, semantics, None, values, build_accelerator
-        )
-        skip_count += accelerators[-1].skip_count
-        try_count += sum(accelerator.try_count for accelerator in accelerators)
+        rng = random.Random(f"{run_seed} values")
+        draws = _Draws(_build_draw(pool, rng, semantics, is_wide=True))
+        # A name for the seed makes a replay of the run exact.
+        accelerator = LoopAccelerator(program, semantics, random.Random(run_seed), draws.draw)
+        machine.draw, machine.on_head = accelerator.draw, lambda loop, iteration, state: None
+        machine.skip_iterations = accelerator.skip_iterations
+        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        skip_count += accelerator.skip_count
+        try_count += accelerator.try_count
         if line is not None:
-            return Failure(
-                line, record_trace(machine, program, build_accelerator(draws.replay().draw))
-            )
+            replayed = LoopAccelerator(program, semantics, random.Random(run_seed), draws.replay())
+            return Failure(line, record_trace(machine, program, replayed))
     return None
 
 
-def _run_with_repairs(
-    machine: Machine,
-    program: Program,
-    semantics: Semantics,
-    recorder: "_HeadStateRecorder | None",
-    draw: Callable[[Type, str], int],
-    build_accelerator: Callable[[Callable[[Type, str], int]], LoopAccelerator] | None = None,
-) -> tuple[int | None, Draws]:
-    """Run the machine, again with changed values while an assumption ends the run.
+class _Draws:
+    """The nondeterministic values of one run.
 
-    The recorder receives the states of every attempt, also those before a failed assumption.
-
-    Returns:
-        The line of the violation, None without one, and the values of the last attempt.
+    Args:
+        draw_new: draws a value of a type for an uninitialized variable.
     """
-    draws = Draws(draw, semantics)
-    repairer = InputRepairer(Evaluator(semantics, lambda type_: 0), random.Random(0))
-    remaining_repairs = MAX_REPAIRS
-    while True:
-        failed_assumptions: list[tuple[Expression, ConcreteState]] = []
-        head_count = 0
 
-        def record_head(loop: Loop, iteration: int, state: ConcreteState) -> None:
-            nonlocal head_count
-            head_count += 1
-            if recorder is not None:
-                recorder.record(loop, iteration, state)
+    def __init__(self, draw_new: _Draw) -> None:
+        self._draw_new = draw_new
+        self._values: list[int] = []
 
-        machine.draw, machine.on_head = draws.draw, record_head
-        machine.count_draws, machine.rewind = partial(len, draws.history), draws.rewind
-        if build_accelerator is not None:
-            accelerator = build_accelerator(draws.draw)
-            machine.draw = accelerator.draw
-            machine.skip_iterations = accelerator.skip_iterations
-            # An accelerator repeats the values of completed iterations, so none may be redrawn.
-            machine.rewind = None
-        machine.on_failed_assumption = lambda *refusal: failed_assumptions.append(refusal)  # noqa: B023
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
-        # A run with many loop heads has provided states already, so it gets fewer repairs.
-        remaining_repairs -= 1 + head_count
-        repaired_draws = (
-            repairer.repair(draws, *failed_assumptions[0])
-            if failed_assumptions and remaining_repairs > 0
-            else None
-        )
-        if repaired_draws is None:
-            return line, draws
-        draws = repaired_draws
+    def draw(self, type_: Type, name: str) -> int:
+        """Draw the next value."""
+        self._values.append(self._draw_new(type_, name))
+        return self._values[-1]
+
+    def count(self) -> int:
+        """Return the number of values drawn so far."""
+        return len(self._values)
+
+    def rewind(self, count: int) -> bool:
+        """Discard all values but the first `count`; return whether there were any."""
+        has_more = len(self._values) > count
+        del self._values[count:]
+        return has_more
+
+    def replay(self) -> _Draw:
+        """Return a function that draws the same values for another run."""
+        values = iter(self._values)
+        return lambda type_, name: next(values)
 
 
 def filter_unrefuted(
@@ -333,7 +279,7 @@ def _build_draw(
     semantics: Semantics,
     is_wide: bool = False,
     has_decisions: bool = False,
-) -> Callable[[Type, str], int]:
+) -> _Draw:
     """Build a function that draws values of types.
 
     Args:

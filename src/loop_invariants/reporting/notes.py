@@ -40,7 +40,7 @@ shows it. Other: no answer, for another reason, or no assertion. Seconds are mea
 that are solved."""
 _LEGEND_OF_LIMITS = """\
 Limits: what ended attempts without an answer, with the number of attempts; one may have several.
-Prover, ESBMC and tool time are processor time, solver steps are those that Z3 counts for one
+Prover and ESBMC time are processor time, solver steps are those that Z3 counts for one
 question, and the clock, at many times the processor time, only guards against what never ends.
 Candidates, answers and nodes are how much a source may propose for a loop."""
 _LEGEND_OF_PUBLISHED_FIGURES = """\

@@ -1,4 +1,4 @@
-"""Bounded search by a tool on the original text, with a rising depth.
+"""Bounded search by ESBMC on the original text, with a rising depth.
 
 Each depth is checked with unwinding assertions. If they hold, no run is longer than the depth, and
 the search is complete. Otherwise the depth is checked without them, so that only a violation of the
@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 from loop_invariants.frontend.original_text import OriginalText
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification.esbmc import ESBMC
+from loop_invariants.verification.esbmc import (
+    EsbmcAnswer,
+    EsbmcTask,
+    EsbmcVerdict,
+    RunInputs,
+    build_options,
+    run_text,
+)
 from loop_invariants.verification.harness import build_harness
 from loop_invariants.verification.result import Limit
-from loop_invariants.verification.tool import (
-    Tool,
-    ToolAnswer,
-    ToolInputs,
-    ToolTask,
-    ToolVerdict,
-    run_tool,
-)
 
 _FIRST_DEPTH = 2
 _MAX_DEPTH = 4096
@@ -37,7 +36,7 @@ class SearchResult:
     Attributes:
         depth: greatest depth without a violation; 0 without one.
         is_complete: whether the unwinding assertions held at this depth, with all checks.
-        violation: description of the violation that the tool reports; empty without one.
+        violation: description of the violation that ESBMC reports; empty without one.
         inputs: inputs of the violating run; None without a violation.
         problem: reason why the search ended without a result; empty with one.
         limits: the limits that ended the search.
@@ -47,7 +46,7 @@ class SearchResult:
     depth: int = 0
     is_complete: bool = False
     violation: str = ""
-    inputs: ToolInputs | None = None
+    inputs: RunInputs | None = None
     problem: str = ""
     limits: tuple[Limit, ...] = ()
     seconds: float = 0.0
@@ -59,13 +58,12 @@ class BoundedSearch:
     Args:
         text: the original text.
         semantics: semantics of its integers.
-        tool: the tool that searches.
     """
 
-    def __init__(self, text: OriginalText, semantics: Semantics, tool: Tool = ESBMC) -> None:
-        self._text, self._tool = text, tool
-        self._source, self._harness = text.marked_source, build_harness(text, tool)
-        self._task = ToolTask(
+    def __init__(self, text: OriginalText, semantics: Semantics) -> None:
+        self._text = text
+        self._source, self._harness = text.marked_source, build_harness(text)
+        self._task = EsbmcTask(
             semantics,
             text.required_property,
             # Under the other properties, a range violation ends the run and is no violation.
@@ -80,7 +78,7 @@ class BoundedSearch:
             max_depth: maximum depth.
 
         Raises:
-            MissingTool: the tool is not installed.
+            MissingTool: ESBMC is not installed.
         """
         start_time = time.monotonic()
         self._deadline = start_time + seconds
@@ -93,36 +91,35 @@ class BoundedSearch:
             depth *= 2
         return replace(result, seconds=time.monotonic() - start_time)
 
-    def _search_depth(self, task: ToolTask, previous: SearchResult) -> SearchResult:
+    def _search_depth(self, task: EsbmcTask, previous: SearchResult) -> SearchResult:
         """Check one depth; a failure without a result keeps the previous depth."""
         verdict = self._run(task)
-        is_complete = verdict.answer is ToolAnswer.SUCCESSFUL
+        is_complete = verdict.answer is EsbmcAnswer.SUCCESSFUL
         if verdict.is_incomplete:
             # The violation of an unwinding assertion hides those of the property.
             verdict = self._run(replace(task, has_unwinding_assertions=False))
-        if verdict.answer is ToolAnswer.SUCCESSFUL:
+        if verdict.answer is EsbmcAnswer.SUCCESSFUL:
             return SearchResult(task.depth, is_complete and self._holds_with_all_checks(task))
-        if verdict.answer is ToolAnswer.FAILED:
+        if verdict.answer is EsbmcAnswer.FAILED:
             traced = self._run(replace(task, has_unwinding_assertions=False, has_trace=True))
-            inputs = traced.inputs or verdict.inputs or ToolInputs()
+            inputs = traced.inputs or verdict.inputs or RunInputs()
             return replace(previous, violation=verdict.violation or "a violation", inputs=inputs)
-        is_late = verdict.answer is ToolAnswer.TIMEOUT
+        is_late = verdict.answer is EsbmcAnswer.TIMEOUT
         problem = "its time limit" if is_late else verdict.message or "an error"
         return replace(previous, problem=problem, limits=verdict.limits)
 
-    def _holds_with_all_checks(self, task: ToolTask) -> bool:
+    def _holds_with_all_checks(self, task: EsbmcTask) -> bool:
         """Return whether a complete search also excludes every range violation."""
         full_task = replace(task, has_range_checks=True, has_overflow_checks=self._text.has_traps)
         verdict = self._run(full_task)
-        return verdict.answer is ToolAnswer.SUCCESSFUL and not verdict.missing_functions
+        return verdict.answer is EsbmcAnswer.SUCCESSFUL and not verdict.missing_functions
 
-    def _run(self, task: ToolTask) -> ToolVerdict:
-        # A time limit is reported by the tool, so that even a late run starts.
+    def _run(self, task: EsbmcTask) -> EsbmcVerdict:
+        # A time limit is reported by ESBMC, so that even a late run starts.
         seconds = max(_MIN_SECONDS, self._deadline - time.monotonic())
-        return run_tool(
-            self._tool,
+        return run_text(
             self._source,
-            self._tool.build_options(task),
+            build_options(task),
             seconds,
             self._harness,
             self._text.sibling_files,

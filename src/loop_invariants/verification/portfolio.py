@@ -1,7 +1,7 @@
-"""Two engines for one file: the prover first, then ESBMC on the original text.
+"""The engines for one file: the prover, then compiled runs and ESBMC on the original text.
 
-ESBMC's search begins where the prover has no verdict, or where the frontend does not cover the
-text. A violation counts if a run confirms it. A complete search over machine integers is a proof by
+The last two begin where the prover has no verdict, or where the frontend does not cover the text. A
+violation counts if a run confirms it. A complete search over machine integers is a proof by
 ESBMC alone, an outcome of its own, unless the text has an obstacle: then C gives it more meanings
 than ESBMC's.
 """
@@ -18,8 +18,8 @@ from loop_invariants.frontend.translation_unit import SV_COMP, read_program
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
-from loop_invariants.verification.bounded_search import BoundedSearch
-from loop_invariants.verification.gcc_replay import is_replayable
+from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
+from loop_invariants.verification.compiled_runs import find_violating_inputs, is_replayable
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -34,6 +34,9 @@ _PROOF_TIME_SHARE = 0.7
 
 _MIN_SEARCH_SHARE = 0.3
 """Minimum share of the seconds for the search."""
+
+_RUNS_SHARE = 0.15
+"""Share of the seconds for compiled runs."""
 
 _OPEN_OUTCOMES = frozenset(
     (
@@ -98,8 +101,21 @@ def verify_file(path: Path, task: FileTask) -> tuple[VerificationResult, Program
         and _is_searchable(text, task, program)
     ):
         seconds = max(task.seconds * _MIN_SEARCH_SHARE, task.seconds - result.seconds)
-        result = _search(result, text, task, program, seconds)
+        violation = _find_violation(text, task, program)
+        result = violation or _search(result, text, task, program, seconds)
     return replace(result, seconds=time.monotonic() - start_time), program
+
+
+def _find_violation(
+    text: OriginalText, task: FileTask, program: Program | None
+) -> VerificationResult | None:
+    """Return the violation that compiled runs find, if another run confirms it; else None."""
+    inputs = find_violating_inputs(text, task.semantics, _RUNS_SHARE * task.seconds)
+    if inputs is None:
+        return None
+    found = SearchResult(violation="an assertion fails", inputs=inputs)
+    confirmed = confirm_violation(text, found, task.semantics, program)
+    return confirmed if confirmed.outcome is Outcome.FALSE else None
 
 
 def _is_searchable(text: OriginalText, task: FileTask, program: Program | None) -> bool:

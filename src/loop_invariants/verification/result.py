@@ -84,8 +84,6 @@ class Limit(StrEnum):
     """Processor time of ESBMC."""
     ESBMC_MEMORY = "ESBMC memory"
     """Memory of ESBMC."""
-    TOOL_TIME = "tool time"
-    """Processor time of another tool than ESBMC."""
     MEMORY = "memory"
     """Memory of this program."""
     CANDIDATES = "candidates"

@@ -23,11 +23,7 @@ from loop_invariants.generation.syntactic import (
     collect_atoms,
     nontermination_guards,
 )
-from loop_invariants.interpreter.simulation import (
-    extend_runs,
-    filter_unrefuted,
-    run_program,
-)
+from loop_invariants.interpreter.simulation import filter_unrefuted, run_program
 from loop_invariants.ir.expressions import (
     Binary,
     Constant,
@@ -45,7 +41,6 @@ from loop_invariants.verification.bounded_search import BoundedSearch, SearchRes
 from loop_invariants.verification.candidate_pool import CandidatePool
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.houdini import Candidate, Prover, ProverTimeout, has_products
-from loop_invariants.verification.path_inputs import find_path_inputs
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -56,7 +51,6 @@ from loop_invariants.verification.result import (
     format_no_assertion,
 )
 from loop_invariants.verification.spacer import solve_horn_clauses
-from loop_invariants.verification.tool import ToolAnswer, ToolVerdict
 from loop_invariants.verification.violations import confirm_violation, format_failure
 
 
@@ -112,12 +106,6 @@ _INDIVIDUAL_SOURCES = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
 _SOURCE_TIME_SHARE = 0.4
 """Share of the remaining time for the candidates of each further source."""
 
-_PATH_TIME_SHARE = 0.03
-"""Share of the seconds for inputs that Z3 finds."""
-
-_MAX_PATH_SECONDS = 1.0
-"""Maximum processor seconds for inputs that Z3 finds."""
-
 _CROSS_CHECK_DEPTH = 8
 """Maximum depth of the search for violations of the original text of a proven program."""
 
@@ -155,12 +143,7 @@ class Verifier:
         self._is_int32 = semantics is Semantics.INT32
         self._limits = limits
         self.runs = run_program(program, semantics, runs=limits.runs)
-        # Random values rarely reach a branch with an equality, and Z3 finds its inputs.
-        if self.runs.failure is None:
-            seconds = min(_MAX_PATH_SECONDS, _PATH_TIME_SHARE * limits.seconds)
-            inputs = find_path_inputs(program, semantics, seconds)
-            self.runs = extend_runs(self.runs, program, semantics, inputs)
-        self._esbmc_verdicts: dict[str, ToolVerdict] = {}
+        self._esbmc_verdicts: dict[str, esbmc.EsbmcVerdict] = {}
         self._unrefuted_cache: dict[Candidate, bool] = {}  # whether no run refutes a candidate
         self._spacer_solutions: dict[tuple, _CandidatesByLoop] = {}  # by the known invariants
         self._has_products = has_products(program)
@@ -448,14 +431,14 @@ class Verifier:
         remaining_seconds = max(_MIN_ESBMC_SECONDS, deadline - time.process_time())
         verdict = self._run_esbmc(annotated_source, remaining_seconds, difficulty)
         result = replace(result, seconds=verdict.seconds if is_cached else 0.0)
-        if verdict.answer is ToolAnswer.SUCCESSFUL:
+        if verdict.answer is esbmc.EsbmcAnswer.SUCCESSFUL:
             return result
-        if verdict.answer is ToolAnswer.TIMEOUT:
+        if verdict.answer is esbmc.EsbmcAnswer.TIMEOUT:
             message = f"ESBMC said nothing within {verdict.seconds:.0f} s"
             outcome = Outcome.ESBMC_TIMEOUT
         else:
             message = f"ESBMC says: {verdict.message}"
-            is_error = verdict.answer is ToolAnswer.ERROR
+            is_error = verdict.answer is esbmc.EsbmcAnswer.ERROR
             outcome = Outcome.ESBMC_ERROR if is_error else Outcome.ESBMC_DISAGREES
         return replace(result, outcome=outcome, message=message, limits=verdict.limits)
 
@@ -483,13 +466,13 @@ class Verifier:
 
     def _run_esbmc(
         self, annotated: str, seconds: float, difficulty: esbmc.Difficulty
-    ) -> ToolVerdict:
+    ) -> esbmc.EsbmcVerdict:
         if annotated in self._esbmc_verdicts:
             return self._esbmc_verdicts[annotated]
         verdict = esbmc.run_esbmc(
             annotated, esbmc.Mode.INVARIANTS, self._semantics, seconds, difficulty
         )
         # A timeout is not cached: another verification may have more time left for ESBMC.
-        if verdict.answer is not ToolAnswer.TIMEOUT:
+        if verdict.answer is not esbmc.EsbmcAnswer.TIMEOUT:
             self._esbmc_verdicts[annotated] = verdict
         return verdict

@@ -1,6 +1,6 @@
-"""Violations that a tool reports: confirmation by runs, and messages.
+"""Violations that ESBMC reports: confirmation by runs, and messages.
 
-A tool may err, so that its violation counts only if a run with its inputs violates the property:
+ESBMC may err, so that its violation counts only if a run with its inputs violates the property:
 a run of the interpreter, else a run of the text that gcc compiles.
 """
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from loop_invariants.frontend.original_text import OriginalText
 from loop_invariants.interpreter.replay import replay_inputs
 from loop_invariants.interpreter.simulation import Failure, NondetValue, RepeatedIterations
-from loop_invariants.ir.expressions import Semantics
-from loop_invariants.ir.statements import Program
+from loop_invariants.ir.expressions import INT, Semantics, iter_subexpressions
+from loop_invariants.ir.statements import Program, iter_expressions
 from loop_invariants.verification.bounded_search import SearchResult
-from loop_invariants.verification.gcc_replay import replay_with_gcc
+from loop_invariants.verification.compiled_runs import replay_with_gcc
+from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.result import Outcome, VerificationResult
-from loop_invariants.verification.tool import ToolInputs
 
 _MAX_LISTED_VALUES = 40
 """Maximum number of values of a run that a message lists."""
@@ -31,7 +31,7 @@ def confirm_violation(
         semantics: semantics of the integers.
         program: the program of the frontend; None if it does not cover the text.
     """
-    inputs = found.inputs or ToolInputs()
+    inputs = found.inputs or RunInputs()
     failure = None
     if program is not None:
         failure = replay_inputs(program, semantics, inputs.values, inputs.variables)
@@ -39,13 +39,24 @@ def confirm_violation(
         return VerificationResult(
             Outcome.FALSE, failure=failure, message=format_failure(program, failure)
         )
-    # A compiled program computes with machine integers only.
-    if semantics is Semantics.INT32 and replay_with_gcc(text, inputs):
+    # A compiled program computes with machine integers. Without an overflow or a conversion, these
+    # are mathematical integers too.
+    is_exact = semantics is Semantics.INT32 or (program is not None and _has_int_only(program))
+    if is_exact and replay_with_gcc(text, inputs, semantics):
         values = _format_values(inputs.values) or "none"
         message = f"{text.name}: {found.violation}: it fails when compiled; inputs: {values}"
         return VerificationResult(Outcome.FALSE, message=message)
     message = f"ESBMC reports of the original text: {found.violation}; no run confirms it"
     return VerificationResult(Outcome.ESBMC_DISAGREES, message=message)
+
+
+def _has_int_only(program: Program) -> bool:
+    """Return whether every variable and expression of a program is an `int`."""
+    return set(program.types.values()) <= {INT} and all(
+        part.type == INT
+        for expression in iter_expressions(program.body)
+        for part in iter_subexpressions(expression)
+    )
 
 
 def _format_values(values: Sequence[int]) -> str:

@@ -126,11 +126,11 @@ def test_esbmc_alone_proves_no_program_that_breaks_an_implicit_assertion(kind, t
 
 SHORT_LOOP = """\
 #include <assert.h>
-union word { int number; unsigned char bytes[4]; };
+struct word { unsigned number : 4, rest : 4; };
 int main(void) {
-    union word w; w.number = 0;
+    struct word w = {0, 0};
     for (int i = 0; i < 3; i++) w.number++;
-    assert(w.bytes[0] == 3);
+    assert(w.number == 3);
     return 0;
 }
 """

@@ -14,9 +14,9 @@ from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import LoopProposals
-from loop_invariants.verification import esbmc, houdini, tool
+from loop_invariants.verification import esbmc, houdini, limited_command
+from loop_invariants.verification.esbmc import EsbmcAnswer
 from loop_invariants.verification.result import Limit, Outcome
-from loop_invariants.verification.tool import ToolAnswer
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
 COUNT = """\
@@ -50,7 +50,7 @@ def verified(limits: VerificationLimits):
 def test_time_for_the_proof_is_processor_time(monkeypatch):
     """A proof that takes hours by the clock, but no processor time, is found all the same."""
     # ESBMC, which confirms the proof, has a limit by the clock too
-    monkeypatch.setattr(tool, "time", SimpleNamespace(monotonic=time.monotonic))
+    monkeypatch.setattr(limited_command, "time", SimpleNamespace(monotonic=time.monotonic))
     hours = itertools.count(0, 3600.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(hours))
     result = verified(VerificationLimits(seconds=20))
@@ -78,14 +78,14 @@ def test_the_end_of_a_question_is_counted_in_steps(monkeypatch):
 def test_processor_time_of_esbmc_is_told():
     """ESBMC that unrolls for ever is ended by its processor time."""
     verdict = esbmc.run_esbmc(ENDLESS, esbmc.Mode.BMC, Semantics.INT32, 1.0)
-    assert (verdict.answer, verdict.limits) == (ToolAnswer.TIMEOUT, (Limit.ESBMC_TIME,))
+    assert (verdict.answer, verdict.limits) == (EsbmcAnswer.TIMEOUT, (Limit.ESBMC_TIME,))
 
 
 def test_memory_of_esbmc_is_told(monkeypatch):
     """ESBMC that runs out of its memory is no riddle: the message and the limit say so."""
     monkeypatch.setattr(esbmc, "_COMMON_OPTIONS", ("--no-standard-checks", "--memlimit", "60m"))
     verdict = esbmc.run_esbmc(ENDLESS, esbmc.Mode.BMC, Semantics.INT32, 10.0)
-    assert (verdict.answer, verdict.limits) == (ToolAnswer.ERROR, (Limit.ESBMC_MEMORY,))
+    assert (verdict.answer, verdict.limits) == (EsbmcAnswer.ERROR, (Limit.ESBMC_MEMORY,))
     assert "out of memory" in verdict.message
 
 

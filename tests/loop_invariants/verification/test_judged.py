@@ -30,7 +30,7 @@ from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.interpreter.simulation import Failure, NondetValue
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification.esbmc import ESBMC
+from loop_invariants.verification.esbmc import find_binary
 from loop_invariants.verification.houdini import Prover
 from loop_invariants.verification.result import Outcome
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
@@ -115,7 +115,7 @@ def esbmc_fails(text: str, asked: Property, folder: Path) -> bool:
     (folder / "alone.c").write_text(text)
     options = ("--overflow-check",) if asked is Property.NO_OVERFLOW else ()
     done = subprocess.run(
-        [ESBMC.find_binary(), "alone.c", *_ESBMC, *options],
+        [find_binary(), "alone.c", *_ESBMC, *options],
         cwd=folder,
         capture_output=True,
         text=True,

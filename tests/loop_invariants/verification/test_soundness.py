@@ -31,10 +31,9 @@ from loop_invariants.interpreter.simulation import (
 )
 from loop_invariants.ir.expressions import Constant, Semantics, format_c
 from loop_invariants.ir.statements import Program
-from loop_invariants.verification.esbmc import Mode, run_esbmc
+from loop_invariants.verification.esbmc import EsbmcAnswer, Mode, run_esbmc
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.houdini import Candidate, Prover
-from loop_invariants.verification.tool import ToolAnswer
 
 PROGRAMS = Path(__file__).parents[3] / "resources/programs"
 SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rglob("*.c")))
@@ -190,7 +189,7 @@ def test_esbmc_verifies_no_program_that_a_run_falsifies(original, semantics):
     )
     mutant = next(of_assertions)
     proven, _ = prove(mutant.program, semantics, candidates(mutant.program, original.invariants))
-    assert answer_of_esbmc(mutant.program, proven, semantics) is not ToolAnswer.SUCCESSFUL, mutant
+    assert answer_of_esbmc(mutant.program, proven, semantics) is not EsbmcAnswer.SUCCESSFUL, mutant
 
 
 @pytest.mark.long
@@ -201,7 +200,7 @@ def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):
     program = original.program
     prover = Prover(program, semantics)
     needed = prover.minimize(prover.find_inductive_subset(candidates(program, original.invariants)))
-    assert answer_of_esbmc(program, needed, semantics) is ToolAnswer.SUCCESSFUL
+    assert answer_of_esbmc(program, needed, semantics) is EsbmcAnswer.SUCCESSFUL
 
 
 @each_semantics
@@ -210,11 +209,11 @@ def test_ranges_are_refused_by_the_proof_alone(semantics):
     source = "int main(void) { int a[3]; int i = 0; while (i <= 3) { a[i] = 1; i = i + 1; } }"
     program = Original("beyond", source, (("i >= 0", "i <= 4"),)).program
     proven, verified = prove(program, semantics, candidates(program, (("i >= 0", "i <= 4"),)))
-    assert answer_of_esbmc(program, proven, semantics) is ToolAnswer.SUCCESSFUL
+    assert answer_of_esbmc(program, proven, semantics) is EsbmcAnswer.SUCCESSFUL
     assert not verified
 
 
-def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> ToolAnswer:
+def answer_of_esbmc(program: Program, proven: tuple, semantics: Semantics) -> EsbmcAnswer:
     """What ESBMC says of a program, told what is proven of its loops."""
     # A loop without any would be unrolled.
     stated = {

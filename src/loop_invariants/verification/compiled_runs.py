@@ -1,0 +1,387 @@
+"""Compiled runs of an original text: random inputs find a violation, sanitizers confirm it.
+
+A compiled run of a billion iterations takes a second, so that random runs reach violations which
+are too far for the interpreter and for ESBMC.
+
+The text is untrusted. It is compiled only if it uses no functions but those of the text, of
+benchmarks and of a short list. Before `main`, the harness forbids all system calls but those of
+memory and output, so that a run can neither open a file nor start a process.
+"""
+
+import contextlib
+import math
+import os
+import re
+import resource
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmchecker.utils.processes import DieWithParent
+from loop_invariants.frontend.original_text import OriginalText
+from loop_invariants.frontend.preprocessing.translation_phases import (
+    ERROR_FUNCTION,
+    FAILURE_FUNCTIONS,
+    STOP_FUNCTIONS,
+)
+from loop_invariants.frontend.text_facts import MODELLED_FUNCTIONS
+from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
+from loop_invariants.ir.expressions import INT, Semantics, format_type
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.verification.esbmc import RunInputs
+from loop_invariants.verification.harness import is_violation
+
+_COMPILE_SECONDS = 20
+_RUN_SECONDS = 20
+
+_MAX_CLOCK_FACTOR = 5
+"""Wall-clock limit of random runs as a multiple of their processor time."""
+
+_MAX_RUNS = 1 << 12
+_MAX_INPUTS = 1 << 16
+"""Maximum number of inputs of a random run."""
+
+_MEMORY_CHECKS = "address,bounds,integer-divide-by-zero,null,shift-exponent"
+_CHECKS = {
+    Property.ASSERT: (f"-fsanitize={_MEMORY_CHECKS},vla-bound", "-fwrapv"),
+    # Without these checks, a run out of range could go on to an error that C does not reach.
+    Property.REACH: (f"-fsanitize={_MEMORY_CHECKS},vla-bound", "-fwrapv"),
+    Property.NO_OVERFLOW: (f"-fsanitize={_MEMORY_CHECKS},signed-integer-overflow,shift",),
+}
+# A variable without a value is 0, so that it has the same value at each use.
+_FLAGS = (
+    "-w -g0 -fno-builtin -fno-strict-aliasing -std=gnu11 -fno-sanitize-recover=all "
+    "-ftrivial-auto-var-init=zero -Wno-implicit-function-declaration"
+).split()
+
+# In random runs, which need to be fast, an overflow or a value out of range ends the run.
+_SEARCH_FLAGS = (
+    "-O1",
+    "-fsanitize=bounds,integer-divide-by-zero,null,shift-exponent",
+    "-fsanitize-undefined-trap-on-error",
+)
+_OVERFLOW_TRAP = "-fsanitize=signed-integer-overflow"
+
+_EXTREMES = tuple(
+    sign * (1 << bits) - offset for bits in (15, 31) for sign, offset in ((1, 1), (-1, 0))
+)
+"""The ends of the signed types of 16 and 32 bits."""
+
+_VIOLATED, _ENDED = 86, 87
+"""Exit statuses of a run: an error was called, an assumption failed."""
+
+# A negative left operand of `<<`, and a wide right one, are no overflow here.
+_OVERFLOW = re.compile(
+    r"runtime error: (?:signed integer overflow|division by zero|.* cannot be represented)"
+)
+# A stack or a heap that is full is no violation: memory is unlimited in a proof.
+_RANGE = re.compile(
+    r"runtime error: |ERROR: AddressSanitizer: (?:attempting (?:double-)?free|SEGV"
+    r"|(?:heap|stack|global|dynamic-stack)-(?:buffer-(?:over|under)flow|use-after-\w+))"
+)
+_FORBIDDEN = re.compile(r"\b(?:_*asm_*|__attribute(?:__)?|syscall|_Pragma)\b|#\s*pragma")
+
+_HARNESS = r"""
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void violate(void) {
+    if (write(2, "TOKEN", sizeof "TOKEN" - 1)) {}
+    _exit(VIOLATED);
+}
+
+#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void forbid_system_calls(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(write), ALLOW(writev), ALLOW(mmap), ALLOW(munmap), ALLOW(mprotect), ALLOW(madvise),
+        ALLOW(brk), ALLOW(futex), ALLOW(exit), ALLOW(exit_group), ALLOW(getpid), ALLOW(gettid),
+        ALLOW(sigaltstack), ALLOW(rt_sigaction), ALLOW(rt_sigprocmask), ALLOW(rt_sigreturn),
+        ALLOW(sched_yield), ALLOW(fstat), ALLOW(newfstatat), ALLOW(clock_gettime),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+    };
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(ENDED);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(ENDED);
+}
+"""
+
+_GIVEN_INPUTS = r"""
+static const long long inputs[] = {INPUTS 0};
+static unsigned long position;
+
+static long long next(void) {
+    if (position >= sizeof inputs / sizeof *inputs - 1) _exit(ENDED);
+    return inputs[position++];
+}
+
+static __attribute__((constructor)) void start(void) { forbid_system_calls(); }
+"""
+"""The inputs of a replayed run, in order."""
+
+_RANDOM_INPUTS = r"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static const long long pool[] = {POOL 0};
+static unsigned long long seed;
+static struct { unsigned long count; long long values[MAX_INPUTS]; } *inputs;
+
+static unsigned long long bits(void) {
+    seed ^= seed << 13; seed ^= seed >> 7; seed ^= seed << 17;
+    return seed;
+}
+
+static long long draw(void) {
+    unsigned long long kind = bits() % 10, number = bits();
+    if (kind < 3) return number % 2;
+    if (kind < 7) return pool[number % (sizeof pool / sizeof *pool)];
+    // A random bit length makes every order of magnitude equally likely.
+    number >>= bits() % 64;
+    return kind < 9 ? number : -number;
+}
+
+static long long next(void) {
+    if (inputs->count == MAX_INPUTS) _exit(ENDED);
+    return inputs->values[inputs->count++] = draw();
+}
+
+// Each run is a child process, which returns from here to `main`. The time limits are a universal
+// strategy (Luby, Sinclair and Zuckerman 1993), since the time that a violation takes is unknown.
+static __attribute__((constructor)) void start(void) {
+    inputs = mmap(0, sizeof *inputs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (inputs == MAP_FAILED) _exit(ENDED);
+    for (unsigned run = 1; run <= MAX_RUNS; run++) {
+        struct rusage usage;
+        getrusage(RUSAGE_CHILDREN, &usage);
+        long remaining = MICROSECONDS - usage.ru_utime.tv_sec * 1000000 - usage.ru_utime.tv_usec;
+        if (remaining <= 0) _exit(ENDED);
+        // Without an input all runs are equal, so that the second one gets all of the time.
+        long limit = run > 1 && !inputs->count ? remaining : 10000 * (run & -run);
+        if (limit > remaining) limit = remaining;
+        inputs->count = 0;
+        int child = fork(), status;
+        if (child < 0) _exit(ENDED);
+        if (!child) {
+            struct itimerval timer = {{0, 0}, {limit / 1000000, limit % 1000000}};
+            setitimer(ITIMER_PROF, &timer, 0);
+            if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+                _exit(ENDED);
+            seed = 0x9E3779B97F4A7C15ULL * run;
+            forbid_system_calls();
+            return;
+        }
+        if (waitpid(child, &status, 0) < 0) _exit(ENDED);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == VIOLATED) {
+            for (unsigned long i = 0; i < inputs->count; i++)
+                fprintf(stderr, "%lld\n", inputs->values[i]);
+            _exit(VIOLATED);
+        }
+        int is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF;
+        if (!inputs->count && !is_late) _exit(ENDED);
+    }
+    _exit(ENDED);
+}
+"""
+"""Random inputs, and a process that starts all runs."""
+
+
+@dataclass(frozen=True)
+class _RunLimits(DieWithParent):
+    """Limits of a compiled program: time, no core."""
+
+    seconds: int = _RUN_SECONDS
+
+    def __call__(self) -> None:
+        super().__call__()
+        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def is_replayable(text: OriginalText) -> bool:
+    """Return whether gcc is installed, and a text uses known functions only."""
+    known = (
+        MODELLED_FUNCTIONS
+        | ASSERT_FUNCTIONS
+        | ASSUME_FUNCTIONS
+        | FAILURE_FUNCTIONS
+        | STOP_FUNCTIONS
+        | text.error_names.functions
+    )
+    sources = (text.source, *text.sibling_files.values())
+    return (
+        shutil.which("gcc") is not None
+        and text.called_functions - text.defined_functions - set(text.inputs) <= known
+        and not any(_FORBIDDEN.search(_remove_attributes(source)) for source in sources)
+    )
+
+
+def _remove_attributes(source: str) -> str:
+    """Remove the attributes of the C library's declarations, without an effect here."""
+    names = r"_*(?:nothrow|leaf|noreturn|const|pure|nonnull|malloc|warn_unused_result)_*"
+    pattern = rf"__attribute(?:__)?\s*\(\(\s*{names}(?:\s*,\s*{names})*\s*\)\)"
+    return re.sub(pattern, "", source)
+
+
+def replay_with_gcc(
+    text: OriginalText, inputs: RunInputs, semantics: Semantics = Semantics.INT32
+) -> bool:
+    """Return whether a compiled text violates its property with these inputs.
+
+    A run that needs further inputs ends without a violation.
+
+    Args:
+        text: the text.
+        inputs: the inputs of the run.
+        semantics: semantics of its integers; over mathematical integers, an overflow ends the run.
+    """
+    if not is_replayable(text):
+        return False
+    # No program knows the token, so that its own exit status is no violation.
+    token = secrets.token_hex(16)
+    values = "".join(f"{value}LL, " for value in inputs.values)
+    flags = [*_CHECKS[text.required_property]]
+    if semantics is Semantics.INTEGERS:
+        # Where overflow is defined, nothing checks it.
+        flags += ["-fno-wrapv", _OVERFLOW_TRAP]
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as name:
+        folder = Path(name)
+        harness = _build_harness(text, _GIVEN_INPUTS.replace("INPUTS", values), token)
+        if not _compile(folder, text, harness, flags):
+            return False
+        status, report = _run(folder, 2 * _RUN_SECONDS, _RUN_SECONDS)
+    if status == _VIOLATED and report.endswith(token):
+        return text.required_property is not Property.NO_OVERFLOW
+    # Other exit statuses may come from the program itself, so the report must agree.
+    pattern = {Property.ASSERT: _RANGE, Property.NO_OVERFLOW: _OVERFLOW}.get(text.required_property)
+    if semantics is Semantics.INTEGERS and _OVERFLOW.search(report):
+        return False
+    return status == 1 and pattern is not None and bool(pattern.search(report))
+
+
+def find_violating_inputs(
+    text: OriginalText, semantics: Semantics, seconds: float
+) -> RunInputs | None:
+    """Find inputs with which a compiled text probably violates an assertion, by random runs.
+
+    Args:
+        text: the text.
+        semantics: semantics of its integers; over mathematical integers, an overflow ends a run.
+        seconds: maximum processor seconds of all runs together.
+
+    Returns:
+        The inputs, which `replay_with_gcc` confirms; None if no run violates an assertion.
+    """
+    if not is_replayable(text) or text.required_property is Property.NO_OVERFLOW:
+        return None
+    literals = {int(digits) for digits in re.findall(r"\b\d{1,18}\b", text.source)}
+    neighbours = sorted({number + offset for number in literals for offset in (-1, 0, 1)})
+    pool = (*range(-3, 11), *neighbours, *(-number for number in neighbours), *_EXTREMES)
+    inputs = _RANDOM_INPUTS.replace("POOL", "".join(f"{number}LL, " for number in pool))
+    inputs = inputs.replace("MAX_RUNS", str(_MAX_RUNS)).replace("MAX_INPUTS", str(_MAX_INPUTS))
+    inputs = inputs.replace("MICROSECONDS", f"{int(1_000_000 * seconds)}L")
+    flags = [*_SEARCH_FLAGS, _OVERFLOW_TRAP if semantics is Semantics.INTEGERS else "-fwrapv"]
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as name:
+        folder = Path(name)
+        if not _compile(folder, text, _build_harness(text, inputs, ""), flags):
+            return None
+        status, report = _run(folder, _MAX_CLOCK_FACTOR * seconds, math.ceil(seconds))
+    return RunInputs(tuple(map(int, report.split()))) if status == _VIOLATED else None
+
+
+def _compile(folder: Path, text: OriginalText, harness: str, flags: Sequence[str]) -> bool:
+    """Compile a text with a harness in a folder; return whether gcc accepts it."""
+    files = {**text.sibling_files, "program.c": text.marked_source, "llmchecker_harness.c": harness}
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    command = ["gcc", *_FLAGS, *flags, "program.c", "llmchecker_harness.c", "-o", "program"]
+    try:
+        compiled = subprocess.run(
+            command, cwd=folder, capture_output=True, timeout=_COMPILE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    # gcc may reject a text that a tool accepts.
+    return compiled.returncode == 0
+
+
+def _run(folder: Path, clock_seconds: float, seconds: int) -> tuple[int | None, str]:
+    """Run the compiled program; return its exit status and its report of errors.
+
+    The status is None after `clock_seconds`.
+    """
+    process = subprocess.Popen(
+        ["./program"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0", "UBSAN_OPTIONS": "symbolize=0"},
+        start_new_session=True,
+        preexec_fn=_RunLimits(seconds=seconds),
+    )
+    try:
+        report = process.communicate(timeout=clock_seconds)[1]
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode, report
+
+
+def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
+    """Build the definitions of the functions that a text leaves undefined, for gcc.
+
+    Args:
+        text: the text.
+        inputs: C text that defines `next`, and begins a run.
+        token: text that a run writes at a violation.
+    """
+    harness = (_HARNESS + inputs).replace("TOKEN", token)
+    lines = [harness.replace("ENDED", str(_ENDED)).replace("VIOLATED", str(_VIOLATED))]
+    lines += [
+        f"{format_type(type_)} {name}(void) {{ return next(); }}"
+        for name, type_ in text.inputs.items()
+    ]
+    names = text.error_names
+    undefined = text.called_functions - text.defined_functions
+    for name in sorted(undefined | {"__assert_fail"} - text.defined_functions):
+        end = "violate();" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
+        parameter = format_type(text.check_types.get(name, INT))
+        if name == "__assert_fail":
+            lines.append(
+                "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) "
+                f"{{ {end} }}"
+            )
+        elif name in ASSERT_FUNCTIONS | names.assertions:
+            lines.append(f"void {name}({parameter} c) {{ if (!c) {end} }}")
+        elif name in FAILURE_FUNCTIONS | names.failures:
+            result = "int" if name == ERROR_FUNCTION else "void"
+            # After a failure no statement is reached, so that the result needs no value.
+            lines.append(f"{result} {name}(void) {{ {end} }}")
+        elif name in ASSUME_FUNCTIONS | names.assumptions:
+            lines.append(f"void {name}({parameter} c) {{ if (!c) _exit({_ENDED}); }}")
+    return "\n".join((*lines, ""))
