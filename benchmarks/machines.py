@@ -89,7 +89,7 @@ def values(tree: TextTree) -> list[float]:
     answers = []
     for query in map(parse, QUERIES):
         asked = {name: scores[name] for name in scores if name in query.variables}
-        answers.append(check_query(tree, asked, query, {n: ranges[n] for n in asked}).value)
+        answers.append(check_query(tree, asked, query, {n: ranges[n] for n in asked}).bounded)
     return answers
 
 

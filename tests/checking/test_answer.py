@@ -11,6 +11,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import write_json_with_digest
@@ -29,7 +30,7 @@ NUMBER, THRESHOLD = parse("P=? [ F g > 0 ]"), parse("P>=0.2 [ F g > 0 ]")
 )
 def test_an_answer_is_read_as_it_was_written(tmp_path, query, certain):
     """Every figure survives the file: numbers, truths, ends without a limit."""
-    text = {"uid": 1, "text": "He", "probability": 0.5, "kind": "witness", "rest": False, "kept": 0}
+    text = Witness(1, "He", 0.5, "witness", rest=False, kept=0)
     answer = Answer(
         query=query,
         horizon=3,
@@ -76,7 +77,7 @@ def test_a_verdict_of_an_older_version_is_refused(tmp_path):
     """The keys of the files before formats are no answer."""
     old = {"query": NUMBER.text, "value": 0.25, "lower": 0.1, "upper": 0.5, "states": 3}
     write_json_with_digest(old, tmp_path / "old.json")
-    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 1'"):
+    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 2'"):
         Answer.read(tmp_path / "old.json")
 
 

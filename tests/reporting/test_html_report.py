@@ -450,7 +450,7 @@ def test_failures_and_surprises_are_named(browser, written, tmp_path):
     assert len(lines) == 2
     words = "The probability that gender > 0 eventually holds is at least 0.1875"
     assert lines[0].endswith(f": {words}: VIOLATED, with confidence 0.99")
-    figures = numeric.figures.value
+    figures = numeric.figures.bounded
     assert lines[1].endswith(f"probability (bounded) {figures}, but estimate 0.28 in [0.25, 0.3]")
     links = seen.page.locator(".remarks a")
     targets = [link.get_attribute("href") for link in links.all()]
@@ -539,10 +539,10 @@ def test_witnesses_are_those_of_the_verdicts(page):
     for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
         values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
         witnesses = result.result.witnesses
-        assert [float(value) for value in values] == [each["probability"] for each in witnesses]
+        assert [float(value) for value in values] == [each.probability for each in witnesses]
         texts = section.locator("td.verbatim").all_text_contents()
-        shown = [escape_unprintable(each["text"][each["kept"] :]) for each in witnesses]
-        ellipses = [" …" if each["rest"] else "" for each in witnesses]
+        shown = [escape_unprintable(each.continuation) for each in witnesses]
+        ellipses = [" …" if each.rest else "" for each in witnesses]
         assert texts == [text + end for text, end in zip(shown, ellipses, strict=True)]
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
-_FORMAT = "llmchecker answer 1"
+_FORMAT = "llmchecker answer 2"
 """The format of an answer as JSON; its number changes with the keys."""
 
 _NEGATIONS = {"<": ">=", "<=": ">"}
@@ -118,7 +119,7 @@ class Answer:
         bounded: the answer of the bounded process: a number, or whether the query holds in the
             start state. None without such a process, and where it is unknown; a note then gives the
             reason.
-        witnesses: the fields of each `witnesses.Witness`, most probable first.
+        witnesses: the texts that decide the query, most probable first.
         notes: sentences with the reason of an unknown figure or of bounds wider than necessary.
         costs: sizes and times.
         versions: versions of storm, stormpy and llmchecker.
@@ -135,7 +136,7 @@ class Answer:
     certain: Interval
     sampled: Sampled | None = None
     bounded: float | bool | None = None
-    witnesses: tuple[Mapping[str, Any], ...] = ()
+    witnesses: tuple[Witness, ...] = ()
     notes: tuple[str, ...] = ()
     costs: Costs = Costs()
     versions: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -159,11 +160,6 @@ class Answer:
     def holds(self) -> bool | None:
         """Whether the query holds; None if this is unknown, and for a query with =?."""
         return None if self.decision is None else self.decision.holds
-
-    @property
-    def value(self) -> float | bool | None:
-        """The figure `bounded`, as the paper calls it."""
-        return self.bounded
 
     @property
     def lower(self) -> float | bool:
@@ -221,7 +217,7 @@ class Answer:
         notes = self.notes if note is None else (*self.notes, note)
         return replace(self, certain=certain, notes=notes)
 
-    def with_witnesses(self, witnesses: Iterable[Mapping[str, Any]]) -> "Answer":
+    def with_witnesses(self, witnesses: Iterable[Witness]) -> "Answer":
         """Return the same answer with the texts that decide the query."""
         return replace(self, witnesses=tuple(witnesses))
 
@@ -267,7 +263,7 @@ class Answer:
             "format": _FORMAT,
             "query": self.query.text,
             "L": self.horizon,
-            "value": self.bounded,
+            "bounded": self.bounded,
             "lower": _encode_end(self.lower),
             "upper": _encode_end(self.upper),
             "estimate": None if sampled is None else sampled.estimate,
@@ -279,7 +275,7 @@ class Answer:
             "outcome": None if decision is None else decision.outcome.value,
             "certainty": None if decision is None else decision.certainty,
             "forecast": None if self.forecast is None else asdict(self.forecast),
-            "witnesses": list(self.witnesses),
+            "witnesses": [asdict(witness) for witness in self.witnesses],
             "notes": list(self.notes),
             **asdict(self.costs),
             "versions": dict(self.versions),
@@ -317,8 +313,8 @@ class Answer:
                     limits.upper if upper is None else upper,
                 ),
                 sampled=sampled,
-                bounded=content["value"],
-                witnesses=tuple(content["witnesses"]),
+                bounded=content["bounded"],
+                witnesses=tuple(Witness(**fields) for fields in content["witnesses"]),
                 notes=tuple(content["notes"]),
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],

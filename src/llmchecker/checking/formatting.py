@@ -7,9 +7,8 @@ The shell and notebooks print complete answers, as text and HTML. The report lay
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.figures import Bar, Figure, Row, Rows, build_text_rows, format_row
@@ -18,7 +17,9 @@ from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
+    Witness,
     compute_decisive_mass,
+    find_start_text,
     has_witnesses,
 )
 from llmchecker.models.decoding.chat_template import Start
@@ -63,7 +64,7 @@ class Figures:
     """The formatted figures of an answer.
 
     Attributes:
-        value: the value of the bounded process.
+        bounded: the figure of the bounded process.
         lower, upper: the ends of the bounds for the whole model.
         bounds: both ends; for a query without =?, the certain answer or `unknown`.
         estimate, low, high: the estimate and the ends of its interval, or None for each.
@@ -72,7 +73,7 @@ class Figures:
         samples: the number of samples with its noun, or None.
     """
 
-    value: str
+    bounded: str
     lower: str
     upper: str
     bounds: str
@@ -218,7 +219,7 @@ def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
     return {} if forecast is None else build_text_rows({"forecast": str(forecast)})
 
 
-def _build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, Row]:
+def _build_start_rows(witnesses: Sequence[Witness]) -> dict[str, Row]:
     """Build the row of the witnesses' start string; empty without witnesses."""
     return build_text_rows({"start": _quote(find_start_text(witnesses))}) if witnesses else {}
 
@@ -230,17 +231,6 @@ def format_start(start: Start) -> str:
     return ", ".join(f"{role} {_quote(text)}" for role, text in start.messages)
 
 
-def find_start_text(witnesses: Sequence[Mapping[str, Any]]) -> str:
-    """Return the start string of all witnesses; empty without witnesses."""
-    # a tokenizer may rewrite its last characters, so only the longest one is complete
-    return max((witness["text"][: witness["kept"]] for witness in witnesses), key=len, default="")
-
-
-def continuation_text(witness: Mapping[str, Any]) -> str:
-    """Return the part of a witness's text after the start string."""
-    return witness["text"][witness["kept"] :]
-
-
 def summarize_witnesses(answer: Answer) -> str:
     """Summarize the kind of an answer's witnesses and their share of the mass."""
     query = answer.query
@@ -249,8 +239,8 @@ def summarize_witnesses(answer: Answer) -> str:
     if not answer.witnesses:
         return "No text decides it."
     # all witnesses of an answer are of one kind
-    kind = answer.witnesses[0]["kind"]
-    mass = math.fsum(witness["probability"] for witness in answer.witnesses)
+    kind = answer.witnesses[0].kind
+    mass = math.fsum(witness.probability for witness in answer.witnesses)
     summary = f"Texts that {_VERBS[kind]} it, together {format_number(mass, FEW_DIGITS)}"
     # without a value the share cannot be computed
     if query.is_numeric and answer.bounded is None:
@@ -261,7 +251,7 @@ def summarize_witnesses(answer: Answer) -> str:
     return f"{summary} {share}:"
 
 
-def _format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
+def _format_witness_lines(witnesses: Sequence[Witness]) -> list[str]:
     """Format witnesses as lines after an empty line and a heading; empty without any."""
     if not witnesses:
         return []
@@ -269,9 +259,9 @@ def _format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", select_heading(witnesses), *lines]
 
 
-def build_witness_rows(witnesses: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def build_witness_rows(witnesses: Sequence[Witness]) -> list[tuple[str, str]]:
     """Build the probability and the quoted continuation of each witness."""
-    return [(format_number(w["probability"]), _quote_continuation(w)) for w in witnesses]
+    return [(format_number(each.probability), _quote_continuation(each)) for each in witnesses]
 
 
 def format_answer_as_text(answer: Answer) -> str:
@@ -285,7 +275,7 @@ def format_answer_as_html(answer: Answer) -> str:
     if not answer.witnesses:
         return page
     witness_rows = "".join(
-        f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
+        f"<tr><td>{format_number(witness.probability, FEW_DIGITS)}</td>"
         f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
         for witness in answer.witnesses
     )
@@ -317,16 +307,16 @@ def format_rows_as_html(rows: Rows, notes: Sequence[str]) -> str:
     return f"<table>{cells}</table>{paragraphs}"
 
 
-def select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
+def select_heading(witnesses: Sequence[Witness]) -> str:
     """Return the heading above the witnesses, all of which are of one kind."""
-    return f"Continuations that {_VERBS[witnesses[0]['kind']]} it, most probable first:"
+    return f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
 
 
-def _quote_continuation(witness: Mapping[str, Any]) -> str:
+def _quote_continuation(witness: Witness) -> str:
     """Return the quoted continuation, marked if it continues in `rest`."""
-    suffix = " and a token that was not selected" if witness["rest"] else ""
+    suffix = " and a token that was not selected" if witness.rest else ""
     # a `rest` has no text of its own, so its parent's text is shown
-    return _quote(continuation_text(witness)) + suffix
+    return _quote(witness.continuation) + suffix
 
 
 def _quote(text: str) -> str:

@@ -18,7 +18,7 @@ first k paths in the order of their probability.
 """
 
 import os.path
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -77,6 +77,11 @@ class Witness:
     rest: bool
     kept: int
 
+    @property
+    def continuation(self) -> str:
+        """The generated part of the text."""
+        return self.text[self.kept :]
+
 
 class _DecidingStates(NamedTuple):
     """The states that satisfy or violate the formula, most probable first.
@@ -100,6 +105,12 @@ class _Decisions(NamedTuple):
     satisfied: _DecidingStates
     violated: _DecidingStates
     is_complete: bool
+
+
+def find_start_text(witnesses: Iterable[Witness]) -> str:
+    """Return the start string of all witnesses; empty without witnesses."""
+    # a tokenizer may rewrite its last characters, so only the longest one is complete
+    return max((witness.text[: witness.kept] for witness in witnesses), key=len, default="")
 
 
 def has_witnesses(query: Query) -> bool:

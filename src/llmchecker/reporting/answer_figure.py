@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.markers import CARETUP
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.formatting import continuation_text, find_start_text
-from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass
+from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass, find_start_text
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_number
@@ -127,8 +126,8 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
             f"{answer.query.text}: no single texts decide it, so there is no plot; ask with =?"
         )
     axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
-    kind = answer.witnesses[0]["kind"]
-    probabilities = [witness["probability"] for witness in answer.witnesses]
+    kind = answer.witnesses[0].kind
+    probabilities = [witness.probability for witness in answer.witnesses]
     rows = range(len(probabilities))
     begins = [0.0, *itertools.accumulate(probabilities)][:-1]
     axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
@@ -141,7 +140,7 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
         ha="center",
         va="bottom",
     )
-    texts = [continuation_text(witness) + " …" * witness["rest"] for witness in answer.witnesses]
+    texts = [witness.continuation + " …" * witness.rest for witness in answer.witnesses]
     _set_row_labels(axes, texts)
     verb = "satisfy" if kind == WITNESS else "violate"
     axes.set_xlabel(f"added probability of texts that {verb} the formula")

@@ -162,7 +162,7 @@ def _build_run_cells(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, ob
         "states": costs.states,
         "states_explored": costs.states_explored,
         "transitions_explored": costs.transitions_explored,
-        "value": answer.value,
+        "value": answer.bounded,
         "encode_seconds": costs.encode_seconds,
         "check_seconds": costs.check_seconds,
         "start_string": str(answer.start),

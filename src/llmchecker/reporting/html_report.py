@@ -22,8 +22,6 @@ from markupsafe import Markup
 from llmchecker.checking import witnesses
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
-    continuation_text,
-    find_start_text,
     format_exactness,
     name_bounded_figure,
     summarize_witnesses,
@@ -267,8 +265,7 @@ def _render(template: str, **values: Any) -> str:
             in_one_line=format_answer,
             heading=format_heading,
             summary=summarize_witnesses,
-            start=find_start_text,
-            continuation=continuation_text,
+            start=witnesses.find_start_text,
             format_count=format_count,
             style=read_asset("report.css"),
             **values,

@@ -10,6 +10,7 @@ import yaml
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.witnesses import Witness
 from llmchecker.interfaces.cli import check_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
@@ -20,9 +21,7 @@ from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"
 HOSTILE = "[red]he[/red] \x1b[31m\x9b31m \u202eeh"
-WITNESSES = (
-    {"kind": "witness", "text": f"Then{HOSTILE}", "kept": 4, "probability": 0.5, "rest": False},
-)
+WITNESSES = (Witness(1, f"Then{HOSTILE}", 0.5, "witness", rest=False, kept=4),)
 CERTAIN = Interval(0.05, 0.9)
 SAMPLED = Sampled(Interval(0.1, 0.5), 0.25, 0.99, 30)
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")

@@ -11,13 +11,13 @@ from llmchecker.utils.atomic_files import atomic_write
 
 
 def write_answer_page(
-    path: Path, request: Question, result: Answer, details: Mapping[str, str]
+    path: Path, question: Question, result: Answer, details: Mapping[str, str]
 ) -> None:
     """Write the answer to a question as one HTML page.
 
     Args:
         path: the file.
-        request: the question.
+        question: the question.
         result: the answer.
         details: costs and files of the answer, each by its name.
 
@@ -28,9 +28,9 @@ def write_answer_page(
     from llmchecker.reporting.html_report import render_answer
     from llmchecker.reporting.tables import AnsweredQuery
 
-    check = Check(TreeSpec(request.model.name, "", request.truncation), request.query)
+    check = Check(TreeSpec(question.model.name, "", question.truncation), question.query)
     row = TableRow("", "", check)
-    answer = AnsweredQuery(row, request.model.display_name(), request.prompt, result)
+    answer = AnsweredQuery(row, question.model.display_name(), question.prompt, result)
     try:
         with atomic_write(path) as partial:
             partial.write_text(render_answer(answer, details), encoding="utf-8")

@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _AnsweredRequest:
+class _AnsweredQuestion:
     """A question and its answer.
 
     Attributes:
-        request: the question.
+        question: the question.
         answer: the answer.
         failure: the error of a model that failed after it had evaluated texts; None without one.
     """
 
-    request: Question
+    question: Question
     answer: "Answer"
     failure: InterruptedCheck | None = None
 
 
-def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
+def run_ask(registry: Registry, question: Question) -> _AnsweredQuestion:
     """Answer the query of a question within its budget.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    builder = open_model(request.model, registry.expansion)
+    builder = open_model(question.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
-    distributions = builder.open_distributions(request.prompt)
+    distributions = builder.open_distributions(question.prompt)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
@@ -60,58 +60,58 @@ def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
         try:
             answer = check_anytime(
                 model,
-                request.prompt,
-                request.checked_query,
-                request.budget,
+                question.prompt,
+                question.checked_query,
+                question.budget,
                 end_of_sequence=builder.end_of_sequence,
                 distributions=distributions,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
-                    format_progress(progress, request.budget, request.checked_query)
+                    format_progress(progress, question.budget, question.checked_query)
                 ),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _AnsweredRequest(request, error.result, error)
-    return _AnsweredRequest(request, answer)
+            return _AnsweredQuestion(question, error.result, error)
+    return _AnsweredQuestion(question, answer)
 
 
-def format_ask_json(answered: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of the answer and the request; an absent value is null."""
-    request = answered.request
+def format_ask_json(answered: _AnsweredQuestion) -> dict[str, Any]:
+    """Return the fields of the answer and the question; an absent value is null."""
+    question = answered.question
     details = {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
+        "model": question.model.name,
+        "decoding": decoding_as_json(question.model.decoding),
+        "start": start_as_json(question.prompt),
         # The tree of an anytime answer has no alpha and k.
         "alpha": None,
         "k": None,
-        "seed": request.budget.seed,
+        "seed": question.budget.seed,
     }
     return answered.answer.as_json() | details
 
 
-def describe_ask_costs(answered: _AnsweredRequest) -> dict[str, str]:
+def describe_ask_costs(answered: _AnsweredQuestion) -> dict[str, str]:
     """Return the passes, the seconds and the seed of an answer, each by its name."""
     answer = answered.answer
     return {
         "passes": f"{answer.passes:,}",
         "seconds": f"{answer.seconds:.1f}",
-        "seed": str(answered.request.budget.seed),
+        "seed": str(answered.question.budget.seed),
     }
 
 
-def build_ask_rows(answered: _AnsweredRequest) -> dict[str, Row]:
+def build_ask_rows(answered: _AnsweredQuestion) -> dict[str, Row]:
     """Build the rows of the question and the figures of its answer."""
-    request, answer = answered.request, answered.answer
+    question, answer = answered.question, answered.answer
     figures = formatting.build_rows(answer)
     return {
         "query": figures.pop("query"),
         **build_text_rows(
             {
-                "model": f"{request.model.display_name()}, "
-                f"{format_count(request.truncation.length, 'token')}",
-                "text": request.formatted_start,
+                "model": f"{question.model.display_name()}, "
+                f"{format_count(question.truncation.length, 'token')}",
+                "text": question.formatted_start,
             }
         ),
         **figures,

@@ -51,18 +51,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _AnsweredRequest:
+class _AnsweredQuestion:
     """A question, its answer, and the times of this run.
 
     Attributes:
-        request: the question.
+        question: the question.
         cached_tree: the tree of the answer.
         answer: the answer; its `encode_seconds` include the expansion, the scoring and the
             construction of the chain, as far as this run did them.
         scoring_seconds: duration of the scoring by all quantifiers of the query, in seconds.
     """
 
-    request: Question
+    question: Question
     cached_tree: CachedTree
     answer: "Answer"
     scoring_seconds: float
@@ -100,14 +100,14 @@ def _run_check(arguments: argparse.Namespace) -> int:
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
     with redirect_stdout():
-        registry, request = parse_question(arguments, asked)
+        registry, question = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
-            if request.budget is None:
-                checked = run_check(registry, request)
+            if question.budget is None:
+                checked = run_check(registry, question)
                 answer, costs = checked.answer, _describe_check_costs(checked)
                 rows, fields = _build_check_rows(checked), _format_check_json(checked)
             else:
-                asked_model = run_ask(registry, request)
+                asked_model = run_ask(registry, question)
                 answer, failure = asked_model.answer, asked_model.failure
                 costs = describe_ask_costs(asked_model)
                 rows, fields = build_ask_rows(asked_model), format_ask_json(asked_model)
@@ -116,50 +116,52 @@ def _run_check(arguments: argparse.Namespace) -> int:
     else:
         _print_answer(rows, answer)
     if page is not None:
-        write_answer_page(page, request, answer, costs)
+        write_answer_page(page, question, answer, costs)
     # the error follows the answer so far
     if failure is not None:
         raise failure
     return get_exit_status(answer)
 
 
-def run_check(registry: Registry, request: Question) -> _AnsweredRequest:
+def run_check(registry: Registry, question: Question) -> _AnsweredQuestion:
     """Answer the query of a question on its tree.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    cached_tree = load_or_build_tree(registry, request)
+    cached_tree = load_or_build_tree(registry, question)
     tree = cached_tree.tree
     start_time = time.monotonic()
-    values = score_quantifiers(request, tree)
+    values = score_quantifiers(question, tree)
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
 
-    ranges = request.checked_query.ranges
-    answer = check_query(tree, values, request.query, ranges, cached_tree.seconds + scoring_seconds)
-    return _AnsweredRequest(request, cached_tree, answer, scoring_seconds)
+    ranges = question.checked_query.ranges
+    answer = check_query(
+        tree, values, question.query, ranges, cached_tree.seconds + scoring_seconds
+    )
+    return _AnsweredQuestion(question, cached_tree, answer, scoring_seconds)
 
 
-def score_quantifiers(request: Question, tree: TextTree) -> dict[str, np.ndarray]:
+def score_quantifiers(question: Question, tree: TextTree) -> dict[str, np.ndarray]:
     """Return the scores of all states for each quantifier of the query, by name."""
     values = {}
-    for name, quantifier in request.checked_query.quantifiers.items():
+    for name, quantifier in question.checked_query.quantifiers.items():
         logging.info("scoring %d states: %s", len(tree), name)
         values[name] = scores.score_tree(quantifier, tree, name)
     return values
 
 
-def _format_check_json(checked: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of answer and request; an unknown bound is null."""
-    request, cached_tree = checked.request, checked.cached_tree
+def _format_check_json(checked: _AnsweredQuestion) -> dict[str, Any]:
+    """Return the fields of answer and question; an unknown bound is null."""
+    question, cached_tree = checked.question, checked.cached_tree
     details = {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
-        "alpha": request.truncation.alpha,
-        "k": request.truncation.k,
+        "model": question.model.name,
+        "decoding": decoding_as_json(question.model.decoding),
+        "start": start_as_json(question.prompt),
+        "alpha": question.truncation.alpha,
+        "k": question.truncation.k,
         "tree": str(cached_tree.path),
         "growing_seconds": cached_tree.seconds,
         "scoring_seconds": checked.scoring_seconds,
@@ -167,7 +169,7 @@ def _format_check_json(checked: _AnsweredRequest) -> dict[str, Any]:
     return checked.answer.as_json() | details
 
 
-def _describe_check_costs(checked: _AnsweredRequest) -> dict[str, str]:
+def _describe_check_costs(checked: _AnsweredQuestion) -> dict[str, str]:
     """Return the seconds and the tree of an answer as texts, each by its name."""
     cached_tree = checked.cached_tree
     # A tree from the cache took no time in this run.
@@ -181,16 +183,16 @@ def _describe_check_costs(checked: _AnsweredRequest) -> dict[str, str]:
     }
 
 
-def _build_check_rows(checked: _AnsweredRequest) -> dict[str, Row]:
+def _build_check_rows(checked: _AnsweredQuestion) -> dict[str, Row]:
     """Build the rows of the question and the figures of its answer."""
-    request = checked.request
+    question = checked.question
     figures = formatting.build_rows(checked.answer)
     return {
         "query": figures.pop("query"),
         **build_text_rows(
             {
-                "model": f"{request.model.display_name()}, {request.truncation}",
-                "text": request.formatted_start,
+                "model": f"{question.model.display_name()}, {question.truncation}",
+                "text": question.formatted_start,
             }
         ),
         **figures,

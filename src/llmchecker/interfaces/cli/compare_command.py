@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _ComparedRequests:
+class _ComparedQuestions:
     """The questions of both sides, and their comparison.
 
     Attributes:
@@ -97,7 +97,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
-def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedRequests:
+def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedQuestions:
     """Compare the answers to the query of two questions.
 
     Raises:
@@ -128,22 +128,22 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _ComparedRequests(first, versus, error.result, error)
-    return _ComparedRequests(first, versus, comparison)
+            return _ComparedQuestions(first, versus, error.result, error)
+    return _ComparedQuestions(first, versus, comparison)
 
 
-def _open_side(builder: TreeBuilder, request: Question) -> "Side":
+def _open_side(builder: TreeBuilder, question: Question) -> "Side":
     from llmchecker.checking.anytime.comparison import Side
 
     return Side(
         builder.model,
-        request.prompt,
+        question.prompt,
         builder.end_of_sequence,
-        builder.open_distributions(request.prompt),
+        builder.open_distributions(question.prompt),
     )
 
 
-def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
+def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
     """Return the fields of the comparison and of both sides; an absent value is null."""
     comparison = answer.comparison
     return {
@@ -166,25 +166,25 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
     }
 
 
-def _describe_side(request: Question, answer: "Answer") -> dict[str, Any]:
+def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
     names = "lower upper estimate low high confidence samples notes passes".split()
     fields = answer.as_json()
     return {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
+        "model": question.model.name,
+        "decoding": decoding_as_json(question.model.decoding),
+        "start": start_as_json(question.prompt),
         **{name: fields[name] for name in names},
     }
 
 
-def _print_comparison(answer: _ComparedRequests) -> None:
+def _print_comparison(answer: _ComparedQuestions) -> None:
     """Print both sides, the difference and the outcome."""
     query, comparison = answer.first.query, answer.comparison
-    requests = {"first": answer.first, "versus": answer.versus}
+    questions = {"first": answer.first, "versus": answer.versus}
     sides = {
-        name: f"{request.model.display_name()}, {request.formatted_start}"
-        for name, request in requests.items()
+        name: f"{question.model.display_name()}, {question.formatted_start}"
+        for name, question in questions.items()
     }
     if not is_terminal():
         print_answer(comparison_formatting.format_as_text(query, comparison, sides))

@@ -120,7 +120,7 @@ class Tree(TextTree):
             from llmchecker.reporting.tree_figure import draw_tree
 
         witnesses = () if answer is None else answer.witnesses
-        kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
+        kinds = {witness.uid: witness.kind for witness in witnesses}
         return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
 
     def _repr_html_(self) -> str:
