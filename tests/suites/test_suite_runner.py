@@ -18,18 +18,19 @@ from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.interval import TRUTHS, Interval
+from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
-from llmchecker.suites.json_lines import iter_lines
+from llmchecker.suites.json_lines import iter_lines, read_results
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import SuiteRun, run_shard, run_suite
 from llmchecker.suites.terminal_table import format_table
-from llmchecker.suites.verdicts import Measurement, Status, average_measurements
+from llmchecker.suites.verdicts import Status
 from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
@@ -78,13 +79,13 @@ def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
         "P>=0.9 [ F (G he = 1) ]",
     )
     assert all(result.status is Status.VIOLATED for result in (never, often, final))
-    assert never.texts[0].text == " he"
-    assert never.texts[0].probability == pytest.approx(0.25)
-    assert all(" he" in text.text for text in never.texts)
+    assert never.witnesses[0].continuation == " he"
+    assert never.witnesses[0].probability == pytest.approx(0.25)
+    assert all(" he" in each.continuation for each in never.witnesses)
     for result in (often, final):
-        assert result.texts[0].text == " it it it"
-        assert result.texts[0].probability == pytest.approx(0.125)
-        assert all(" he" not in text.text for text in result.texts)
+        assert result.witnesses[0].continuation == " it it it"
+        assert result.witnesses[0].probability == pytest.approx(0.125)
+        assert all(" he" not in each.continuation for each in result.witnesses)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -113,7 +114,7 @@ def test_a_character_of_several_tokens_is_not_broken(name, content, length, expe
     assert "".join(each.status.name[0] for each in result.results) == expected
     assert all(each.is_certain for each in result.results)
     for each in result.results[:2]:
-        assert all("\ufffd" in text.text for text in each.texts)
+        assert all("\ufffd" in text.continuation for text in each.witnesses)
 
 
 def test_an_unknown_case_says_how_many_passes_would_decide(tmp_path):
@@ -192,10 +193,28 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
 
 def test_no_figure_of_a_result_is_nan():
     """A figure with NaN is an error, since no answer can be computed from it."""
-    numbers = {"lower": 0.0, "upper": 1.0, "low": 0.0, "high": 1.0, "estimate": 0.5}
-    for name in numbers:
+    nan = float("nan")
+    for ends in ((nan, 1.0), (0.0, nan)):
         with pytest.raises(InvalidEstimate, match="contains NaN"):
-            Measurement.from_json({**numbers, name: float("nan")})
+            Interval(*ends)
+    with pytest.raises(InvalidEstimate, match="contains NaN"):
+        Measurement(estimate=nan)
+
+
+def test_a_log_has_the_answer_of_each_case(tmp_path):
+    """A case that is read from a log equals the case that was written, with bounds and texts."""
+    queries = [
+        f"P<=0.1 [ {HE_QUERY} ]",
+        f"P>={HE + 0.02:.6f} [ {HE_QUERY} ]",
+        "P>=1 [ F step = 0 ]",
+    ]
+    case = {"start": "once", "require": queries, "budget": {"passes": 2}}
+    suite = load(tmp_path, [case], properties=PROPERTIES)
+    result = run(suite, log=tmp_path / "log.jsonl")
+    stored = read_results(tmp_path / "log.jsonl")
+    assert stored == list(result.results)
+    assert {each.status for each in stored} == {Status.HOLDS, Status.VIOLATED, Status.UNKNOWN}
+    assert stored[0].witnesses != ()
 
 
 def test_an_interrupted_run_keeps_its_results(tmp_path):

@@ -8,13 +8,13 @@ whole model with its confidence. `bounded` is exact for the bounded process alon
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
 from llmchecker.properties.logic.ast import Expectation
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _FORMAT = "llmchecker answer 2"
 """The format of an answer as JSON; its number changes with the keys."""
-
-_NEGATIONS = {"<": ">=", "<=": ">"}
 
 
 class Progress(Protocol):
@@ -153,8 +151,26 @@ class Answer:
         lower, upper = self.certain.lower, self.certain.upper
         if self.sampled is None:
             return decide(lower, upper, None, None)
-        meets = _compare_with_threshold(self.query, self.sampled.interval)
+        threshold = find_threshold(self.query)
+        # samples are read for a single probability only
+        meets = None if threshold is None else threshold.compare(self.sampled.interval)
         return decide(lower, upper, meets, self.sampled.confidence)
+
+    @property
+    def measurement(self) -> Measurement:
+        """Bounds and interval of the number of the query; of P>=p of its probability."""
+        # the ends of `certain` are truth values for a query without =?
+        certain = self.certain if self.query.is_numeric else self.probability
+        estimate = None
+        if self.sampled is None:
+            interval = certain
+        else:
+            interval = certain.cut(self.sampled.interval)
+            estimate = self.sampled.estimate if self.query.is_numeric else None
+        has_evidence = self.sampled is not None or interval.is_exact
+        if estimate is None and has_evidence:
+            estimate = (interval.lower + interval.upper) / 2
+        return Measurement(certain, interval, estimate)
 
     @property
     def holds(self) -> bool | None:
@@ -266,6 +282,7 @@ class Answer:
             "bounded": self.bounded,
             "lower": _encode_end(self.lower),
             "upper": _encode_end(self.upper),
+            "probability": None if self.probability == PROBABILITIES else asdict(self.probability),
             "estimate": None if sampled is None else sampled.estimate,
             "low": self.low,
             "high": self.high,
@@ -305,6 +322,7 @@ class Answer:
                 )
             limits = select_trivial_interval(query)
             lower, upper = content["lower"], content["upper"]
+            probability, forecast = content["probability"], content["forecast"]
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -318,6 +336,8 @@ class Answer:
                 notes=tuple(content["notes"]),
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],
+                probability=PROBABILITIES if probability is None else Interval(**probability),
+                forecast=None if forecast is None else Forecast(**forecast),
             )
         except (KeyError, TypeError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error
@@ -342,21 +362,6 @@ def select_trivial_interval(query: Query) -> Interval:
         return TRUTHS
     # a quantifier may have no limits, so no finite ends hold for all scores
     return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
-
-
-def _compare_with_threshold(query: Query, interval: Interval) -> bool | None:
-    """Return whether the interval meets a threshold; None if it contains it."""
-    # fractions compare exactly with the decimal threshold
-    low, high = Fraction(interval.lower), Fraction(interval.upper)
-    threshold = Fraction(query.root.threshold)
-    meets = {">=": low >= threshold, ">": low > threshold}
-    fails = {">=": high < threshold, ">": high <= threshold}
-    # P<p is the negation of P>=p, and P<=p of P>p
-    is_lower_bound = query.root.comparison in meets
-    comparison = query.root.comparison if is_lower_bound else _NEGATIONS[query.root.comparison]
-    return (
-        is_lower_bound if meets[comparison] else not is_lower_bound if fails[comparison] else None
-    )
 
 
 def _encode_end(end: float | bool) -> float | bool | None:

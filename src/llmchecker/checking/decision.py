@@ -50,6 +50,11 @@ class Decision:
         return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
 
     @property
+    def is_certain(self) -> bool:
+        """Whether the outcome is known without a confidence."""
+        return self.outcome != Outcome.UNKNOWN and self.confidence is None
+
+    @property
     def certainty(self) -> str | None:
         """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
         if self.outcome == Outcome.UNKNOWN:

@@ -54,9 +54,21 @@ def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(interval: Interval, digits: int = DIGITS) -> str:
+def format_interval(
+    interval: Interval,
+    digits: int = DIGITS,
+    unlimited: tuple[str, str] = ("-infinity", "infinity"),
+) -> str:
     """Format an interval, whose ends are rounded outwards."""
-    return f"[{format_lower(interval.lower, digits)}, {format_upper(interval.upper, digits)}]"
+    return f"[{', '.join(_format_ends(interval, digits, unlimited))}]"
+
+
+def _format_ends(interval: Interval, digits: int, unlimited: tuple[str, str]) -> tuple[str, str]:
+    # an expected score may have no limit on a side
+    return (
+        unlimited[0] if interval.lower == -math.inf else format_lower(interval.lower, digits),
+        unlimited[1] if interval.upper == math.inf else format_upper(interval.upper, digits),
+    )
 
 
 @dataclass(frozen=True)
@@ -103,11 +115,7 @@ def format_figures(
         ends = format_value(lower), format_value(upper)
         bounds = ends[0] if answer.certain.is_exact else UNKNOWN
     else:
-        # an expected score may have no limit on a side
-        ends = (
-            unlimited[0] if lower == -math.inf else format_lower(lower, digits),
-            unlimited[1] if upper == math.inf else format_upper(upper, digits),
-        )
+        ends = _format_ends(answer.certain, digits, unlimited)
         bounds = f"[{', '.join(ends)}]"
     figures = (format_value(answer.bounded, digits), *ends, bounds)
     if answer.sampled is None:

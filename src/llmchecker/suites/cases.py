@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
@@ -33,7 +34,7 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
-from llmchecker.suites.verdicts import Threshold, parse_threshold
+from llmchecker.suites.verdicts import parse_threshold
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -375,7 +376,7 @@ class CaseBuilder:
             settings=settings,
             length=length,
             budget=keys.budget or self._budget,
-            threshold=_find_threshold(query),
+            threshold=find_threshold(query),
             is_measured=demand.is_average,
         )
 
@@ -459,14 +460,6 @@ def _check_kind(query: Query, is_average: bool) -> None:
         raise ConfigError(
             f"{query.text!r}: no threshold; write P>=0.95 [ … ], or use `average` for a mean"
         )
-
-
-def _find_threshold(query: Query) -> Threshold | None:
-    """Return the threshold of a single probability; None for other queries."""
-    root = query.root
-    if isinstance(root, Probability) and root.threshold is not None:
-        return Threshold(root.comparison, root.threshold)
-    return None
 
 
 def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:

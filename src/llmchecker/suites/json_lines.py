@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from llmchecker import __version__
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
-from llmchecker.suites.verdicts import CaseResult, Measurement, Status, Text
+from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.atomic_files import atomic_write, describe_kind
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}3"
+_FORMAT = f"{_FORMAT_NAME}4"
 """The format of a file of results; its number changes with the keys of a line."""
 
 
@@ -160,20 +161,18 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "fingerprint": vars(fingerprint),
         "status": result.status,
         "certain": result.is_certain,
-        **result.measurement.as_json(),
-        "samples": result.samples,
-        "passes": result.passes,
+        "answer": None if result.answer is None else result.answer.as_json(),
         "required_passes": result.required_passes,
-        "texts": [vars(text) for text in result.texts],
         "error": result.error,
         "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
     }
 
 
-def read_case_lines(path: str | Path) -> list[dict[str, Any]]:
-    """Read the line of each case of a complete run."""
-    return [line for line in _read_lines(Path(path)) if "case" in line]
+def read_results(path: str | Path) -> list[CaseResult]:
+    """Read the result of each case of a complete run."""
+    path = Path(path)
+    return [_parse_result(path, line) for line in _read_lines(path) if "case" in line]
 
 
 def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
@@ -286,11 +285,8 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             deployment=line["model"],
             status=Status(line["status"]),
             is_certain=line["certain"],
-            measurement=Measurement.from_json(line),
-            passes=line["passes"],
-            samples=line["samples"],
+            answer=None if line["answer"] is None else Answer.from_json(line["answer"], path),
             seconds=line["seconds"],
-            texts=tuple(Text(**text) for text in line["texts"]),
             required_passes=line["required_passes"],
             error=line["error"],
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),

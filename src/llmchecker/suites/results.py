@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmchecker.checking.interval import DIFFERENCES
+from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import split_confidence
@@ -13,12 +14,9 @@ from llmchecker.suites.verdicts import (
     Aggregate,
     CaseResult,
     Counts,
-    Measurement,
     Status,
-    Threshold,
     average_members,
     count_statuses,
-    is_certain,
 )
 
 
@@ -271,7 +269,7 @@ def _build_aggregate(
         status, certain = Status.MEASURED, measurement.certain.is_exact
     else:
         decision = threshold.decide(measurement, confidence)
-        status, certain = Status(decision.outcome), is_certain(decision)
+        status, certain = Status(decision.outcome), decision.is_certain
     return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases)
 
 

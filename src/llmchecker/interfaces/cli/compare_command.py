@@ -12,7 +12,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.anytime import comparison_formatting
+from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
@@ -41,7 +41,8 @@ from llmchecker.utils.exit_status import ExitStatus
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.comparison import Comparison, Side
+    from llmchecker.checking.anytime.comparison import Side
+    from llmchecker.checking.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
         "high": comparison.high,
         "confidence": comparison.confidence,
         "outcome": comparison.outcome.value,
-        "certainty": comparison_formatting.format_certainty(comparison),
+        "certainty": comparison.certainty,
         "forecast": None if comparison.forecast is None else asdict(comparison.forecast),
         "passes": comparison.passes,
         "seconds": comparison.seconds,
@@ -180,17 +181,17 @@ def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
 
 def _print_comparison(answer: _ComparedQuestions) -> None:
     """Print both sides, the difference and the outcome."""
-    query, comparison = answer.first.query, answer.comparison
+    comparison = answer.comparison
     questions = {"first": answer.first, "versus": answer.versus}
     sides = {
         name: f"{question.model.display_name()}, {question.formatted_start}"
         for name, question in questions.items()
     }
     if not is_terminal():
-        print_answer(comparison_formatting.format_as_text(query, comparison, sides))
+        print_answer(comparison_formatting.format_as_text(comparison, sides))
         return
     # Imported here, because an answer in a pipe needs no rich.
     from llmchecker.interfaces.cli.terminal import print_figures
 
-    rows = comparison_formatting.build_rows(query, comparison, sides)
-    print_figures(rows, comparison_formatting.collect_notes(comparison))
+    rows = comparison_formatting.build_rows(comparison, sides)
+    print_figures(rows, comparison.notes)
