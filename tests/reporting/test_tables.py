@@ -8,13 +8,15 @@ import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled, select_trivial_interval
 from llmchecker.checking.anytime.answer_record import AnswerRecord
-from llmchecker.checking.formatting import format_answer_as_html, format_answer_as_text
+from llmchecker.checking.figures import format_display
+from llmchecker.checking.formatting import build_display
 from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
 from llmchecker.checking.witnesses import Witness
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
+from llmchecker.reporting.html_rows import render_display
 from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Horizon, Truncation
@@ -279,8 +281,8 @@ def test_witnesses_show_the_start_string_once():
     page = tables.format_witnesses([answer("gemma3-270m", shown)])
     assert page.count("Be brief.") == 1
     assert "<code> He</code>" in page
-    assert format_answer_as_text(shown).count("Be brief.") == 1
-    assert format_answer_as_html(shown).count("Be brief.") == 1
+    assert format_display(build_display(shown)).count("Be brief.") == 1
+    assert render_display(build_display(shown)).count("Be brief.") == 1
 
 
 @pytest.mark.parametrize(

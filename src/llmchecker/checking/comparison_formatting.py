@@ -1,17 +1,12 @@
-"""Readable comparisons, as text and as HTML."""
+"""Readable comparisons: their figures, which each output renders."""
 
 from collections.abc import Mapping
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.checking.figures import Bar, Figure, Row, build_text_rows
-from llmchecker.checking.formatting import (
-    align_rows,
-    build_forecast_row,
-    format_interval,
-    format_rows_as_html,
-)
+from llmchecker.checking.figures import Bar, Display, Figure, Row, build_text_rows
+from llmchecker.checking.formatting import build_forecast_row, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_number
@@ -31,8 +26,8 @@ def _format_outcome(comparison: Comparison) -> str:
     return f"{outcome}, {comparison.certainty}"
 
 
-def build_rows(comparison: Comparison, sides: Mapping[str, str]) -> dict[str, Row]:
-    """Build the figures of a comparison, each by its name.
+def build_display(comparison: Comparison, sides: Mapping[str, str]) -> Display:
+    """Build the display of a comparison: outcome, difference, both sides and costs.
 
     Args:
         comparison: the comparison.
@@ -48,24 +43,13 @@ def build_rows(comparison: Comparison, sides: Mapping[str, str]) -> dict[str, Ro
         "difference": _build_difference(comparison, None if is_score else DIFFERENCES),
     }
     letter = "E" if is_score else "P"
-    for name, description in sides.items():
-        rows |= build_text_rows({name: description})
-        rows[f"{letter}({name})"] = _build_side(
-            getattr(comparison, name), None if is_score else PROBABILITIES
-        )
+    answers = {"first": comparison.first, "versus": comparison.versus}
+    for name, answer in answers.items():
+        rows |= build_text_rows({name: sides[name]})
+        rows[f"{letter}({name})"] = _build_side(answer, None if is_score else PROBABILITIES)
     costs = {"passes": f"{comparison.passes:,}", "seconds": f"{comparison.seconds:.1f}"}
-    return rows | build_text_rows(costs) | build_forecast_row(comparison.forecast)
-
-
-def format_as_text(comparison: Comparison, sides: Mapping[str, str]) -> str:
-    """Format a comparison as lines; the arguments are those of `build_rows`."""
-    return "\n".join(align_rows(build_rows(comparison, sides), comparison.notes))
-
-
-def format_as_html(comparison: Comparison, sides: Mapping[str, str]) -> str:
-    """Format a comparison as part of a page; the arguments are those of `build_rows`."""
-    rows = build_rows(comparison, sides)
-    return format_rows_as_html(rows, comparison.notes)
+    rows |= build_text_rows(costs) | build_forecast_row(comparison.forecast)
+    return Display(rows, comparison.notes)
 
 
 def _build_difference(comparison: Comparison, axis: Interval | None) -> Row:

@@ -1,17 +1,14 @@
 """Readable answers: the parts of an answer and the format of each number.
 
-The shell and notebooks print complete answers, as text and HTML. The report lays out the same
-`Figures` itself.
+A `Display` is what the shell and notebooks show. The report lays out the same `Figures` itself.
 """
 
-import html
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.figures import Bar, Figure, Row, Rows, build_text_rows, format_row
+from llmchecker.checking.figures import Bar, Display, Figure, Row, Rows, build_text_rows
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
@@ -41,8 +38,6 @@ UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
 _NOT_NEEDED = "not needed: every text is decided"
 
-_NAME_WIDTH = 13
-"""The smallest width of the column of names in a text."""
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
 
 
@@ -152,14 +147,6 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
-def align_rows(rows: Rows, notes: Sequence[str]) -> list[str]:
-    """Return a line for each row and note: its name, then its figures in one column."""
-    texts = [(name, format_row(row)) for name, row in rows.items()]
-    pairs = [*texts, *(("note", note) for note in notes)]
-    width = max(_NAME_WIDTH, *(len(name) + 2 for name in rows))
-    return [f"{name:<{width}}{value}" for name, value in pairs]
-
-
 def build_rows(answer: Answer) -> dict[str, Row]:
     """Build the figures of an answer by name: verdict or certain, estimate, bounded, and sizes."""
     rows = _build_answer_rows(answer, format_figures(answer))
@@ -227,11 +214,6 @@ def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
     return {} if forecast is None else build_text_rows({"forecast": str(forecast)})
 
 
-def _build_start_rows(witnesses: Sequence[Witness]) -> dict[str, Row]:
-    """Build the row of the witnesses' start string; empty without witnesses."""
-    return build_text_rows({"start": _quote(find_start_text(witnesses))}) if witnesses else {}
-
-
 def format_start(start: Start) -> str:
     """Format a start string in quotes, or each message of a chat, on one line."""
     if isinstance(start, str):
@@ -259,65 +241,25 @@ def summarize_witnesses(answer: Answer) -> str:
     return f"{summary} {share}:"
 
 
-def _format_witness_lines(witnesses: Sequence[Witness]) -> list[str]:
-    """Format witnesses as lines after an empty line and a heading; empty without any."""
+def build_display(answer: Answer, rows: Rows | None = None) -> Display:
+    """Build the display of an answer: its figures, notes and witnesses.
+
+    Args:
+        answer: the answer.
+        rows: the figures; None for those of `build_rows`, a forecast and the start string.
+    """
+    witnesses = answer.witnesses
+    if rows is None:
+        rows = build_rows(answer) | build_forecast_row(answer.forecast)
+        rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
     if not witnesses:
-        return []
-    lines = [f"  {probability:<12}{text}" for probability, text in build_witness_rows(witnesses)]
-    return ["", select_heading(witnesses), *lines]
-
-
-def build_witness_rows(witnesses: Sequence[Witness]) -> list[tuple[str, str]]:
-    """Build the probability and the quoted continuation of each witness."""
-    return [(format_number(each.probability), _quote_continuation(each)) for each in witnesses]
-
-
-def format_answer_as_text(answer: Answer) -> str:
-    """Format an answer as text: its figures, notes and witnesses."""
-    return format_rows_as_text(_build_all_rows(answer), answer)
-
-
-def format_answer_as_html(answer: Answer) -> str:
-    """Format an answer as part of a page, with escaped queries and texts."""
-    page = format_rows_as_html(_build_all_rows(answer), answer.notes)
-    if not answer.witnesses:
-        return page
-    witness_rows = "".join(
-        f"<tr><td>{format_number(witness.probability, FEW_DIGITS)}</td>"
-        f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
-        for witness in answer.witnesses
+        return Display(rows, answer.notes)
+    # all witnesses of an answer are of one kind
+    heading = f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
+    texts = tuple(
+        (format_number(each.probability), _quote_continuation(each)) for each in witnesses
     )
-    return f"{page}<p>{select_heading(answer.witnesses)}</p><table>{witness_rows}</table>"
-
-
-def _build_all_rows(answer: Answer) -> dict[str, Row]:
-    return (
-        build_rows(answer)
-        | build_forecast_row(answer.forecast)
-        | _build_start_rows(answer.witnesses)
-    )
-
-
-def format_rows_as_text(rows: Rows, answer: Answer) -> str:
-    """Format named figures of an answer as lines, then its notes and witnesses."""
-    lines = [*align_rows(rows, answer.notes), *_format_witness_lines(answer.witnesses)]
-    return "\n".join(lines)
-
-
-def format_rows_as_html(rows: Rows, notes: Sequence[str]) -> str:
-    """Format named figures and notes as HTML; escape all."""
-    cells = "".join(
-        f'<tr><th style="text-align: left">{html.escape(name)}</th>'
-        f'<td style="text-align: left">{html.escape(format_row(row))}</td></tr>'
-        for name, row in rows.items()
-    )
-    paragraphs = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
-    return f"<table>{cells}</table>{paragraphs}"
-
-
-def select_heading(witnesses: Sequence[Witness]) -> str:
-    """Return the heading above the witnesses, all of which are of one kind."""
-    return f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
+    return Display(rows, answer.notes, heading, texts)
 
 
 def _quote_continuation(witness: Witness) -> str:

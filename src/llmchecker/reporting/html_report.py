@@ -27,9 +27,11 @@ from llmchecker.checking.formatting import (
     summarize_witnesses,
 )
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
-from llmchecker.properties.logic.ast import Expectation, Probability
+from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.reporting.html_rows import render_row
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures, find_surprises
 from llmchecker.reporting.table_io import (
@@ -220,6 +222,7 @@ def render_report(
         "report.html",
         questions=_group_by_question(answers),
         answers=answers,
+        marks=_find_marks(answers),
         counts=_count_outcomes(answers),
         failures=find_failures(answers),
         surprises=find_surprises(answers),
@@ -243,7 +246,7 @@ def render_answer(answer: AnsweredQuery, details: Mapping[str, str]) -> str:
         answer: the answer; label and interest of its row are not shown.
         details: costs and files of the answer, each by its name.
     """
-    return _render("answer.html", answer=answer, details=details)
+    return _render("answer.html", answer=answer, marks=_find_marks([answer]), details=details)
 
 
 def _render(template: str, **values: Any) -> str:
@@ -287,6 +290,7 @@ def build_environment() -> Environment:
         "printed": escape_unprintable,
         "format_cell": format_cell,
         "from_page": _relative_path,
+        "figures": render_row,
     }
     return environment
 
@@ -305,11 +309,26 @@ def _is_on_axis(answer: AnsweredQuery) -> bool:
     return bool(answer.result.samples)
 
 
+def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
+    """Return the kinds of marks on the axes of answers, which a legend explains."""
+    marks = set()
+    for answer in filter(_is_on_axis, answers):
+        result = answer.result
+        has_number = result.query.is_numeric
+        found = {
+            "certain": has_number,
+            "interval": bool(result.samples),
+            "estimate": has_number and bool(result.samples) and result.estimate is not None,
+            "bounded": has_number and result.bounded is not None,
+        }
+        marks |= {kind for kind, is_drawn in found.items() if is_drawn}
+    return frozenset(marks)
+
+
 def _find_threshold(answer: AnsweredQuery) -> float | None:
     """Return the threshold of P>=p and the like; None for other queries."""
-    root = answer.row.check.query.root
-    has_threshold = isinstance(root, Probability) and root.threshold is not None
-    return float(root.threshold) if has_threshold else None
+    threshold = find_threshold(answer.row.check.query)
+    return None if threshold is None else float(threshold.number)
 
 
 def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llmchecker.checking import formatting
-from llmchecker.checking.figures import Row, Rows, build_text_rows
+from llmchecker.checking.figures import Row, build_text_rows
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError
@@ -35,9 +35,9 @@ from llmchecker.interfaces.cli.assertion_arguments import (
 from llmchecker.interfaces.cli.exit_status import get_exit_status
 from llmchecker.interfaces.cli.output import (
     check_output_file,
-    is_terminal,
     print_answer,
     redirect_stdout,
+    show_display,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
@@ -114,7 +114,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_answer(fields)
     else:
-        _print_answer(rows, answer)
+        show_display(formatting.build_display(answer, rows))
     if page is not None:
         write_answer_page(page, question, answer, costs)
     # the error follows the answer so far
@@ -198,17 +198,3 @@ def _build_check_rows(checked: _AnsweredQuestion) -> dict[str, Row]:
         **figures,
         **build_text_rows(_describe_check_costs(checked)),
     }
-
-
-def _print_answer(rows: Rows, answer: "Answer") -> None:
-    """Print named figures of an answer, its notes and its witnesses."""
-    if not is_terminal():
-        print_answer(formatting.format_rows_as_text(rows, answer))
-        return
-    # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_figures, print_texts
-
-    print_figures(rows, answer.notes)
-    if answer.witnesses:
-        heading = formatting.select_heading(answer.witnesses)
-        print_texts(heading, formatting.build_witness_rows(answer.witnesses))

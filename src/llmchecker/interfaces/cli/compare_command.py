@@ -30,7 +30,7 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_quantifier_argument,
     parse_asked_query,
 )
-from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout, show_display
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
@@ -187,11 +187,4 @@ def _print_comparison(answer: _ComparedQuestions) -> None:
         name: f"{question.model.display_name()}, {question.formatted_start}"
         for name, question in questions.items()
     }
-    if not is_terminal():
-        print_answer(comparison_formatting.format_as_text(comparison, sides))
-        return
-    # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_figures
-
-    rows = comparison_formatting.build_rows(comparison, sides)
-    print_figures(rows, comparison.notes)
+    show_display(comparison_formatting.build_display(comparison, sides))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llmchecker.checking import comparison, comparison_formatting
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
@@ -21,6 +22,7 @@ from llmchecker.interfaces.python.check import Scorer, resolve_query
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.transformers.load import apply_decoding
 from llmchecker.properties.logic.query import Query
+from llmchecker.reporting.html_rows import render_display
 from llmchecker.trees.text_tree import Horizon
 
 if TYPE_CHECKING:
@@ -38,10 +40,10 @@ class Comparison(comparison.Comparison):
     sides: Mapping[str, str] = field(repr=False)
 
     def __str__(self) -> str:
-        return comparison_formatting.format_as_text(self, self.sides)
+        return format_display(comparison_formatting.build_display(self, self.sides))
 
     def _repr_html_(self) -> str:
-        return comparison_formatting.format_as_html(self, self.sides)
+        return render_display(comparison_formatting.build_display(self, self.sides))
 
 
 def compare(

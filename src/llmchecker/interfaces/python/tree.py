@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from markupsafe import Markup
 
 from llmchecker.checking.answer import Answer
 from llmchecker.config.question import parse_prompt
@@ -16,10 +17,12 @@ from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
+from llmchecker.reporting.html_rows import render_table
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.optional_packages import explain_missing_packages
+from llmchecker.utils.printable_text import escape_unprintable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,22 +151,16 @@ class Tree(TextTree):
         ]
         rest = probabilities[self.kind == StateKind.REST].sum()
         rows = [
-            (format_number(probabilities[uid], 4), tree_drawing.escape_unprintable(self.text[uid]))
+            (format_number(probabilities[uid], 4), escape_unprintable(self.text[uid]))
             for uid in top_states
         ]
         rows += [(format_number(rest, 4), f"everything else ({self.truncation})")]
-        cells = "".join(
-            f'<tr><td>{probability}</td><td style="text-align: left">{html.escape(text)}</td></tr>'
-            for probability, text in rows
-        )
         caption = (
             f"the {len(top_states)} most probable of {format_count(len(final_states), 'text')}"
         )
-        return (
-            f"<p>{html.escape(self.model)}: {format_count(len(self), 'state')}; {caption}</p>"
-            '<table><tr><th>probability</th><th style="text-align: left">text</th></tr>'
-            f"{cells}</table>"
-        )
+        heading = f"{self.model}: {format_count(len(self), 'state')}; {caption}"
+        table = render_table(rows, ("probability", "text"))
+        return Markup("<p>{}</p>{}").format(heading, table)
 
 
 def grow(
