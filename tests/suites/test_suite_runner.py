@@ -14,8 +14,8 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
-from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, average_measurements
@@ -147,7 +147,7 @@ def test_an_unexpected_exception_of_a_case_is_its_error(tmp_path, monkeypatch):
     whole = run(suite)
     compute, broken = AnytimeCheck.compute_progress, []
 
-    def fail(check: AnytimeCheck) -> AnytimeProgress:
+    def fail(check: AnytimeCheck) -> Progress:
         broken.append(check)
         if check is broken[0] and len(broken) > 3:
             raise OverflowError("math range error")

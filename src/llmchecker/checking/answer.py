@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.forecast import Forecast
@@ -33,14 +33,32 @@ _FORMAT = "llmchecker answer 2"
 """The format of an answer as JSON; its number changes with the keys."""
 
 
-class Progress(Protocol):
-    """The intervals of a check at one time, as of `AnytimeProgress`."""
+@dataclass(frozen=True)
+class Progress:
+    """The intervals of a check at one time.
+
+    Attributes:
+        passes: number of texts that the model evaluated so far.
+        seconds: seconds since the start.
+        lower, upper: the certain bounds of the answer.
+        low, high: the interval with confidence, within these bounds; None without samples.
+        samples: number of samples so far.
+    """
 
     passes: int
+    seconds: float
     lower: float
     upper: float
     low: float | None
     high: float | None
+    samples: int
+
+    @property
+    def width(self) -> float:
+        """The width of the narrower of both intervals."""
+        if self.low is None or self.high is None:
+            return self.upper - self.lower
+        return self.high - self.low
 
 
 @dataclass(frozen=True)

@@ -230,12 +230,13 @@ def summarize_witnesses(answer: Answer) -> str:
         return "No text decides it."
     # all witnesses of an answer are of one kind
     kind = answer.witnesses[0].kind
-    mass = math.fsum(witness.probability for witness in answer.witnesses)
-    summary = f"Texts that {_VERBS[kind]} it, together {format_number(mass, FEW_DIGITS)}"
+    shown_mass = math.fsum(witness.probability for witness in answer.witnesses)
+    summary = f"Texts that {_VERBS[kind]} it, together {format_number(shown_mass, FEW_DIGITS)}"
+    mass = compute_decisive_mass(query, kind, answer.bounded if query.is_numeric else None)
     # without a value the share cannot be computed
-    if query.is_numeric and answer.bounded is None:
+    if mass is None:
         return f"{summary}:"
-    decisive_mass = format_number(compute_decisive_mass(query, kind, answer.bounded), FEW_DIGITS)
+    decisive_mass = format_number(mass, FEW_DIGITS)
     # for P=? the decisive mass is a total, for a threshold it is a limit
     share = f"of {decisive_mass}" if query.is_numeric else f"against a bound of {decisive_mass}"
     return f"{summary} {share}:"

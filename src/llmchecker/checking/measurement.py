@@ -93,9 +93,12 @@ class Threshold:
 
     def compare(self, interval: Interval) -> bool | None:
         """Return whether all numbers of an interval meet it; None if only some do."""
-        # fractions compare exactly with the decimal number
-        number = Fraction(self.number)
-        ends = (Fraction(interval.lower), Fraction(interval.upper))
+        return self.compare_ends(interval.lower, interval.upper)
+
+    def compare_ends(self, *ends: float | Decimal) -> bool | None:
+        """Return whether all ends of an interval meet it; None if only one does."""
+        # Python compares a float with a fraction exactly, and so a decimal number as a fraction
+        number, ends = Fraction(self.number), tuple(map(Fraction, ends))
         is_met = {
             ">=": [end >= number for end in ends],
             ">": [end > number for end in ends],

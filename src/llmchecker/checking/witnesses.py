@@ -123,19 +123,19 @@ def has_witnesses(query: Query) -> bool:
     )
 
 
-def compute_decisive_mass(query: Query, kind: str, value: float | bool) -> float:
+def compute_decisive_mass(query: Query, kind: str, value: float | None = None) -> float | None:
     """Return the mass to compare with the probabilities of a query's witnesses.
 
-    For P=? it is the mass of all texts of their kind. For a threshold it is the mass that they must
-    reach or exceed to decide the query.
+    For P=? it is the mass of all texts of their kind; None if the value is unknown. For a threshold
+    it is the mass that they must reach or exceed to decide the query.
 
     Args:
         query: a query that `has_witnesses` accepts.
         kind: `witness` or `counterexample`, the kind of the texts.
-        value: value of the query.
+        value: value of a query with =?; None if it is unknown, and for other queries.
     """
     if query.is_numeric:
-        return value if kind == WITNESS else 1 - value
+        return value if value is None or kind == WITNESS else 1 - value
     threshold = _to_probability(query).threshold
     return float(threshold if kind == WITNESS else 1 - threshold)
 
@@ -377,7 +377,7 @@ def _select_smallest_set(
         return states, 0 if decisions.is_complete else len(states.uids)
     states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
-    required_mass = compute_decisive_mass(query, states.kind, is_above)
+    required_mass = compute_decisive_mass(query, states.kind)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
     count = np.searchsorted(masses, required_mass, side="right" if is_strict else "left")
     # all texts together are enough, even if their sum was rounded down

@@ -42,10 +42,11 @@ from llmchecker.reporting.table_io import (
     read_table,
 )
 from llmchecker.reporting.tables import AnsweredQuery, format_answer
-from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing, escape_unprintable
+from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_SHOWN_STATES = 1500
 """Maximum number of states of a tree that a page opens without delay."""
@@ -145,7 +146,7 @@ class _ArrangedTable:
 def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
     """Return the answer with witnesses on the smallest tree; else None."""
     candidates = [a for a in answers if a.row.check.is_bounded and a.result.witnesses]
-    return min(candidates, key=lambda answer: answer.result.costs.states, default=None)
+    return min(candidates, key=lambda answer: answer.result.costs.states or 0, default=None)
 
 
 def build_tree_view(
@@ -373,7 +374,7 @@ def _group_by_question(
     answers: Sequence[AnsweredQuery],
 ) -> list[list[tuple[int, AnsweredQuery]]]:
     """Group answers of several models to the same query, each with its position."""
-    questions: dict[tuple, list[tuple[int, AnsweredQuery]]] = {}
+    questions: dict[tuple[object, ...], list[tuple[int, AnsweredQuery]]] = {}
     for number, answer in enumerate(answers):
         row, check = answer.row, answer.row.check
         # Models that answer the same query are in one group.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import pandas as pd
@@ -119,11 +120,10 @@ def read_answers(
 
 def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Answer:
     """Combine the answer of a check's tree, in a file, with that of the whole model."""
-    # Without a tree the answer is all there is.
-    if file is None:
-        return record.answer
-    answer = Answer.read(file)
-    return answer if record is None else answer.narrow(record.answer)
+    # A check has a tree, an answer, or both.
+    answers = [] if file is None else [Answer.read(file)]
+    answers += [] if record is None else [record.answer]
+    return reduce(Answer.narrow, answers)
 
 
 def format_answer(answer: AnsweredQuery) -> str:
@@ -225,7 +225,7 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     """Describe the columns of answers of Table II, in paragraphs of plain text."""
     notes = [_CERTAIN_NOTE]
     # Answers without an estimate have no confidence.
-    confidences = {answer.result.confidence for answer in answers} - {None}
+    confidences = {a.result.sampled.confidence for a in answers if a.result.sampled is not None}
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(

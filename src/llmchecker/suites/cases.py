@@ -345,8 +345,11 @@ class CaseBuilder:
         label = demand.label
         if row is not None:
             with prefix_errors(demand.key):
-                insert = insert_into_query if isinstance(inserted, str) else insert_columns
-                inserted = insert(inserted, row)
+                inserted = (
+                    insert_into_query(inserted, row)
+                    if isinstance(inserted, str)
+                    else insert_columns(inserted, row)
+                )
                 label = (
                     insert_columns(label, row)
                     if demand.has_name
@@ -386,7 +389,8 @@ class CaseBuilder:
         if not self._has_tables:
             return settings
         with prefix_errors(f"property {name}"):
-            return insert_columns(settings, row or Row())
+            inserted: Mapping[str, Any] = insert_columns(settings, row or Row())
+        return inserted
 
 
 def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
@@ -467,15 +471,18 @@ def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
     if keys.name is None or not list_columns(keys.name):
         return entry
     with prefix_errors(f"{place}.name"):
-        return insert_columns(keys.name, row)
+        name: str = insert_columns(keys.name, row)
+    return name
 
 
 def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
     """Build the prompt of a row, without the system prompt."""
     forms = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
     # columns serve only where the entry itself has no prompt
-    is_column = row is not None and not forms
-    names = [name for name in ("user", "start") if row.has_column(name)] if is_column else forms
+    column_row = None if forms else row
+    names = forms
+    if column_row is not None:
+        names = [name for name in ("user", "start") if column_row.has_column(name)]
     if len(names) != 1:
         count = " and ".join(names) if names else "no prompt"
         if row is None:
@@ -486,15 +493,15 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
             f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
         )
     (name,) = names
-    key = f"{place}.prompts" if is_column else f"{place}.{name}"
+    key = f"{place}.prompts" if column_row is not None else f"{place}.{name}"
     with prefix_errors(key):
         if name == "messages":
             value: Any = [message.explicit_keys for message in keys.messages or ()]
         else:
-            value = row.read(name) if is_column else getattr(keys, name)
-        inserted = value if row is None or is_column else insert_columns(value, row)
+            value = getattr(keys, name) if column_row is None else column_row.read(name)
+        inserted = value if row is None or column_row is not None else insert_columns(value, row)
     # the cell of a column is no template
-    with locate_errors(key, None if is_column else value, row or Row()):
+    with locate_errors(key, value if column_row is None else None, row or Row()):
         if name == "messages":
             return Chat.from_messages(inserted)
         if not inserted.strip():
@@ -526,8 +533,9 @@ def _build_averages(
         if not demand.is_average:
             continue
         groups: dict[str, list[str]] = {}
-        for name, row in members[demand.label] if by is not None else ():
-            groups.setdefault(row.read(normalize_name(by)), []).append(name)
+        if by is not None:
+            for name, row in members[demand.label]:
+                groups.setdefault(row.read(normalize_name(by)), []).append(name)
         averages.append(
             Average(
                 name=f"{entry}: {insert_columns(demand.label, Row())}",

@@ -12,12 +12,12 @@ from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
-from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Aggregate, CaseResult, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
+from llmchecker.utils.printable_text import escape_unprintable
 
 _DIGITS = 4
 """Significant digits of a figure, unless it needs more to show its verdict."""
@@ -139,15 +139,12 @@ def _build_row(
 def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
     """Return the digits with which rounded intervals meet a threshold as the exact ones do."""
     for digits in range(_DIGITS, _MAX_DIGITS):
-        rounded = [
-            Interval(
+        if all(
+            threshold.compare_ends(
                 Decimal(format_lower(each.lower, digits)), Decimal(format_upper(each.upper, digits))
             )
+            == threshold.compare(each)
             for each in intervals
-        ]
-        if all(
-            threshold.compare(ends) == threshold.compare(interval)
-            for ends, interval in zip(rounded, intervals, strict=True)
         ):
             return digits
     return _MAX_DIGITS

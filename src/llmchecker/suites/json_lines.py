@@ -130,7 +130,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
         yield {
             "not_compared": missing.name,
             "model": missing.deployment,
-            "baseline": result.baseline.name,
+            "baseline": missing.baseline,
             "reason": missing.reason,
         }
 

@@ -53,7 +53,8 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
         if notes:
             ElementTree.SubElement(suite, "system-out").text = "\n".join(notes)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
 
 
 def _build_run_entry(result: SuiteResult, reason: str) -> Entry:

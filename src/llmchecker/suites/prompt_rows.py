@@ -135,7 +135,8 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
 def _describe_type(value: Any) -> str:
     if value is None:
         return "missing"
-    return {list: "a list", dict: "an object"}.get(type(value), f"a {type(value).__name__}")
+    nouns: dict[type, str] = {list: "a list", dict: "an object"}
+    return nouns.get(type(value), f"a {type(value).__name__}")
 
 
 def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:

@@ -41,7 +41,10 @@ _MAX_TEXTS = 5
 class OpenModel(Protocol):
     """A model that is loaded on first use."""
 
-    end_of_sequence: "EndOfSequence"
+    @property
+    def end_of_sequence(self) -> "EndOfSequence":
+        """How the tree treats an end-of-sequence token."""
+        ...
 
     @property
     def model(self) -> "LanguageModel":

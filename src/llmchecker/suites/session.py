@@ -133,10 +133,12 @@ def run_shard(
     """
     results_log = JsonLinesLog(log, suite, compute_fingerprints(suite))
     opener, is_measuring = open_model or _build_opener(suite), suite.versus is not None
-    options = {"shard": shard, "is_measuring": is_measuring, "report": report}
+    results = iter_results(
+        suite, opener, results_log, shard=shard, is_measuring=is_measuring, report=report
+    )
     with contextlib.chdir(suite.project):
         # the log stores each result
-        for _ in iter_results(suite, opener, results_log, **options):
+        for _ in results:
             pass
 
 

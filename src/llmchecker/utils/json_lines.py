@@ -38,7 +38,7 @@ def read_lines(path: Path) -> JsonLines:
         UnusableDataset: a whole line is not a JSON object.
         ConfigError: the file cannot be read.
     """
-    objects = []
+    objects: list[dict[str, Any]] = []
     try:
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             for number, line in enumerate(file, 1):

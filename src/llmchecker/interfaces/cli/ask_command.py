@@ -24,8 +24,7 @@ from llmchecker.utils.number_format import format_count
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+    from llmchecker.checking.answer import Answer, Progress
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def build_ask_rows(answered: _AnsweredQuestion) -> dict[str, Row]:
     }
 
 
-def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: CheckedQuery) -> str:
+def format_progress(progress: "Progress", budget: AnswerBudget, asked: CheckedQuery) -> str:
     """Format the intervals, the passes, their rate and the time left."""
     parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
     if progress.seconds > 0:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from llmchecker.checking import comparison, comparison_formatting
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
@@ -68,7 +68,7 @@ def compare(
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
-    watch: Callable[[AnytimeProgress], bool | None] | None = None,
+    watch: Callable[[Progress], bool | None] | None = None,
     **quantifiers: Scorer,
 ) -> Comparison:
     """Compare the answers to one query of two models, start strings or decodings.
