@@ -184,7 +184,7 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
     def fail(*_) -> None:
         raise RecursionError("maximum recursion depth exceeded")
 
-    monkeypatch.setattr(runner, "_find_violating_texts", fail)
+    monkeypatch.setattr("llmchecker.checking.witnesses.find_path_texts", fail)
     violated, holds = decide(tmp_path, f"P<=0.1 [ {HE_QUERY} ]", f"P>=0.1 [ {HE_QUERY} ]")
     assert violated.status is Status.ERROR
     assert "RecursionError: maximum recursion depth exceeded" in violated.error

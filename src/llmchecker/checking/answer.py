@@ -166,13 +166,12 @@ class Answer:
         """Whether the query holds for the whole model; None for a query with =?."""
         if self.query.is_numeric:
             return None
-        lower, upper = self.certain.lower, self.certain.upper
-        if self.sampled is None:
-            return decide(lower, upper, None, None)
+        certain = bool(self.lower) if self.certain.is_exact else None
         threshold = find_threshold(self.query)
         # samples are read for a single probability only
-        meets = None if threshold is None else threshold.compare(self.sampled.interval)
-        return decide(lower, upper, meets, self.sampled.confidence)
+        if self.sampled is None or threshold is None:
+            return decide(certain, None, None)
+        return decide(certain, threshold.compare(self.sampled.interval), self.sampled.confidence)
 
     @property
     def measurement(self) -> Measurement:

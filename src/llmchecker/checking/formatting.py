@@ -113,17 +113,18 @@ def format_figures(
         ends = _format_ends(answer.certain, digits, unlimited)
         bounds = f"[{', '.join(ends)}]"
     figures = (format_value(answer.bounded, digits), *ends, bounds)
-    if answer.sampled is None:
+    sampled = answer.sampled
+    if sampled is None:
         return Figures(*figures)
-    interval = answer.sampled.interval
+    interval = sampled.interval
     return Figures(
         *figures,
         estimate=format_value(answer.estimate, digits),
         low=format_lower(interval.lower, digits),
         high=format_upper(interval.upper, digits),
         interval=format_interval(interval, digits),
-        confidence=format_number(answer.confidence),
-        samples=format_count(answer.samples, "sample"),
+        confidence=format_number(sampled.confidence),
+        samples=format_count(sampled.samples, "sample"),
     )
 
 
@@ -141,7 +142,7 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
     else:
         parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
-    if progress.low is not None:
+    if progress.low is not None and progress.high is not None:
         interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
         parts.append(f"estimate {interval}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
@@ -179,12 +180,12 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
         rows["verdict"] = (Figure(str(answer.decision), outcome=outcome),)
     is_exact = answer.query.is_numeric and answer.certain.is_exact
     # an interval of an exact number would look like a statistical one
-    if answer.samples == 0 or (figures.estimate is not None and is_exact):
+    if (sampled := answer.sampled) is not None and (sampled.samples == 0 or is_exact):
         rows["estimate"] = (Figure(format_exactness(answer)),)
-    elif figures.estimate is not None:
-        bar = Bar(answer.sampled.interval) if has_axis else None
+    elif sampled is not None:
+        bar = Bar(sampled.interval) if has_axis else None
         detail = _format_estimate_detail(answer, figures)
-        rows["estimate"] = (Figure(figures.interval, detail, bar),)
+        rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
     return rows
 
 

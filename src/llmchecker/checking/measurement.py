@@ -41,12 +41,10 @@ class Measurement:
 
     def __sub__(self, other: "Measurement") -> "Measurement":
         """Return the measurement of the first number minus the second."""
-        has_estimates = self.estimate is not None and other.estimate is not None
-        return Measurement(
-            self.certain - other.certain,
-            self.sampled - other.sampled,
-            self.estimate - other.estimate if has_estimates else None,
-        )
+        estimate = None
+        if self.estimate is not None and other.estimate is not None:
+            estimate = self.estimate - other.estimate
+        return Measurement(self.certain - other.certain, self.sampled - other.sampled, estimate)
 
     def as_json(self) -> dict[str, float | None]:
         """Return the numbers as fields for JSON."""
@@ -98,20 +96,20 @@ class Threshold:
     def compare_ends(self, *ends: float | Decimal) -> bool | None:
         """Return whether all ends of an interval meet it; None if only one does."""
         # Python compares a float with a fraction exactly, and so a decimal number as a fraction
-        number, ends = Fraction(self.number), tuple(map(Fraction, ends))
+        number, exact_ends = Fraction(self.number), [Fraction(end) for end in ends]
         is_met = {
-            ">=": [end >= number for end in ends],
-            ">": [end > number for end in ends],
-            "<=": [end <= number for end in ends],
-            "<": [end < number for end in ends],
+            ">=": [end >= number for end in exact_ends],
+            ">": [end > number for end in exact_ends],
+            "<=": [end <= number for end in exact_ends],
+            "<": [end < number for end in exact_ends],
         }[self.comparison]
         return is_met[0] if is_met[0] == is_met[1] else None
 
     def decide(self, measurement: Measurement, confidence: float) -> Decision:
         """Decide from certain bounds, or else from the interval with its confidence."""
-        certain_answer = self.compare(measurement.certain)
-        likely_answer = self.compare(measurement.sampled)
-        return decide(certain_answer, certain_answer, likely_answer, confidence)
+        return decide(
+            self.compare(measurement.certain), self.compare(measurement.sampled), confidence
+        )
 
 
 def find_threshold(query: Query) -> Threshold | None:

@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.checking.row_groups import group_rows
-from llmchecker.errors import CheckFailed
+from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -136,7 +137,7 @@ def compute_decisive_mass(query: Query, kind: str, value: float | None = None) -
     """
     if query.is_numeric:
         return value if value is None or kind == WITNESS else 1 - value
-    threshold = _to_probability(query).threshold
+    threshold = _get_threshold(query).number
     return float(threshold if kind == WITNESS else 1 - threshold)
 
 
@@ -177,9 +178,10 @@ def find_witnesses(
     Raises:
         UnknownName: the query names a variable that the chain does not have.
     """
-    if not has_witnesses(query):
+    root = query.root
+    if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
-    path = query.root.path
+    path = root.path
     decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
     # the formula has too many obligations
     if decisions is None:
@@ -350,9 +352,13 @@ def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
         truth[tree.internal & has_value & (truth == 1 - value)] = _UNDECIDED
 
 
-def _to_probability(query: Query) -> Probability:
-    """Return the P of the query; for E and A the equivalent P."""
-    return query.root.probability if isinstance(query.root, PathQuantifier) else query.root
+def _get_threshold(query: Query) -> Threshold:
+    """Return the threshold of the query; for E and A that of the equivalent P."""
+    root = query.root.probability if isinstance(query.root, PathQuantifier) else query.root
+    threshold = find_threshold(Query(query.text, root))
+    if threshold is None:
+        raise InvalidQuery(f"{query.text}: no single texts decide it; ask with one P, E or A")
+    return threshold
 
 
 def _select_smallest_set(
@@ -366,18 +372,19 @@ def _select_smallest_set(
     Args:
         relative_error: the largest relative error of the probability.
     """
-    root = _to_probability(query)
+    threshold = _get_threshold(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
-    includes_threshold = root.comparison in (">=", "<")
-    is_above = _is_above(Fraction(root.threshold), includes_threshold, decisions, relative_error)
+    includes_threshold = threshold.comparison in (">=", "<")
+    number = Fraction(threshold.number)
+    is_above = _is_above(number, includes_threshold, decisions, relative_error)
     if is_above is None:
-        is_lower_bound = root.comparison in (">=", ">")
+        is_lower_bound = threshold.comparison in (">=", ">")
         states = decisions.violated if is_lower_bound else decisions.satisfied
         # no set of texts shows on which side of the threshold the probability is
         return states, 0 if decisions.is_complete else len(states.uids)
     states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
-    required_mass = compute_decisive_mass(query, states.kind)
+    required_mass = float(number if is_above else 1 - number)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
     count = np.searchsorted(masses, required_mass, side="right" if is_strict else "left")
     # all texts together are enough, even if their sum was rounded down
