@@ -6,43 +6,24 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.figures import Row, build_text_rows
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
-from llmchecker.models.decoding.chat_template import start_as_json
-from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
 from llmchecker.utils import job_logging
-from llmchecker.utils.number_format import format_count
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer, Progress
+    from llmchecker.checking.answer import Progress
 
 
-@dataclass(frozen=True)
-class _AnsweredQuestion:
-    """A question and its answer.
-
-    Attributes:
-        question: the question.
-        answer: the answer.
-        failure: the error of a model that failed after it had evaluated texts; None without one.
-    """
-
-    question: Question
-    answer: "Answer"
-    failure: InterruptedCheck | None = None
-
-
-def run_ask(registry: Registry, question: Question) -> _AnsweredQuestion:
+def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
     """Answer the query of a question within its budget.
 
     Raises:
@@ -55,6 +36,7 @@ def run_ask(registry: Registry, question: Question) -> _AnsweredQuestion:
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
+    failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             answer = check_anytime(
@@ -71,52 +53,9 @@ def run_ask(registry: Registry, question: Question) -> _AnsweredQuestion:
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _AnsweredQuestion(question, error.result, error)
-    return _AnsweredQuestion(question, answer)
-
-
-def format_ask_json(answered: _AnsweredQuestion) -> dict[str, Any]:
-    """Return the fields of the answer and the question; an absent value is null."""
-    question = answered.question
-    details = {
-        "model": question.model.name,
-        "decoding": decoding_as_json(question.model.decoding),
-        "start": start_as_json(question.prompt),
-        # The tree of an anytime answer has no alpha and k.
-        "alpha": None,
-        "k": None,
-        "seed": question.budget.seed,
-    }
-    return answered.answer.as_json() | details
-
-
-def describe_ask_costs(answered: _AnsweredQuestion) -> dict[str, str]:
-    """Return the passes, the seconds and the seed of an answer, each by its name."""
-    answer = answered.answer
-    return {
-        "passes": f"{answer.passes:,}",
-        "seconds": f"{answer.seconds:.1f}",
-        "seed": str(answered.question.budget.seed),
-    }
-
-
-def build_ask_rows(answered: _AnsweredQuestion) -> dict[str, Row]:
-    """Build the rows of the question and the figures of its answer."""
-    question, answer = answered.question, answered.answer
-    figures = formatting.build_rows(answer)
-    return {
-        "query": figures.pop("query"),
-        **build_text_rows(
-            {
-                "model": f"{question.model.display_name()}, "
-                f"{format_count(question.truncation.length, 'token')}",
-                "text": question.formatted_start,
-            }
-        ),
-        **figures,
-        **build_text_rows({"seconds": f"{answer.seconds:.1f}"}),
-        **formatting.build_forecast_row(answer.forecast),
-    }
+            answer, failure = error.result, error
+    costs = {"seconds": f"{answer.seconds:.1f}"}
+    return AnsweredQuestion(question, answer, costs, failure=failure)
 
 
 def format_progress(progress: "Progress", budget: AnswerBudget, asked: CheckedQuery) -> str:
