@@ -130,8 +130,8 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
         bounded = verdict.with_bounds(*whole_model_bounds(tree, values, query, RANGES))
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
-        if not bounded.lower - 1e-9 <= verdict.value <= bounded.upper + 1e-9:
-            raise SystemExit(f"{text}: {verdict.value} is not within the bounds")
+        if not bounded.lower - 1e-9 <= verdict.bounded <= bounded.upper + 1e-9:
+            raise SystemExit(f"{text}: {verdict.bounded} is not within the bounds")
     return figures
 
 

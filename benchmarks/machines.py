@@ -74,8 +74,8 @@ def by_text(tree: lc.Tree) -> dict[tuple[int, ...], float]:
 
 
 def values(tree: lc.Tree) -> list[float]:
-    """Return the value of every query on a tree."""
-    return [lc.check(query, tree).value for query in QUERIES]
+    """Return the bounded figure of every query on a tree."""
+    return [lc.check(query, tree).bounded for query in QUERIES]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Answers are read as they were written, and files of other formats are refused by name."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,9 +9,12 @@ from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.answer_record import AnswerRecord, build_record
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.comparison import Comparison
+from llmchecker.checking.decision import ComparisonOutcome, Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.measurement import Measurement
+from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import write_json_with_digest
@@ -29,7 +33,7 @@ NUMBER, THRESHOLD = parse("P=? [ F g > 0 ]"), parse("P>=0.2 [ F g > 0 ]")
 )
 def test_an_answer_is_read_as_it_was_written(tmp_path, query, certain):
     """Every figure survives the file: numbers, truths, ends without a limit."""
-    text = {"uid": 1, "text": "He", "probability": 0.5, "kind": "witness", "rest": False, "kept": 0}
+    text = Witness(1, "He", 0.5, "witness", rest=False, kept=0)
     answer = Answer(
         query=query,
         horizon=3,
@@ -40,6 +44,8 @@ def test_an_answer_is_read_as_it_was_written(tmp_path, query, certain):
         notes=("It is hard.",),
         costs=Costs(*range(1, 9)),
         versions={"storm": "2"},
+        probability=Interval(0.125, 0.5) if query is THRESHOLD else PROBABILITIES,
+        forecast=Forecast(4000, 120.0),
     )
     answer.write(tmp_path / "a.json")
     assert Answer.read(tmp_path / "a.json") == answer
@@ -76,7 +82,7 @@ def test_a_verdict_of_an_older_version_is_refused(tmp_path):
     """The keys of the files before formats are no answer."""
     old = {"query": NUMBER.text, "value": 0.25, "lower": 0.1, "upper": 0.5, "states": 3}
     write_json_with_digest(old, tmp_path / "old.json")
-    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 1'"):
+    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 2'"):
         Answer.read(tmp_path / "old.json")
 
 
@@ -110,3 +116,41 @@ def test_a_record_has_what_depends_on_the_seed_alone():
         record = build_record("check", asked, AnswerBudget(passes=7), answer, {}, has_tree)
         assert record.answer.costs == Costs(passes=7, seconds=8)
         assert record.answer.forecast is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        # the bounds of a threshold query are truths, so its number is the probability
+        (
+            Answer(THRESHOLD, 3, TRUTHS, SAMPLED, probability=Interval(0.125, 0.375)),
+            Measurement(Interval(0.125, 0.375), Interval(0.25, 0.375), 0.3125),
+        ),
+        # without samples the bounds are the interval
+        (Answer(NUMBER, 3, Interval(0.25, 0.5)), Measurement(*[Interval(0.25, 0.5)] * 2)),
+        (Answer(NUMBER, 3, Interval(0.5, 0.5)), Measurement(*[Interval(0.5, 0.5)] * 2, 0.5)),
+        (
+            Answer(NUMBER, 3, PROBABILITIES, SAMPLED),
+            Measurement(PROBABILITIES, Interval(0.25, 0.5), 0.3),
+        ),
+    ],
+)
+def test_an_answer_has_the_measurement_of_its_number(answer, expected):
+    """Bounds, interval and estimate are those of the number, also for a threshold."""
+    assert answer.measurement == expected
+
+
+def test_a_comparison_is_two_answers_and_their_difference():
+    """The ends of the difference are those of the answers, subtracted crosswise."""
+    first = Answer(NUMBER, 3, Interval(0.5, 1.0), costs=Costs(passes=3), notes=("It is hard.",))
+    versus = replace(first, certain=Interval(0.0, 0.25), costs=Costs(passes=4))
+    found = Comparison(first, versus, confidence=None, seconds=1.0)
+    assert (found.lower, found.upper, found.low, found.high) == (0.25, 1.0, None, None)
+    assert (found.outcome, found.certainty) == (ComparisonOutcome.FIRST, "certain")
+    assert (found.passes, found.notes) == (7, ("It is hard.",))
+    sampled = replace(versus, certain=PROBABILITIES, sampled=SAMPLED)
+    found = Comparison(sampled, first, confidence=0.98, seconds=1.0)
+    assert (found.lower, found.upper) == (-1.0, 0.5)
+    # the side without samples has its bounds
+    assert (found.low, found.high) == (-0.75, 0.0)
+    assert (found.outcome, found.certainty) == (ComparisonOutcome.UNKNOWN, None)

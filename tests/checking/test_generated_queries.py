@@ -60,9 +60,9 @@ def check(seed: int) -> None:
     expected = truth(cut, case)
     chain = dtmc.build_dtmc(case.cut, case.cut_scores)
     if expected is None and not is_close(cut, case.question):
-        assert check_chain(chain, query).value is None
+        assert check_chain(chain, query).bounded is None
     elif expected is not None:
-        value = check_chain(chain, query).value
+        value = check_chain(chain, query).bounded
         if value is None:
             assert is_close(cut, case.question)
         elif isinstance(expected, bool):
@@ -82,7 +82,7 @@ def check(seed: int) -> None:
     # no tolerance: bounds are rounded outwards
     assert expected is None or interval.lower <= expected <= interval.upper
     if StateKind.REST not in case.cut.kind and expected is not None:
-        value = check_chain(chain, query).value
+        value = check_chain(chain, query).bounded
         assert value is None or interval.lower <= value <= interval.upper
         if value is not None and not is_close(cut, case.question):
             assert interval.upper - interval.lower <= 1e-12

@@ -2,7 +2,7 @@
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure, format_row
-from llmchecker.checking.formatting import build_rows, format_rows_as_html
+from llmchecker.checking.formatting import build_rows
 from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.parser import parse
 
@@ -22,12 +22,3 @@ def test_a_row_has_the_interval_of_its_text():
     detail = " with confidence 0.99, point estimate 0.3, from 20 samples"
     assert rows["estimate"] == (Figure("[0.25, 0.5]", detail, Bar(interval)),)
     assert format_row(rows["estimate"]) == f"[0.25, 0.5]{detail}"
-
-
-def test_figures_of_a_row_are_inert():
-    """Several figures of a row are one cell, and their markup is escaped."""
-    row = (Figure("<b>", "; ]"), Figure("x"))
-    page = format_rows_as_html({"<i>": row}, ["<u>"])
-    assert "&lt;b&gt;; ]; x</td>" in page
-    assert "<b>" not in page
-    assert "<p>&lt;u&gt;</p>" in page

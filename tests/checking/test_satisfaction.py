@@ -39,7 +39,7 @@ SCORES = {"gender": np.array([0, 1, 0, 99, 1, 0, 99, -1, 1, 99])}
 
 
 def value(query: str) -> float | bool | None:
-    return check_chain(dtmc.build_dtmc(tenths(), SCORES), parse(query)).value
+    return check_chain(dtmc.build_dtmc(tenths(), SCORES), parse(query)).bounded
 
 
 def bounds(query: str) -> Interval:
@@ -109,7 +109,7 @@ def test_a_threshold_within_rounding_is_unknown(comparison):
     """0.7 + 0.2 in float64 is not 0.9: whether 0.9 is reached is unknown, and a note says why."""
     tree, asked = tenths(), parse(f'P{comparison}0.9 [ X !"rest" ]')
     verdict = check_query(tree, SCORES, asked, {"gender": (None, None)})
-    assert verdict.value is None
+    assert verdict.bounded is None
     assert (verdict.lower, verdict.upper) == (False, True)
     assert "rounding" in verdict.notes[0]
     assert verdict.witnesses == ()
@@ -127,7 +127,7 @@ def test_an_unknown_value_survives_its_file_and_is_not_compared(tmp_path):
     """The value is null in JSON; the crosscheck says that there is nothing to compare."""
     verdict = check_chain(dtmc.build_dtmc(tenths(), SCORES), parse('P>0.9 [ X !"rest" ]'))
     verdict.write(tmp_path / "verdict.json")
-    assert '"value": null' in (tmp_path / "verdict.json").read_text()
+    assert '"bounded": null' in (tmp_path / "verdict.json").read_text()
     read = Answer.read(tmp_path / "verdict.json")
     assert read == verdict
     none = tmp_path / "none"
@@ -187,7 +187,7 @@ def test_numbers_that_files_cannot_hold_are_refused_there(query, tmp_path):
 def test_every_kind_of_infinite_behaviour_is_answered(path):
     """Fairness, persistence and their combinations have a value and bounds around it."""
     verdict = check_query(tenths(), SCORES, parse(f"P=? [ {path} ]"), {"gender": (None, None)})
-    assert 0 <= verdict.lower <= verdict.value <= verdict.upper <= 1
+    assert 0 <= verdict.lower <= verdict.bounded <= verdict.upper <= 1
     assert verdict.notes == ()
 
 
@@ -197,7 +197,7 @@ def test_a_score_that_is_always_zero_is_expected_to_be_zero(tmp_path):
     write_prism(tenths(), zero, tmp_path / "w.prism")
     write_jani(tenths(), zero, tmp_path / "w.jani")
     asked = parse('R{"gender"}=? [ I=2 ]')
-    assert check_chain(dtmc.build_dtmc(tenths(), zero), asked).value == 0
+    assert check_chain(dtmc.build_dtmc(tenths(), zero), asked).bounded == 0
     assert [answer.value for answer in files(asked, tmp_path)] == [0, 0]
 
 
@@ -210,8 +210,8 @@ def test_atoms_over_several_quantifiers_are_bounded(atoms, free):
     ranges = dict.fromkeys(scores, (None, None))
     verdict = check_query(tenths(), scores, query, ranges)
     # gender and polarity are both 1 in state 1, and in state 8 below state 2
-    assert verdict.value == pytest.approx(0.7 + 0.2 * 0.2)
-    assert verdict.lower == pytest.approx(verdict.value)
+    assert verdict.bounded == pytest.approx(0.7 + 0.2 * 0.2)
+    assert verdict.lower == pytest.approx(verdict.bounded)
     assert verdict.upper == pytest.approx(0.7 + 0.1 + 0.2 * 0.3)
     assert bool(verdict.notes) == free
 
@@ -224,6 +224,6 @@ def test_where_only_the_bounds_fail_the_value_is_kept(monkeypatch):
 
     monkeypatch.setattr(bounds_module, "compute_bounds", fails)
     verdict = check_query(tenths(), SCORES, parse('P=? [ X "rest" ]'), {})
-    assert verdict.value == pytest.approx(0.1)
+    assert verdict.bounded == pytest.approx(0.1)
     assert (verdict.lower, verdict.upper) == (0, 1)
     assert verdict.notes == ("the bounds say nothing: too large",)

@@ -85,7 +85,7 @@ def as_oracle(tree: TextTree, scores: dict[str, np.ndarray]) -> oracle.Tree:
 )
 def test_drawn_chain(path, probability):
     """On a chain drawn by hand every value is the fraction that one computes by hand."""
-    assert ask(f"P=? [ {path} ]").value == pytest.approx(float(probability), abs=1e-15)
+    assert ask(f"P=? [ {path} ]").bounded == pytest.approx(float(probability), abs=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_drawn_chain(path, probability):
 )
 def test_thresholds_are_answered_yes_or_no(query, holds):
     """A query with a threshold is true or false in the start state."""
-    assert ask(query).value is holds
+    assert ask(query).bounded is holds
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_thresholds_are_answered_yes_or_no(query, holds):
 )
 def test_path_quantifiers_and_combinations_are_answered_yes_or_no(query, holds):
     """CTL, CTL* and boolean combinations of state formulas are true or false."""
-    assert ask(query).value is holds
+    assert ask(query).bounded is holds
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_path_quantifiers_and_combinations_are_answered_yes_or_no(query, holds):
 )
 def test_conditional_probabilities_and_expected_scores(query, value):
     """P of one path formula among the paths of another, and scores weighted, rest as 0."""
-    assert ask(query).value == pytest.approx(float(value), abs=1e-15)
+    assert ask(query).bounded == pytest.approx(float(value), abs=1e-15)
 
 
 def test_a_condition_without_probability_has_no_value():
     """A probability among no paths of the bounded process is no value, and a note says so."""
     found = ask("P=? [ F gender > 0 || F gender = 99 ]")
-    assert found.value is None
+    assert found.bounded is None
     assert found.notes == (NO_CONDITION_NOTE,)
 
 
@@ -168,8 +168,8 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     chain = dtmc.build_dtmc(tree, scores)
     exact = as_oracle(tree, scores).probability_of(formula)
     query = parse(f"P=? [ {oracle.written(formula)} ]")
-    assert check_chain(chain, query).value == pytest.approx(float(exact), abs=1e-12)
-    holds = check_chain(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).value
+    assert check_chain(chain, query).bounded == pytest.approx(float(exact), abs=1e-12)
+    holds = check_chain(chain, parse(f"P>=0.39 [ {oracle.written(formula)} ]")).bounded
     assert holds is (exact >= Fraction(39, 100))
 
 
@@ -184,7 +184,7 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
     path = data.draw(oracle.formulas(NAMES))
     chain, exact = dtmc.build_dtmc(tree, scores), as_oracle(tree, scores)
     for asked in (formula, ("E", path), ("A", path)):
-        assert check_chain(chain, parse(oracle.written(asked))).value is exact.holds(asked, (0,))
+        assert check_chain(chain, parse(oracle.written(asked))).bounded is exact.holds(asked, (0,))
 
 
 @pytest.mark.long
@@ -197,7 +197,7 @@ def test_conditions_agree_with_the_enumeration_of_paths(data):
     path, given_path = (data.draw(oracle.formulas(NAMES, nested=False)) for _ in range(2))
     query = parse(f"P=? [ {oracle.written(path)} || {oracle.written(given_path)} ]")
     exact = as_oracle(tree, scores).conditional(path, given_path)
-    value = check_chain(dtmc.build_dtmc(tree, scores), query).value
+    value = check_chain(dtmc.build_dtmc(tree, scores), query).bounded
     if exact is None:
         assert value is None
     else:
@@ -214,7 +214,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     low, high = data.draw(st.sampled_from([(-2, 2), (-7, 9), (None, 5), (-5, None)]))
     query = parse(f'R{{"gender"}}=? [ I={step} ]')
     exact = as_oracle(tree, scores)
-    value = check_chain(dtmc.build_dtmc(tree, scores), query).value
+    value = check_chain(dtmc.build_dtmc(tree, scores), query).bounded
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
     found, _ = bounds.compute_bounds(tree, scores, query, {"gender": (low, high)})
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
@@ -292,10 +292,10 @@ def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
         storm.check_prism(directory / "w.prism", query),
         storm.check_jani(directory / "w.jani", query),
     ):
-        if verdict.value is None:
+        if verdict.bounded is None:
             assert answer.value is None
         else:
-            assert verdict.value == pytest.approx(answer.value, abs=1e-12)
+            assert verdict.bounded == pytest.approx(answer.value, abs=1e-12)
         assert explored == (answer.states, answer.transitions)
 
 
@@ -399,7 +399,7 @@ def test_a_deep_sum_is_exact():
         states += [(before, 63 / 64, TEXT), (before, 1 / 64, REST)]
     tree = trees.by_hand(states)
     verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
-    assert verdict.value == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
+    assert verdict.bounded == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
 
 
 def test_a_row_short_of_one_is_computed_as_it_is():
@@ -407,7 +407,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
     short = 0.5 - 2**-40
     tree = trees.by_hand([(0, 0.5, TEXT), (0, short, REST)])
     verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
-    assert verdict.value == short
+    assert verdict.bounded == short
 
 
 def test_an_impossible_child_is_counted_by_neither_route(tmp_path):

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
@@ -439,9 +438,9 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
             tokens = {path_to(result.evidence.tree, text.uid) for text in found}
             assert not any(path[:n] in tokens for path in tokens for n in range(len(path)))
         shown = result.witnesses
-        assert not any(text["rest"] for text in shown)
+        assert not any(text.rest for text in shown)
         decided = 1 - last.upper if path.startswith("G") else last.lower
-        assert sum(text["probability"] for text in shown) <= decided + 1e-12
+        assert sum(text.probability for text in shown) <= decided + 1e-12
 
 
 @given(questions(), st.sampled_from([">=", ">", "<=", "<"]), st.integers(0, 64))
@@ -492,7 +491,7 @@ def verdict(query: str, value: float | bool, found=()) -> Answer:
         bounded=value,
         costs=Costs(9, 14, 8, 12, 0.0, 0.0),
     )
-    return plain.with_witnesses(map(asdict, found))
+    return plain.with_witnesses(found)
 
 
 def test_a_verdict_keeps_its_witnesses(tmp_path):
@@ -500,10 +499,10 @@ def test_a_verdict_keeps_its_witnesses(tmp_path):
     query = parse("P=? [ F gender > 0 ]")
     chain = dtmc.build_dtmc(TREE, GENDER)
     found = find_witnesses(TREE, chain, query)
-    kept = check_chain(chain, query).with_witnesses(map(asdict, found))
+    kept = check_chain(chain, query).with_witnesses(found)
     kept.write(tmp_path / "verdict.json")
     assert Answer.read(tmp_path / "verdict.json") == kept
-    assert tuple(Witness(**fields) for fields in kept.witnesses) == found
+    assert kept.witnesses == found
 
 
 def test_markdown_shows_every_query_and_its_texts():

@@ -33,7 +33,7 @@ def test_a_table_has_a_tree_after_an_empty_start():
     assert tree.text.tolist() == ["", "0", "1", "00", "01", "10", "11"]
     assert tree.path_probability.tolist() == [1, 0.75, 0.25, 0.375, 0.375, 0.125, 0.125]
     verdict = lc.check(QUERY, tree, ones=ones)
-    assert (verdict.lower, verdict.value, verdict.upper) == pytest.approx((0.25,) * 3, abs=1e-12)
+    assert (verdict.lower, verdict.bounded, verdict.upper) == pytest.approx((0.25,) * 3, abs=1e-12)
 
 
 @pytest.mark.parametrize("effort", [{"certain": True}, {"passes": 20}, {"passes": 1}], ids=str)

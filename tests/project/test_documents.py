@@ -386,7 +386,7 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     columns = {"gender": scores.score_tree(gender, drawn)}
     query, *expected = row
     verdict = check.check_query(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
-    found = (verdict.value, verdict.lower, verdict.upper)
+    found = (verdict.bounded, verdict.lower, verdict.upper)
     for figure, written in zip(found, expected, strict=True):
         if written in NUMBERS:
             assert (type(figure), figure) == (type(NUMBERS[written]), NUMBERS[written])

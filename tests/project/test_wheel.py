@@ -155,7 +155,7 @@ import sys
 import llmchecker as lc
 print(lc.__file__)
 tree = lc.grow(lc.load(sys.argv[1]), "The player won because", alpha=0.8, k=3, length=2)
-print(lc.check("P=? [ F gender = 0 ]", tree).value)
+print(lc.check("P=? [ F gender = 0 ]", tree).bounded)
 print(len(tree.frame(gender=lc.Gender())) == len(tree))
 """
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import suites
 from helpers.trees import by_hand, full
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
-from llmchecker.checking.interval import Interval
+from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
@@ -96,14 +98,11 @@ def results() -> list[AnsweredQuery]:
 
 def write_suite(directory: Path) -> Path:
     """Write the verdict of a suite with an awkward name; return its file."""
-    line = {"model": next(iter(LABELS)), "case": "<b>won</b>: ends", "status": "HOLDS"}
-    line |= {"certain": True, "lower": 0.5, "upper": 1.0, "low": None, "high": None, "passes": 3}
-    file = directory / f"suites/chat/{line['model']}.jsonl"
-    file.parent.mkdir(parents=True)
-    header = {"format": "llmchecker suite 1"}
-    lines = [json.dumps(each) + "\n" for each in (header, line)]
-    file.write_text("".join(lines), encoding="utf-8")
-    return file
+    folder = directory / "suites/chat"
+    folder.mkdir(parents=True)
+    case = {"name": "<b>won</b>", "start": "once", "require": {"ends": "P>=0.5 [ F step = 2 ]"}}
+    suites.run(suites.load(folder, [case]), log=folder / "results.jsonl")
+    return folder / "results.jsonl"
 
 
 def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
@@ -114,7 +113,7 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
         "table2": tables.build_table2(found),
         "comparison": build_comparison_table(findings, found),
         "audit": build_audit_table(findings),
-        "suites": build_suites_table([str(write_suite(directory))], LABELS),
+        "suites": build_suites_table([str(write_suite(directory))], {"m": LABELS["one"]}),
     }
     for name, table in made.items():
         write_table(table, [directory / f"tables/{name}.csv"])
@@ -450,7 +449,7 @@ def test_failures_and_surprises_are_named(browser, written, tmp_path):
     assert len(lines) == 2
     words = "The probability that gender > 0 eventually holds is at least 0.1875"
     assert lines[0].endswith(f": {words}: VIOLATED, with confidence 0.99")
-    figures = numeric.figures.value
+    figures = numeric.figures.bounded
     assert lines[1].endswith(f"probability (bounded) {figures}, but estimate 0.28 in [0.25, 0.3]")
     links = seen.page.locator(".remarks a")
     targets = [link.get_attribute("href") for link in links.all()]
@@ -539,10 +538,10 @@ def test_witnesses_are_those_of_the_verdicts(page):
     for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
         values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
         witnesses = result.result.witnesses
-        assert [float(value) for value in values] == [each["probability"] for each in witnesses]
+        assert [float(value) for value in values] == [each.probability for each in witnesses]
         texts = section.locator("td.verbatim").all_text_contents()
-        shown = [escape_unprintable(each["text"][each["kept"] :]) for each in witnesses]
-        ellipses = [" …" if each["rest"] else "" for each in witnesses]
+        shown = [escape_unprintable(each.continuation) for each in witnesses]
+        ellipses = [" …" if each.rest else "" for each in witnesses]
         assert texts == [text + end for text, end in zip(shown, ellipses, strict=True)]
 
 
@@ -705,3 +704,35 @@ def test_the_smallest_tree_that_a_text_decides_is_shown():
 def test_simple_queries_are_described(query, words):
     """Expected scores, and queries with one temporal operator over states, have a description."""
     assert describe_query(parse(query)) == words
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, {"bounds", "likely", "estimate", "value"}),
+        ({"bounded": None}, {"bounds", "likely", "estimate"}),
+        ({"sampled": None}, {"bounds", "value"}),
+        ({"sampled": None, "bounded": None}, {"bounds"}),
+        ({"query": parse("P>=0.5 [ F gender > 0 ]"), "certain": TRUTHS}, {"likely"}),
+        (
+            {"query": parse("P>=0.5 [ F gender > 0 ]"), "certain": TRUTHS, "sampled": None},
+            set(),
+        ),
+    ],
+)
+def test_a_legend_explains_the_marks_that_are_drawn(change, expected):
+    """The legend of an answer's page has each mark of its axis, and no other."""
+    answer = results()[0]
+    found = replace(answer.result, **change)
+    check = replace(answer.row.check, query=found.query)
+    shown = replace(answer, row=replace(answer.row, check=check), result=found)
+    text = html_report.render_answer(shown, {})
+    legend = "".join(re.findall(r'<p class="legend">.*?</p>', text, re.DOTALL))
+    marks = [
+        {kind for kind in ("bounds", "likely", "estimate", "value") if f'class="{kind}"' in part}
+        for part in (legend, text.replace(legend, "") if legend else text)
+    ]
+    assert marks[0] == marks[1] == expected
+    assert ("Triangle" in legend) == ("value" in expected)
+    assert ("Thin line" in legend) == ("bounds" in expected)
+    assert ("confidence" in legend) == ("likely" in expected)

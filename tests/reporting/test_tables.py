@@ -8,12 +8,15 @@ import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled, select_trivial_interval
 from llmchecker.checking.anytime.answer_record import AnswerRecord
-from llmchecker.checking.formatting import format_answer_as_html, format_answer_as_text
+from llmchecker.checking.figures import format_display
+from llmchecker.checking.formatting import build_display
 from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
+from llmchecker.checking.witnesses import Witness
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
+from llmchecker.reporting.html_rows import render_display
 from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Horizon, Truncation
@@ -200,8 +203,8 @@ def test_an_answer_without_a_tree_has_no_value(tmp_path):
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
     spec = TreeSpec("gemma3-270m", "player", Horizon(4))
     alone = replace(asked, row=replace(asked.row, check=replace(asked.row.check, tree=spec)))
-    text = {"text": "The player won. He", "kept": 15, "probability": 0.1, "kind": "witness"}
-    path = answered(tmp_path, alone, witnesses=(text | {"uid": 1, "rest": False},))
+    text = Witness(1, "The player won. He", 0.1, "witness", rest=False, kept=15)
+    path = answered(tmp_path, alone, witnesses=(text,))
     found = read_with(tmp_path, [alone, asked], [path])
     table = tables.build_table2(found)
     assert cells(table[["value", "alpha", "k", "L"]]) == [["", "", "", 4], [0.25, 0.9, 5, 4]]
@@ -273,16 +276,13 @@ def test_witnesses_show_the_start_string_once():
     """A prompt of system and user messages stands above the continuations, not in each."""
     start = "<system>Be brief.</system><user>Who?</user>"
     texts = (start + " He", start + " She")
-    found = [
-        {"text": text, "kept": len(start), "probability": 0.25, "kind": "witness", "rest": False}
-        for text in texts
-    ]
+    found = [Witness(1, text, 0.25, "witness", rest=False, kept=len(start)) for text in texts]
     shown = replace(verdict(POSITIVE, 0.5), witnesses=tuple(found))
     page = tables.format_witnesses([answer("gemma3-270m", shown)])
     assert page.count("Be brief.") == 1
     assert "<code> He</code>" in page
-    assert format_answer_as_text(shown).count("Be brief.") == 1
-    assert format_answer_as_html(shown).count("Be brief.") == 1
+    assert format_display(build_display(shown)).count("Be brief.") == 1
+    assert render_display(build_display(shown)).count("Be brief.") == 1
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_every_output_shows_texts_that_can_never_become_json(requirement, texts,
     result = run(load(tmp_path, cases, length=6, confidence=0.99), json_model(), log=log)
     ((_, violated),) = result.verdicts
     assert violated.status.value == "VIOLATED"
-    assert [(text.text, text.probability) for text in violated.texts] == texts
+    assert [(each.continuation, each.probability) for each in violated.witnesses] == texts
     for output in (
         format_table(result),
         "".join(ElementTree.fromstring(format_junit(result)).itertext()),
@@ -262,5 +262,5 @@ def test_every_output_shows_texts_that_can_never_become_json(requirement, texts,
         for text, probability in texts:
             assert f'{probability:g}  "{text}"' in output
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    (stored,) = [line["texts"] for line in lines if "texts" in line]
-    assert [(text["text"], text["probability"]) for text in stored] == texts
+    (stored,) = [line["answer"]["witnesses"] for line in lines if "answer" in line]
+    assert [(text["text"][text["kept"] :], text["probability"]) for text in stored] == texts

@@ -15,22 +15,23 @@ from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
 from llmchecker.checking import witnesses
-from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.interval import TRUTHS, Interval
+from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
-from llmchecker.suites.json_lines import iter_lines
+from llmchecker.suites.json_lines import iter_lines, read_results
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import SuiteRun, run_shard, run_suite
 from llmchecker.suites.terminal_table import format_table
-from llmchecker.suites.verdicts import Measurement, Status, average_measurements
+from llmchecker.suites.verdicts import Status
 from llmchecker.trees.shards import Shard
 
 HE_QUERY = "F he = 1"
@@ -79,13 +80,13 @@ def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
         "P>=0.9 [ F (G he = 1) ]",
     )
     assert all(result.status is Status.VIOLATED for result in (never, often, final))
-    assert never.texts[0].text == " he"
-    assert never.texts[0].probability == pytest.approx(0.25)
-    assert all(" he" in text.text for text in never.texts)
+    assert never.witnesses[0].continuation == " he"
+    assert never.witnesses[0].probability == pytest.approx(0.25)
+    assert all(" he" in each.continuation for each in never.witnesses)
     for result in (often, final):
-        assert result.texts[0].text == " it it it"
-        assert result.texts[0].probability == pytest.approx(0.125)
-        assert all(" he" not in text.text for text in result.texts)
+        assert result.witnesses[0].continuation == " it it it"
+        assert result.witnesses[0].probability == pytest.approx(0.125)
+        assert all(" he" not in each.continuation for each in result.witnesses)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -114,7 +115,7 @@ def test_a_character_of_several_tokens_is_not_broken(name, content, length, expe
     assert "".join(each.status.name[0] for each in result.results) == expected
     assert all(each.is_certain for each in result.results)
     for each in result.results[:2]:
-        assert all("\ufffd" in text.text for text in each.texts)
+        assert all("\ufffd" in text.continuation for text in each.witnesses)
 
 
 def test_an_unknown_case_says_how_many_passes_would_decide(tmp_path):
@@ -147,7 +148,7 @@ def test_an_unexpected_exception_of_a_case_is_its_error(tmp_path, monkeypatch):
     whole = run(suite)
     compute, broken = AnytimeCheck.compute_progress, []
 
-    def fail(check: AnytimeCheck) -> AnytimeProgress:
+    def fail(check: AnytimeCheck) -> Progress:
         broken.append(check)
         if check is broken[0] and len(broken) > 3:
             raise OverflowError("math range error")
@@ -193,10 +194,28 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
 
 def test_no_figure_of_a_result_is_nan():
     """A figure with NaN is an error, since no answer can be computed from it."""
-    numbers = {"lower": 0.0, "upper": 1.0, "low": 0.0, "high": 1.0, "estimate": 0.5}
-    for name in numbers:
+    nan = float("nan")
+    for ends in ((nan, 1.0), (0.0, nan)):
         with pytest.raises(InvalidEstimate, match="contains NaN"):
-            Measurement.from_json({**numbers, name: float("nan")})
+            Interval(*ends)
+    with pytest.raises(InvalidEstimate, match="contains NaN"):
+        Measurement(estimate=nan)
+
+
+def test_a_log_has_the_answer_of_each_case(tmp_path):
+    """A case that is read from a log equals the case that was written, with bounds and texts."""
+    queries = [
+        f"P<=0.1 [ {HE_QUERY} ]",
+        f"P>={HE + 0.02:.6f} [ {HE_QUERY} ]",
+        "P>=1 [ F step = 0 ]",
+    ]
+    case = {"start": "once", "require": queries, "budget": {"passes": 2}}
+    suite = load(tmp_path, [case], properties=PROPERTIES)
+    result = run(suite, log=tmp_path / "log.jsonl")
+    stored = read_results(tmp_path / "log.jsonl")
+    assert stored == list(result.results)
+    assert {each.status for each in stored} == {Status.HOLDS, Status.VIOLATED, Status.UNKNOWN}
+    assert stored[0].witnesses != ()
 
 
 def test_an_interrupted_run_keeps_its_results(tmp_path):
@@ -394,7 +413,7 @@ def test_differences_from_stored_results(tmp_path):
         run(suite, baseline=tmp_path / "no.jsonl")
     for content in ('{"a": 1}\n', "act,prompt\na,b\n", "[]\n"):
         (tmp_path / "other.jsonl").write_text(content)
-        with pytest.raises(LLMCheckerError, match="no results of a suite; name another file"):
+        with pytest.raises(LLMCheckerError, match="; name another file"):
             run(suite, baseline=tmp_path / "other.jsonl")
 
 
@@ -496,7 +515,7 @@ def test_results_of_another_suite_are_not_continued(tmp_path):
         run(other, log=tmp_path / "log.jsonl")
     for content in ('{"text": "mine"}\n', "a text of mine\n", "without a line end"):
         (tmp_path / "text.jsonl").write_text(content)
-        with pytest.raises(LLMCheckerError, match="no results of a suite; name another file"):
+        with pytest.raises(LLMCheckerError, match="; name another file"):
             run(suite, log=tmp_path / "text.jsonl")
         assert (tmp_path / "text.jsonl").read_text() == content
 

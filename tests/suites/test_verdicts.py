@@ -1,7 +1,6 @@
 """Verdicts of intervals are exact, and combined intervals are rounded outwards."""
 
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -9,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.answer import Answer, Sampled
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.interval import Interval
+from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError
+from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     CaseResult,
     Counts,
-    Measurement,
     Status,
-    Threshold,
-    average_measurements,
     average_members,
     count_statuses,
-    forecast_passes,
-    is_certain,
     parse_threshold,
 )
 
@@ -86,7 +83,7 @@ def test_thresholds_compare_exactly(text, interval, decision):
     """Certain bounds decide before the interval, and decimals are compared exactly."""
     outcome, certain = decision
     found = parse_threshold(text).decide(interval, 0.99)
-    assert (found.outcome, is_certain(found)) == (outcome, certain)
+    assert (found.outcome, found.is_certain) == (outcome, certain)
     assert found.confidence == (0.99 if outcome is not Outcome.UNKNOWN and not certain else None)
 
 
@@ -128,32 +125,20 @@ def test_too_many_cases_for_a_confidence_are_refused():
         split_confidence(0.999999, 10_000)
 
 
-def test_the_forecast_falls_with_the_distance_to_the_threshold():
-    """Half the distance needs four times the passes, and no distance has no forecast."""
-    near, far = (
-        forecast_passes(Threshold(">=", Decimal(t)), measured(0, 1, 0.4, 0.6, 0.5), 100)
-        for t in ("0.55", "0.60")
-    )
-    assert near == pytest.approx(4 * far, abs=5)
-    assert (
-        forecast_passes(Threshold(">=", Decimal("0.5")), measured(0, 1, 0.4, 0.6, 0.5), 9) is None
-    )
-    assert forecast_passes(Threshold(">=", Decimal("0.5")), measured(), 9) is None
-
-
 def test_an_average_with_an_error_uses_no_samples():
     """With a row that failed the interval is the mean of intervals: its samples are missing."""
     values = np.linspace(0.2, 0.4, 64)
     evidence = MeanEvidence().add_round(values, len(values), 0.0, 1.0, 64.0)
-    found = measured(0.0, 1.0, 0.01, 0.99, 0.3)
-    rows = [CaseResult(str(n), "m", Status.MEASURED, measurement=found) for n in range(50)]
-    sampled = [replace(row, evidence=evidence) for row in rows]
+    sampled = Sampled(Interval(0.01, 0.99), 0.3, 0.999, 64)
+    answer = Answer(parse("P=? [ F x = 1 ]"), 3, Interval(0.0, 1.0), sampled)
+    rows = [CaseResult(str(n), "m", Status.MEASURED, answer=answer) for n in range(50)]
+    with_evidence = [replace(row, evidence=evidence) for row in rows]
     mean = average_members(rows, 0.01)
-    narrow = average_members(sampled, 0.01)
+    narrow = average_members(with_evidence, 0.01)
     wide, interval = mean.sampled, narrow.sampled
     assert (wide.lower, wide.upper) == (0.01, 0.99)
     assert wide.lower < interval.lower <= 0.3 <= interval.upper < wide.upper
-    failed = [*sampled[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
+    failed = [*with_evidence[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
     assert average_members(failed, 0.01) == average_measurements(
         [row.measurement for row in failed]
     )

@@ -49,7 +49,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
             storm.check_prism(tmp_path / "w.prism", query),
             storm.check_jani(tmp_path / "w.jani", query),
         ):
-            assert answer.value == pytest.approx(checked.value, abs=1e-12)
+            assert answer.value == pytest.approx(checked.bounded, abs=1e-12)
             assert (answer.states, answer.transitions) == (
                 checked.costs.states_explored,
                 checked.costs.transitions_explored,

@@ -23,6 +23,8 @@ def test_a_row_has_the_line_where_it_begins():
     [
         ('a,b\n1,"2\n3,4\n', "line 2: not CSV: a quote is not closed"),
         ('a,b\n1,"2"3\n', "line 2: not CSV: a text follows a closing quote"),
+        # before the rows, whose quotes are errors with this separator
+        ('\na;b\n"1; 2";3\n', "line 2: semicolons separate the columns 'a;b'"),
     ],
 )
 def test_a_text_that_is_not_csv_is_refused_by_its_line(text, told):
@@ -43,3 +45,9 @@ def test_spaces_after_commas_may_be_left_out():
     """With `skips_spaces` a quote may follow a comma and a space."""
     (row,) = parse_csv("a.csv", 'a, "b, c"\n', skips_spaces=True)
     assert row.cells == ("a", "b, c")
+
+
+def test_quotes_inside_of_a_value_may_be_accepted():
+    """Without `is_strict` a text may follow a quote, and a single column has any name."""
+    rows = parse_csv("a.csv", 'a;b\n"one" two\n', is_strict=False)
+    assert [row.cells for row in rows] == [("a;b",), ("one two",)]

@@ -24,7 +24,7 @@ for name in lc.__all__:
 model = lc.TableModel(["So", " he", " she"], lambda tokens: [0.0, 0.5, 0.5], frozenset())
 tree = lc.grow(model, "So", alpha=1, k=2, length=1)
 answer = lc.check("P=? [ F gender > 0 ]", tree)
-print(answer.value)
+print(answer.bounded)
 for shown in (tree, answer):
     try:
         shown.plot()

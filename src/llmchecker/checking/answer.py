@@ -8,13 +8,14 @@ whole model with its confidence. `bounded` is exact for the bounded process alon
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
+from llmchecker.checking.measurement import Measurement, find_threshold
+from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
@@ -28,34 +29,36 @@ if TYPE_CHECKING:
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
-_FORMAT = "llmchecker answer 1"
+_FORMAT = "llmchecker answer 2"
 """The format of an answer as JSON; its number changes with the keys."""
 
-_NEGATIONS = {"<": ">=", "<=": ">"}
 
+@dataclass(frozen=True)
+class Progress:
+    """The intervals of a check at one time.
 
-class Progress(Protocol):
-    """The intervals of a check at one time, as of `AnytimeProgress`."""
+    Attributes:
+        passes: number of texts that the model evaluated so far.
+        seconds: seconds since the start.
+        lower, upper: the certain bounds of the answer.
+        low, high: the interval with confidence, within these bounds; None without samples.
+        samples: number of samples so far.
+    """
+
+    passes: int
+    seconds: float
+    lower: float
+    upper: float
+    low: float | None
+    high: float | None
+    samples: int
 
     @property
-    def passes(self) -> int:
-        """Number of texts that the model evaluated."""
-
-    @property
-    def lower(self) -> float:
-        """The certain lower bound."""
-
-    @property
-    def upper(self) -> float:
-        """The certain upper bound."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of the interval of the samples; None without samples."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper end of the interval of the samples; None without samples."""
+    def width(self) -> float:
+        """The width of the narrower of both intervals."""
+        if self.low is None or self.high is None:
+            return self.upper - self.lower
+        return self.high - self.low
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ class Answer:
         bounded: the answer of the bounded process: a number, or whether the query holds in the
             start state. None without such a process, and where it is unknown; a note then gives the
             reason.
-        witnesses: the fields of each `witnesses.Witness`, most probable first.
+        witnesses: the texts that decide the query, most probable first.
         notes: sentences with the reason of an unknown figure or of bounds wider than necessary.
         costs: sizes and times.
         versions: versions of storm, stormpy and llmchecker.
@@ -149,7 +152,7 @@ class Answer:
     certain: Interval
     sampled: Sampled | None = None
     bounded: float | bool | None = None
-    witnesses: tuple[Mapping[str, Any], ...] = ()
+    witnesses: tuple[Witness, ...] = ()
     notes: tuple[str, ...] = ()
     costs: Costs = Costs()
     versions: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -163,21 +166,33 @@ class Answer:
         """Whether the query holds for the whole model; None for a query with =?."""
         if self.query.is_numeric:
             return None
-        lower, upper = self.certain.lower, self.certain.upper
+        certain = bool(self.lower) if self.certain.is_exact else None
+        threshold = find_threshold(self.query)
+        # samples are read for a single probability only
+        if self.sampled is None or threshold is None:
+            return decide(certain, None, None)
+        return decide(certain, threshold.compare(self.sampled.interval), self.sampled.confidence)
+
+    @property
+    def measurement(self) -> Measurement:
+        """Bounds and interval of the number of the query; of P>=p of its probability."""
+        # the ends of `certain` are truth values for a query without =?
+        certain = self.certain if self.query.is_numeric else self.probability
+        estimate = None
         if self.sampled is None:
-            return decide(lower, upper, None, None)
-        meets = _compare_with_threshold(self.query, self.sampled.interval)
-        return decide(lower, upper, meets, self.sampled.confidence)
+            interval = certain
+        else:
+            interval = certain.cut(self.sampled.interval)
+            estimate = self.sampled.estimate if self.query.is_numeric else None
+        has_evidence = self.sampled is not None or interval.is_exact
+        if estimate is None and has_evidence:
+            estimate = (interval.lower + interval.upper) / 2
+        return Measurement(certain, interval, estimate)
 
     @property
     def holds(self) -> bool | None:
         """Whether the query holds; None if this is unknown, and for a query with =?."""
         return None if self.decision is None else self.decision.holds
-
-    @property
-    def value(self) -> float | bool | None:
-        """The figure `bounded`, as the paper calls it."""
-        return self.bounded
 
     @property
     def lower(self) -> float | bool:
@@ -235,7 +250,7 @@ class Answer:
         notes = self.notes if note is None else (*self.notes, note)
         return replace(self, certain=certain, notes=notes)
 
-    def with_witnesses(self, witnesses: Iterable[Mapping[str, Any]]) -> "Answer":
+    def with_witnesses(self, witnesses: Iterable[Witness]) -> "Answer":
         """Return the same answer with the texts that decide the query."""
         return replace(self, witnesses=tuple(witnesses))
 
@@ -281,9 +296,10 @@ class Answer:
             "format": _FORMAT,
             "query": self.query.text,
             "L": self.horizon,
-            "value": self.bounded,
+            "bounded": self.bounded,
             "lower": _encode_end(self.lower),
             "upper": _encode_end(self.upper),
+            "probability": None if self.probability == PROBABILITIES else asdict(self.probability),
             "estimate": None if sampled is None else sampled.estimate,
             "low": self.low,
             "high": self.high,
@@ -293,7 +309,7 @@ class Answer:
             "outcome": None if decision is None else decision.outcome.value,
             "certainty": None if decision is None else decision.certainty,
             "forecast": None if self.forecast is None else asdict(self.forecast),
-            "witnesses": list(self.witnesses),
+            "witnesses": [asdict(witness) for witness in self.witnesses],
             "notes": list(self.notes),
             **asdict(self.costs),
             "versions": dict(self.versions),
@@ -323,6 +339,7 @@ class Answer:
                 )
             limits = select_trivial_interval(query)
             lower, upper = content["lower"], content["upper"]
+            probability, forecast = content["probability"], content["forecast"]
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -331,11 +348,13 @@ class Answer:
                     limits.upper if upper is None else upper,
                 ),
                 sampled=sampled,
-                bounded=content["value"],
-                witnesses=tuple(content["witnesses"]),
+                bounded=content["bounded"],
+                witnesses=tuple(Witness(**fields) for fields in content["witnesses"]),
                 notes=tuple(content["notes"]),
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],
+                probability=PROBABILITIES if probability is None else Interval(**probability),
+                forecast=None if forecast is None else Forecast(**forecast),
             )
         except (KeyError, TypeError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error
@@ -360,21 +379,6 @@ def select_trivial_interval(query: Query) -> Interval:
         return TRUTHS
     # a quantifier may have no limits, so no finite ends hold for all scores
     return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
-
-
-def _compare_with_threshold(query: Query, interval: Interval) -> bool | None:
-    """Return whether the interval meets a threshold; None if it contains it."""
-    # fractions compare exactly with the decimal threshold
-    low, high = Fraction(interval.lower), Fraction(interval.upper)
-    threshold = Fraction(query.root.threshold)
-    meets = {">=": low >= threshold, ">": low > threshold}
-    fails = {">=": high < threshold, ">": high <= threshold}
-    # P<p is the negation of P>=p, and P<=p of P>p
-    is_lower_bound = query.root.comparison in meets
-    comparison = query.root.comparison if is_lower_bound else _NEGATIONS[query.root.comparison]
-    return (
-        is_lower_bound if meets[comparison] else not is_lower_bound if fails[comparison] else None
-    )
 
 
 def _encode_end(end: float | bool) -> float | bool | None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def check_query(
     texts = witnesses.find_witnesses(
         tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
     )
-    return answer.with_witnesses(map(asdict, texts))
+    return answer.with_witnesses(texts)
 
 
 def bound_query(

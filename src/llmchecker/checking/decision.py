@@ -50,6 +50,11 @@ class Decision:
         return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
 
     @property
+    def is_certain(self) -> bool:
+        """Whether the outcome is known without a confidence."""
+        return self.outcome != Outcome.UNKNOWN and self.confidence is None
+
+    @property
     def certainty(self) -> str | None:
         """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
         if self.outcome == Outcome.UNKNOWN:
@@ -66,19 +71,17 @@ class Decision:
         return f"{self.outcome}, {self.certainty}"
 
 
-def decide(
-    lower: bool | None, upper: bool | None, estimate: bool | None, confidence: float | None
-) -> Decision:
-    """Return the decision for the certain answers and the estimate of a query.
+def decide(certain: bool | None, estimate: bool | None, confidence: float | None) -> Decision:
+    """Return the decision for the certain answer and the estimate of a query.
 
     Args:
-        lower, upper: whether the query surely holds and may hold; None without bounds.
+        certain: whether the query certainly holds; None if that is unknown.
         estimate: whether it holds by an interval; None if the interval contains the threshold.
         confidence: the confidence of that interval; None without an interval.
     """
     # a certain answer needs no confidence
-    if lower is not None and lower == upper:
-        return Decision(Outcome.HOLDS if lower else Outcome.VIOLATED)
+    if certain is not None:
+        return Decision(Outcome.HOLDS if certain else Outcome.VIOLATED)
     if estimate is None or confidence is None:
         return Decision(Outcome.UNKNOWN)
     return Decision(Outcome.HOLDS if estimate else Outcome.VIOLATED, confidence)

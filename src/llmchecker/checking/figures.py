@@ -46,6 +46,25 @@ Row = tuple[Figure, ...]
 """The figures of a row."""
 Rows = Mapping[str, Row]
 """The rows of an output by their names."""
+_NAME_WIDTH = 13
+"""The smallest width of the column of names in a text."""
+
+
+@dataclass(frozen=True)
+class Display:
+    """The content of an output about an answer.
+
+    Attributes:
+        rows: the figures by their names.
+        notes: sentences after the figures.
+        heading: the line above the texts; empty without texts.
+        texts: probability and text of each row below the heading.
+    """
+
+    rows: Rows
+    notes: tuple[str, ...] = ()
+    heading: str = ""
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 def build_text_rows(texts: Mapping[str, str]) -> dict[str, Row]:
@@ -56,3 +75,15 @@ def build_text_rows(texts: Mapping[str, str]) -> dict[str, Row]:
 def format_row(row: Row) -> str:
     """Format the figures of a row as text."""
     return "; ".join(map(str, row))
+
+
+def format_display(display: Display) -> str:
+    """Format a display as text: a line for each figure, note and text."""
+    figures = [(name, format_row(row)) for name, row in display.rows.items()]
+    width = max(_NAME_WIDTH, *(len(name) + 2 for name in display.rows))
+    pairs = [*figures, *(("note", note) for note in display.notes)]
+    lines = [f"{name:<{width}}{text}" for name, text in pairs]
+    if display.texts:
+        lines += ["", display.heading]
+    lines += [f"  {probability:<12}{text}" for probability, text in display.texts]
+    return "\n".join(lines)

@@ -1,24 +1,22 @@
 """Readable answers: the parts of an answer and the format of each number.
 
-The shell and notebooks print complete answers, as text and HTML. The report lays out the same
-`Figures` itself.
+A `Display` is what the shell and notebooks show. The report lays out the same `Figures` itself.
 """
 
-import html
 import json
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.figures import Bar, Figure, Row, Rows, build_text_rows, format_row
+from llmchecker.checking.figures import Bar, Display, Figure, Row, Rows, build_text_rows
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
+    Witness,
     compute_decisive_mass,
+    find_start_text,
     has_witnesses,
 )
 from llmchecker.models.decoding.chat_template import Start
@@ -40,8 +38,6 @@ UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
 _NOT_NEEDED = "not needed: every text is decided"
 
-_NAME_WIDTH = 13
-"""The smallest width of the column of names in a text."""
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
 
 
@@ -53,9 +49,21 @@ def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(interval: Interval, digits: int = DIGITS) -> str:
+def format_interval(
+    interval: Interval,
+    digits: int = DIGITS,
+    unlimited: tuple[str, str] = ("-infinity", "infinity"),
+) -> str:
     """Format an interval, whose ends are rounded outwards."""
-    return f"[{format_lower(interval.lower, digits)}, {format_upper(interval.upper, digits)}]"
+    return f"[{', '.join(_format_ends(interval, digits, unlimited))}]"
+
+
+def _format_ends(interval: Interval, digits: int, unlimited: tuple[str, str]) -> tuple[str, str]:
+    # an expected score may have no limit on a side
+    return (
+        unlimited[0] if interval.lower == -math.inf else format_lower(interval.lower, digits),
+        unlimited[1] if interval.upper == math.inf else format_upper(interval.upper, digits),
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Figures:
     """The formatted figures of an answer.
 
     Attributes:
-        value: the value of the bounded process.
+        bounded: the figure of the bounded process.
         lower, upper: the ends of the bounds for the whole model.
         bounds: both ends; for a query without =?, the certain answer or `unknown`.
         estimate, low, high: the estimate and the ends of its interval, or None for each.
@@ -72,7 +80,7 @@ class Figures:
         samples: the number of samples with its noun, or None.
     """
 
-    value: str
+    bounded: str
     lower: str
     upper: str
     bounds: str
@@ -102,24 +110,21 @@ def format_figures(
         ends = format_value(lower), format_value(upper)
         bounds = ends[0] if answer.certain.is_exact else UNKNOWN
     else:
-        # an expected score may have no limit on a side
-        ends = (
-            unlimited[0] if lower == -math.inf else format_lower(lower, digits),
-            unlimited[1] if upper == math.inf else format_upper(upper, digits),
-        )
+        ends = _format_ends(answer.certain, digits, unlimited)
         bounds = f"[{', '.join(ends)}]"
     figures = (format_value(answer.bounded, digits), *ends, bounds)
-    if answer.sampled is None:
+    sampled = answer.sampled
+    if sampled is None:
         return Figures(*figures)
-    interval = answer.sampled.interval
+    interval = sampled.interval
     return Figures(
         *figures,
         estimate=format_value(answer.estimate, digits),
         low=format_lower(interval.lower, digits),
         high=format_upper(interval.upper, digits),
         interval=format_interval(interval, digits),
-        confidence=format_number(answer.confidence),
-        samples=format_count(answer.samples, "sample"),
+        confidence=format_number(sampled.confidence),
+        samples=format_count(sampled.samples, "sample"),
     )
 
 
@@ -137,18 +142,10 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
     else:
         parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
-    if progress.low is not None:
+    if progress.low is not None and progress.high is not None:
         interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
         parts.append(f"estimate {interval}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
-
-
-def align_rows(rows: Rows, notes: Sequence[str]) -> list[str]:
-    """Return a line for each row and note: its name, then its figures in one column."""
-    texts = [(name, format_row(row)) for name, row in rows.items()]
-    pairs = [*texts, *(("note", note) for note in notes)]
-    width = max(_NAME_WIDTH, *(len(name) + 2 for name in rows))
-    return [f"{name:<{width}}{value}" for name, value in pairs]
 
 
 def build_rows(answer: Answer) -> dict[str, Row]:
@@ -183,12 +180,12 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
         rows["verdict"] = (Figure(str(answer.decision), outcome=outcome),)
     is_exact = answer.query.is_numeric and answer.certain.is_exact
     # an interval of an exact number would look like a statistical one
-    if answer.samples == 0 or (figures.estimate is not None and is_exact):
+    if (sampled := answer.sampled) is not None and (sampled.samples == 0 or is_exact):
         rows["estimate"] = (Figure(format_exactness(answer)),)
-    elif figures.estimate is not None:
-        bar = Bar(answer.sampled.interval) if has_axis else None
+    elif sampled is not None:
+        bar = Bar(sampled.interval) if has_axis else None
         detail = _format_estimate_detail(answer, figures)
-        rows["estimate"] = (Figure(figures.interval, detail, bar),)
+        rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
     return rows
 
 
@@ -218,27 +215,11 @@ def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
     return {} if forecast is None else build_text_rows({"forecast": str(forecast)})
 
 
-def _build_start_rows(witnesses: Sequence[Mapping[str, Any]]) -> dict[str, Row]:
-    """Build the row of the witnesses' start string; empty without witnesses."""
-    return build_text_rows({"start": _quote(find_start_text(witnesses))}) if witnesses else {}
-
-
 def format_start(start: Start) -> str:
     """Format a start string in quotes, or each message of a chat, on one line."""
     if isinstance(start, str):
         return _quote(start)
     return ", ".join(f"{role} {_quote(text)}" for role, text in start.messages)
-
-
-def find_start_text(witnesses: Sequence[Mapping[str, Any]]) -> str:
-    """Return the start string of all witnesses; empty without witnesses."""
-    # a tokenizer may rewrite its last characters, so only the longest one is complete
-    return max((witness["text"][: witness["kept"]] for witness in witnesses), key=len, default="")
-
-
-def continuation_text(witness: Mapping[str, Any]) -> str:
-    """Return the part of a witness's text after the start string."""
-    return witness["text"][witness["kept"] :]
 
 
 def summarize_witnesses(answer: Answer) -> str:
@@ -249,84 +230,45 @@ def summarize_witnesses(answer: Answer) -> str:
     if not answer.witnesses:
         return "No text decides it."
     # all witnesses of an answer are of one kind
-    kind = answer.witnesses[0]["kind"]
-    mass = math.fsum(witness["probability"] for witness in answer.witnesses)
-    summary = f"Texts that {_VERBS[kind]} it, together {format_number(mass, FEW_DIGITS)}"
+    kind = answer.witnesses[0].kind
+    shown_mass = math.fsum(witness.probability for witness in answer.witnesses)
+    summary = f"Texts that {_VERBS[kind]} it, together {format_number(shown_mass, FEW_DIGITS)}"
+    mass = compute_decisive_mass(query, kind, answer.bounded if query.is_numeric else None)
     # without a value the share cannot be computed
-    if query.is_numeric and answer.bounded is None:
+    if mass is None:
         return f"{summary}:"
-    decisive_mass = format_number(compute_decisive_mass(query, kind, answer.bounded), FEW_DIGITS)
+    decisive_mass = format_number(mass, FEW_DIGITS)
     # for P=? the decisive mass is a total, for a threshold it is a limit
     share = f"of {decisive_mass}" if query.is_numeric else f"against a bound of {decisive_mass}"
     return f"{summary} {share}:"
 
 
-def _format_witness_lines(witnesses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Format witnesses as lines after an empty line and a heading; empty without any."""
+def build_display(answer: Answer, rows: Rows | None = None) -> Display:
+    """Build the display of an answer: its figures, notes and witnesses.
+
+    Args:
+        answer: the answer.
+        rows: the figures; None for those of `build_rows`, a forecast and the start string.
+    """
+    witnesses = answer.witnesses
+    if rows is None:
+        rows = build_rows(answer) | build_forecast_row(answer.forecast)
+        rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
     if not witnesses:
-        return []
-    lines = [f"  {probability:<12}{text}" for probability, text in build_witness_rows(witnesses)]
-    return ["", select_heading(witnesses), *lines]
-
-
-def build_witness_rows(witnesses: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Build the probability and the quoted continuation of each witness."""
-    return [(format_number(w["probability"]), _quote_continuation(w)) for w in witnesses]
-
-
-def format_answer_as_text(answer: Answer) -> str:
-    """Format an answer as text: its figures, notes and witnesses."""
-    return format_rows_as_text(_build_all_rows(answer), answer)
-
-
-def format_answer_as_html(answer: Answer) -> str:
-    """Format an answer as part of a page, with escaped queries and texts."""
-    page = format_rows_as_html(_build_all_rows(answer), answer.notes)
-    if not answer.witnesses:
-        return page
-    witness_rows = "".join(
-        f"<tr><td>{format_number(witness['probability'], FEW_DIGITS)}</td>"
-        f'<td style="text-align: left">{html.escape(_quote_continuation(witness))}</td></tr>'
-        for witness in answer.witnesses
+        return Display(rows, answer.notes)
+    # all witnesses of an answer are of one kind
+    heading = f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
+    texts = tuple(
+        (format_number(each.probability), _quote_continuation(each)) for each in witnesses
     )
-    return f"{page}<p>{select_heading(answer.witnesses)}</p><table>{witness_rows}</table>"
+    return Display(rows, answer.notes, heading, texts)
 
 
-def _build_all_rows(answer: Answer) -> dict[str, Row]:
-    return (
-        build_rows(answer)
-        | build_forecast_row(answer.forecast)
-        | _build_start_rows(answer.witnesses)
-    )
-
-
-def format_rows_as_text(rows: Rows, answer: Answer) -> str:
-    """Format named figures of an answer as lines, then its notes and witnesses."""
-    lines = [*align_rows(rows, answer.notes), *_format_witness_lines(answer.witnesses)]
-    return "\n".join(lines)
-
-
-def format_rows_as_html(rows: Rows, notes: Sequence[str]) -> str:
-    """Format named figures and notes as HTML; escape all."""
-    cells = "".join(
-        f'<tr><th style="text-align: left">{html.escape(name)}</th>'
-        f'<td style="text-align: left">{html.escape(format_row(row))}</td></tr>'
-        for name, row in rows.items()
-    )
-    paragraphs = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
-    return f"<table>{cells}</table>{paragraphs}"
-
-
-def select_heading(witnesses: Sequence[Mapping[str, Any]]) -> str:
-    """Return the heading above the witnesses, all of which are of one kind."""
-    return f"Continuations that {_VERBS[witnesses[0]['kind']]} it, most probable first:"
-
-
-def _quote_continuation(witness: Mapping[str, Any]) -> str:
+def _quote_continuation(witness: Witness) -> str:
     """Return the quoted continuation, marked if it continues in `rest`."""
-    suffix = " and a token that was not selected" if witness["rest"] else ""
+    suffix = " and a token that was not selected" if witness.rest else ""
     # a `rest` has no text of its own, so its parent's text is shown
-    return _quote(continuation_text(witness)) + suffix
+    return _quote(witness.continuation) + suffix
 
 
 def _quote(text: str) -> str:

@@ -77,7 +77,7 @@ def average(intervals: Iterable[Interval]) -> Interval:
     """Return the interval of the mean of several numbers, with its ends rounded outwards."""
     intervals = list(intervals)
     lower, upper = (
-        sum(Fraction(end) for end in ends) / len(intervals)
+        sum(map(Fraction, ends), Fraction()) / len(intervals)
         for ends in ([each.lower for each in intervals], [each.upper for each in intervals])
     )
     return Interval(_round_down(lower), -_round_down(-upper))

@@ -18,7 +18,7 @@ first k paths in the order of their probability.
 """
 
 import os.path
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.checking.row_groups import group_rows
-from llmchecker.errors import CheckFailed
+from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -77,6 +78,11 @@ class Witness:
     rest: bool
     kept: int
 
+    @property
+    def continuation(self) -> str:
+        """The generated part of the text."""
+        return self.text[self.kept :]
+
 
 class _DecidingStates(NamedTuple):
     """The states that satisfy or violate the formula, most probable first.
@@ -102,6 +108,12 @@ class _Decisions(NamedTuple):
     is_complete: bool
 
 
+def find_start_text(witnesses: Iterable[Witness]) -> str:
+    """Return the start string of all witnesses; empty without witnesses."""
+    # a tokenizer may rewrite its last characters, so only the longest one is complete
+    return max((witness.text[: witness.kept] for witness in witnesses), key=len, default="")
+
+
 def has_witnesses(query: Query) -> bool:
     """Return whether single texts decide the query: one P, E or A without another inside."""
     if not isinstance(query.root, Probability | PathQuantifier):
@@ -112,20 +124,20 @@ def has_witnesses(query: Query) -> bool:
     )
 
 
-def compute_decisive_mass(query: Query, kind: str, value: float | bool) -> float:
+def compute_decisive_mass(query: Query, kind: str, value: float | None = None) -> float | None:
     """Return the mass to compare with the probabilities of a query's witnesses.
 
-    For P=? it is the mass of all texts of their kind. For a threshold it is the mass that they must
-    reach or exceed to decide the query.
+    For P=? it is the mass of all texts of their kind; None if the value is unknown. For a threshold
+    it is the mass that they must reach or exceed to decide the query.
 
     Args:
         query: a query that `has_witnesses` accepts.
         kind: `witness` or `counterexample`, the kind of the texts.
-        value: value of the query.
+        value: value of a query with =?; None if it is unknown, and for other queries.
     """
     if query.is_numeric:
-        return value if kind == WITNESS else 1 - value
-    threshold = _to_probability(query).threshold
+        return value if value is None or kind == WITNESS else 1 - value
+    threshold = _get_threshold(query).number
     return float(threshold if kind == WITNESS else 1 - threshold)
 
 
@@ -166,9 +178,10 @@ def find_witnesses(
     Raises:
         UnknownName: the query names a variable that the chain does not have.
     """
-    if not has_witnesses(query):
+    root = query.root
+    if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
-    path = query.root.path
+    path = root.path
     decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
     # the formula has too many obligations
     if decisions is None:
@@ -339,9 +352,13 @@ def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
         truth[tree.internal & has_value & (truth == 1 - value)] = _UNDECIDED
 
 
-def _to_probability(query: Query) -> Probability:
-    """Return the P of the query; for E and A the equivalent P."""
-    return query.root.probability if isinstance(query.root, PathQuantifier) else query.root
+def _get_threshold(query: Query) -> Threshold:
+    """Return the threshold of the query; for E and A that of the equivalent P."""
+    root = query.root.probability if isinstance(query.root, PathQuantifier) else query.root
+    threshold = find_threshold(Query(query.text, root))
+    if threshold is None:
+        raise InvalidQuery(f"{query.text}: no single texts decide it; ask with one P, E or A")
+    return threshold
 
 
 def _select_smallest_set(
@@ -355,18 +372,19 @@ def _select_smallest_set(
     Args:
         relative_error: the largest relative error of the probability.
     """
-    root = _to_probability(query)
+    threshold = _get_threshold(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
-    includes_threshold = root.comparison in (">=", "<")
-    is_above = _is_above(Fraction(root.threshold), includes_threshold, decisions, relative_error)
+    includes_threshold = threshold.comparison in (">=", "<")
+    number = Fraction(threshold.number)
+    is_above = _is_above(number, includes_threshold, decisions, relative_error)
     if is_above is None:
-        is_lower_bound = root.comparison in (">=", ">")
+        is_lower_bound = threshold.comparison in (">=", ">")
         states = decisions.violated if is_lower_bound else decisions.satisfied
         # no set of texts shows on which side of the threshold the probability is
         return states, 0 if decisions.is_complete else len(states.uids)
     states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
-    required_mass = compute_decisive_mass(query, states.kind, is_above)
+    required_mass = float(number if is_above else 1 - number)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
     count = np.searchsorted(masses, required_mass, side="right" if is_strict else "left")
     # all texts together are enough, even if their sum was rounded down

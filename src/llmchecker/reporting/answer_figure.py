@@ -6,14 +6,15 @@ The plots belong to pyplot, so that a notebook shows them, and change no setting
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.markers import CARETUP
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.formatting import continuation_text, find_start_text
-from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass
+from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass, find_start_text
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_number
@@ -53,12 +54,17 @@ def draw_history(
         alpha=0.3,
         label="certain",
     )
-    sampled = [progress for progress in rounds if progress.low is not None]
+    sampled = [
+        (progress.passes, progress.low, progress.high)
+        for progress in rounds
+        if progress.low is not None and progress.high is not None
+    ]
     if sampled and confidence is not None:
+        passes, low, high = map(list, zip(*sampled, strict=True))
         axes.fill_between(
-            [progress.passes for progress in sampled],
-            [progress.low for progress in sampled],
-            [progress.high for progress in sampled],
+            passes,
+            low,
+            high,
             color=INTERVAL_COLOUR,
             alpha=0.6,
             label=f"confidence {confidence:g}",
@@ -97,12 +103,12 @@ def _draw_intervals(answer: Answer, label: str | None, axes: Axes | None) -> Axe
     labels = [text.get_text() for text in axes.get_yticklabels()[:y]]
     # an expected score may have no limit on a side
     ends = [end for end in (answer.lower, answer.upper) if math.isfinite(end)]
-    style = {"color": "black", "linewidth": 0.8, "marker": "|", "markersize": 9}
+    style: dict[str, Any] = {"color": "black", "linewidth": 0.8, "marker": "|", "markersize": 9}
     axes.plot(ends, [y] * len(ends), **style, label="certain")
-    if answer.sampled is not None:
+    if (sampled := answer.sampled) is not None:
         style = {"color": INTERVAL_COLOUR, "linewidth": 5, "solid_capstyle": "butt"}
-        interval_label = f"confidence {format_number(answer.confidence)}"
-        axes.plot([answer.low, answer.high], [y, y], **style, label=interval_label)
+        style["label"] = f"confidence {format_number(sampled.confidence)}"
+        axes.plot([sampled.interval.lower, sampled.interval.upper], [y, y], **style)
     if answer.bounded is not None:
         # a triangle whose tip touches the line
         style = {"marker": CARETUP, "color": INTERVAL_COLOUR, "markersize": 7}
@@ -115,8 +121,8 @@ def _draw_intervals(answer: Answer, label: str | None, axes: Axes | None) -> Axe
     _set_title(axes, answer.query.text)
     # the rows have figures of the same kinds, which the legend lists once
     entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    legend_style = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
-    axes.legend(entries.values(), entries.keys(), **legend_style)
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
+    axes.legend(list(entries.values()), list(entries), **place)
     return axes
 
 
@@ -127,21 +133,22 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
             f"{answer.query.text}: no single texts decide it, so there is no plot; ask with =?"
         )
     axes = _create_axes(_FRAME_HEIGHT) if axes is None else axes
-    kind = answer.witnesses[0]["kind"]
-    probabilities = [witness["probability"] for witness in answer.witnesses]
+    kind = answer.witnesses[0].kind
+    probabilities = [witness.probability for witness in answer.witnesses]
     rows = range(len(probabilities))
     begins = [0.0, *itertools.accumulate(probabilities)][:-1]
     axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
-    mass = compute_decisive_mass(answer.query, kind, answer.bounded)
-    axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
-    axes.annotate(
-        f"{format_number(mass)} decides",
-        (mass, 1),
-        xycoords=("data", "axes fraction"),
-        ha="center",
-        va="bottom",
-    )
-    texts = [continuation_text(witness) + " …" * witness["rest"] for witness in answer.witnesses]
+    mass = compute_decisive_mass(answer.query, kind)
+    if mass is not None:
+        axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
+        axes.annotate(
+            f"{format_number(mass)} decides",
+            (mass, 1),
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            va="bottom",
+        )
+    texts = [witness.continuation + " …" * witness.rest for witness in answer.witnesses]
     _set_row_labels(axes, texts)
     verb = "satisfy" if kind == WITNESS else "violate"
     axes.set_xlabel(f"added probability of texts that {verb} the formula")
@@ -161,7 +168,7 @@ def _set_row_labels(axes: Axes, labels: Sequence[str]) -> None:
         text.set(text=_shorten(label), parse_math=False)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     # a figure with other axes keeps the size that its owner chose
-    if axes.figure.axes == [axes]:
+    if isinstance(axes.figure, Figure) and axes.figure.axes == [axes]:
         axes.figure.set_figheight(_FRAME_HEIGHT + _ROW_HEIGHT * len(labels))
 
 

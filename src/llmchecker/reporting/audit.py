@@ -30,6 +30,7 @@ selected for any k.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -234,7 +235,7 @@ def _format_uncut_trees(states: int, internal: int) -> str:
     descriptions = []
     for k, label in ((children - 1, "uncut tree"), (children, "uncut tree without rest")):
         if k >= 1:
-            index = bisect_left(lengths, internal, key=lambda length, k=k: _max_internal(k, length))
+            index = bisect_left(lengths, internal, key=partial(_max_internal, k))
             if _max_internal(k, lengths[index]) == internal:
                 descriptions.append(f"{label}: k={k}, L={lengths[index]}")
     return "; ".join(descriptions)

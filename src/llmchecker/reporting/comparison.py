@@ -92,7 +92,7 @@ def _is_same_model(answer: AnsweredQuery, audit_row: AuditRow) -> bool:
 
 def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow]]:
     """Group the rows that differ only in the model, in the given order."""
-    questions: dict[tuple, list[AuditRow]] = {}
+    questions: dict[tuple[object, ...], list[AuditRow]] = {}
     for audit_row in audit_rows:
         row = audit_row.row
         key = (row.label.casefold(), row.truncation, row.query.root)
@@ -101,16 +101,20 @@ def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow
 
 
 def _build_matched_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    row, value, costs = audit_row.row, answer.result.bounded, answer.result.costs
-    is_unknown = value is None  # so is the difference
+    row, costs = audit_row.row, answer.result.costs
     return {
         **_build_run_cells(audit_row, answer),
         **_build_published_cells(audit_row),
-        "states_difference": costs.states_explored - row.states,
-        "transitions_difference": costs.transitions_explored - row.transitions,
-        "value_difference": None if is_unknown else value - float(row.value),
+        "states_difference": _subtract(costs.states_explored, row.states),
+        "transitions_difference": _subtract(costs.transitions_explored, row.transitions),
+        "value_difference": _subtract(answer.result.bounded, float(row.value)),
         "match": _format_match("model and parameters", audit_row, answer),
     }
+
+
+def _subtract(figure: float | None, published: float) -> float | None:
+    """Return the difference from a published figure; None for an unknown figure."""
+    return None if figure is None else figure - published
 
 
 def _build_unmatched_row(audit_row: AuditRow) -> dict[str, object]:
@@ -162,7 +166,7 @@ def _build_run_cells(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, ob
         "states": costs.states,
         "states_explored": costs.states_explored,
         "transitions_explored": costs.transitions_explored,
-        "value": answer.value,
+        "value": answer.bounded,
         "encode_seconds": costs.encode_seconds,
         "check_seconds": costs.check_seconds,
         "start_string": str(answer.start),

@@ -22,16 +22,16 @@ from markupsafe import Markup
 from llmchecker.checking import witnesses
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
-    continuation_text,
-    find_start_text,
     format_exactness,
     name_bounded_figure,
     summarize_witnesses,
 )
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
-from llmchecker.properties.logic.ast import Expectation, Probability
+from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.reporting.html_rows import render_row
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures, find_surprises
 from llmchecker.reporting.table_io import (
@@ -42,10 +42,11 @@ from llmchecker.reporting.table_io import (
     read_table,
 )
 from llmchecker.reporting.tables import AnsweredQuery, format_answer
-from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing, escape_unprintable
+from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_SHOWN_STATES = 1500
 """Maximum number of states of a tree that a page opens without delay."""
@@ -145,7 +146,7 @@ class _ArrangedTable:
 def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
     """Return the answer with witnesses on the smallest tree; else None."""
     candidates = [a for a in answers if a.row.check.is_bounded and a.result.witnesses]
-    return min(candidates, key=lambda answer: answer.result.costs.states, default=None)
+    return min(candidates, key=lambda answer: answer.result.costs.states or 0, default=None)
 
 
 def build_tree_view(
@@ -222,6 +223,7 @@ def render_report(
         "report.html",
         questions=_group_by_question(answers),
         answers=answers,
+        marks=_find_marks(answers),
         counts=_count_outcomes(answers),
         failures=find_failures(answers),
         surprises=find_surprises(answers),
@@ -245,7 +247,7 @@ def render_answer(answer: AnsweredQuery, details: Mapping[str, str]) -> str:
         answer: the answer; label and interest of its row are not shown.
         details: costs and files of the answer, each by its name.
     """
-    return _render("answer.html", answer=answer, details=details)
+    return _render("answer.html", answer=answer, marks=_find_marks([answer]), details=details)
 
 
 def _render(template: str, **values: Any) -> str:
@@ -267,8 +269,7 @@ def _render(template: str, **values: Any) -> str:
             in_one_line=format_answer,
             heading=format_heading,
             summary=summarize_witnesses,
-            start=find_start_text,
-            continuation=continuation_text,
+            start=witnesses.find_start_text,
             format_count=format_count,
             style=read_asset("report.css"),
             **values,
@@ -290,6 +291,7 @@ def build_environment() -> Environment:
         "printed": escape_unprintable,
         "format_cell": format_cell,
         "from_page": _relative_path,
+        "figures": render_row,
     }
     return environment
 
@@ -308,11 +310,26 @@ def _is_on_axis(answer: AnsweredQuery) -> bool:
     return bool(answer.result.samples)
 
 
+def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
+    """Return the kinds of marks on the axes of answers, which a legend explains."""
+    marks = set()
+    for answer in filter(_is_on_axis, answers):
+        result = answer.result
+        has_number = result.query.is_numeric
+        found = {
+            "certain": has_number,
+            "interval": bool(result.samples),
+            "estimate": has_number and bool(result.samples) and result.estimate is not None,
+            "bounded": has_number and result.bounded is not None,
+        }
+        marks |= {kind for kind, is_drawn in found.items() if is_drawn}
+    return frozenset(marks)
+
+
 def _find_threshold(answer: AnsweredQuery) -> float | None:
     """Return the threshold of P>=p and the like; None for other queries."""
-    root = answer.row.check.query.root
-    has_threshold = isinstance(root, Probability) and root.threshold is not None
-    return float(root.threshold) if has_threshold else None
+    threshold = find_threshold(answer.row.check.query)
+    return None if threshold is None else float(threshold.number)
 
 
 def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:
@@ -357,7 +374,7 @@ def _group_by_question(
     answers: Sequence[AnsweredQuery],
 ) -> list[list[tuple[int, AnsweredQuery]]]:
     """Group answers of several models to the same query, each with its position."""
-    questions: dict[tuple, list[tuple[int, AnsweredQuery]]] = {}
+    questions: dict[tuple[object, ...], list[tuple[int, AnsweredQuery]]] = {}
     for number, answer in enumerate(answers):
         row, check = answer.row, answer.row.check
         # Models that answer the same query are in one group.

@@ -79,9 +79,11 @@ def describe_query(query: Query) -> str:
     root = query.root
     if isinstance(root, Expectation):
         return f"Expected {root.quantifier} after {format_count(root.step, 'token')}"
-    path = root.path if isinstance(root, Probability) else None
     # The sentences are only for a single F, G or U over states.
-    if not (isinstance(path, Temporal) and path.operator in ("F", "G", "U")):
+    if not isinstance(root, Probability) or not isinstance(root.path, Temporal):
+        return ""
+    path = root.path
+    if path.operator not in ("F", "G", "U"):
         return ""
     if any(
         isinstance(formula, Temporal | Probability | PathQuantifier)
@@ -141,9 +143,10 @@ def _describe_state(formula: Formula, quantifiers: Mapping[str, Quantifier]) -> 
         case Label(name):
             return _LABELS[name]
         case Connective("&" | "|" as operator, operands):
-            parts = [_describe_state(operand, quantifiers) for operand in operands]
+            found = [_describe_state(operand, quantifiers) for operand in operands]
+            parts = [part for part in found if part is not None]
             # words have no parentheses, so only one connective has one reading
-            if None in parts or any(isinstance(operand, Connective) for operand in operands):
+            if len(parts) < len(found) or any(isinstance(o, Connective) for o in operands):
                 return None
             return {"&": " and ", "|": " or "}[operator].join(parts)
     return None

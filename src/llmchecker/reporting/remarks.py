@@ -34,13 +34,15 @@ def compute_gap(answer: AnsweredQuery) -> float:
     Returns:
         0 inside the interval, without either, and for a query without =?.
     """
-    value, low, high = answer.value, answer.result.low, answer.result.high
-    if not isinstance(value, float) or low is None or high is None:
+    bounded, low, high = answer.bounded, answer.result.low, answer.result.high
+    if not isinstance(bounded, float) or low is None or high is None:
         return 0.0
     # The figure and an end of the interval may be equal numbers with different rounding errors.
-    if any(math.isclose(value, end, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for end in (low, high)):
+    if any(
+        math.isclose(bounded, end, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for end in (low, high)
+    ):
         return 0.0
-    return max(low - value, value - high, 0.0)
+    return max(low - bounded, bounded - high, 0.0)
 
 
 def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
@@ -65,4 +67,4 @@ def find_surprises(answers: Iterable[AnsweredQuery]) -> list[Remark]:
 def _describe_gap(answer: AnsweredQuery) -> str:
     figures = answer.figures
     name = name_bounded_figure(answer.row.check.query)
-    return f"{name} {figures.value}, but estimate {figures.estimate} in {figures.interval}"
+    return f"{name} {figures.bounded}, but estimate {figures.estimate} in {figures.interval}"

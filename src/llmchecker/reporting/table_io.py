@@ -11,17 +11,18 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 
 from llmchecker.checking.formatting import FEW_DIGITS
-from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.utils.atomic_files import (
     atomic_write,
     atomic_write_with_checksum,
     read_with_checksum,
 )
 from llmchecker.utils.number_format import format_lower, format_number, format_upper
+from llmchecker.utils.printable_text import escape_unprintable
 
 _COLUMN_FORMATS = {
     "encode_seconds": "{:.2f}",
@@ -113,7 +114,7 @@ def write_csv(table: pd.DataFrame, path: str | Path) -> None:
     table = table.map(_guard)
     # The CSV writer quotes cells with "\n", which ends lines here, but not cells with "\r".
     has_returns = table.map(lambda cell: "\r" in str(cell)).any(axis=None)
-    quoting = csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL
     with atomic_write_with_checksum(path) as partial:
         table.to_csv(partial, index=False, lineterminator="\n", quoting=quoting)
 
@@ -223,10 +224,13 @@ def _has_numbers(column: pd.Series) -> bool:
 
 def _format_cells(table: pd.DataFrame) -> pd.DataFrame:
     """Format all cells for readers, each on one line."""
-    return table.apply(lambda column: column.map(lambda cell: format_cell(cell, column.name)))
+    shown: pd.DataFrame = table.apply(
+        lambda column: column.map(lambda cell: format_cell(cell, column.name))
+    )
+    return shown
 
 
-def format_cell(cell: object, column: str = "") -> str:
+def format_cell(cell: Any, column: str = "") -> str:
     """Format a cell on one line: an empty text in quotes, a missing cell as ""."""
     if pd.isna(cell):
         return ""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -14,12 +14,11 @@ from llmchecker.checking.formatting import (
     FEW_DIGITS,
     UNKNOWN,
     Figures,
-    continuation_text,
-    find_start_text,
     format_figures,
     name_bounded_figure,
     summarize_witnesses,
 )
+from llmchecker.checking.witnesses import Witness, find_start_text
 from llmchecker.config.plan import Check, TableRow
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
@@ -66,8 +65,8 @@ class AnsweredQuery:
     result: Answer
 
     @property
-    def value(self) -> float | bool | str | None:
-        """The value of the bounded process, or "unknown"; None without such a process."""
+    def bounded(self) -> float | bool | str | None:
+        """The figure of the bounded process, or "unknown"; None without such a process."""
         if not self.row.check.is_bounded:
             return None
         return UNKNOWN if self.result.bounded is None else self.result.bounded
@@ -121,11 +120,10 @@ def read_answers(
 
 def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Answer:
     """Combine the answer of a check's tree, in a file, with that of the whole model."""
-    # Without a tree the answer is all there is.
-    if file is None:
-        return record.answer
-    answer = Answer.read(file)
-    return answer if record is None else answer.narrow(record.answer)
+    # A check has a tree, an answer, or both.
+    answers = [] if file is None else [Answer.read(file)]
+    answers += [] if record is None else [record.answer]
+    return reduce(Answer.narrow, answers)
 
 
 def format_answer(answer: AnsweredQuery) -> str:
@@ -140,7 +138,7 @@ def format_answer(answer: AnsweredQuery) -> str:
         # The verdict contains the estimate of a query without =?.
         parts.append(f"estimate {f'{figures.estimate} ' * query.is_numeric}in {interval}")
     if answer.row.check.is_bounded:
-        parts.append(f"{name_bounded_figure(query)} {figures.value}")
+        parts.append(f"{name_bounded_figure(query)} {figures.bounded}")
     return ", ".join(parts)
 
 
@@ -172,7 +170,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "transitions_explored": costs.transitions_explored,
                 "encode_seconds": costs.encode_seconds,
                 "check_seconds": costs.check_seconds,
-                "value": answer.value,
+                "value": answer.bounded,
                 **_build_bounds_cells(answer),
                 **_build_estimate_cells(answer.result),
             }
@@ -227,7 +225,7 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     """Describe the columns of answers of Table II, in paragraphs of plain text."""
     notes = [_CERTAIN_NOTE]
     # Answers without an estimate have no confidence.
-    confidences = {answer.result.confidence for answer in answers} - {None}
+    confidences = {a.result.sampled.confidence for a in answers if a.result.sampled is not None}
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(
@@ -269,17 +267,17 @@ def _format_section(answer: AnsweredQuery) -> str:
         lines += ["", f"After: {escape(find_start_text(result.witnesses))}"]
         lines += ["", "| probability | continuation |", "|------------:|:-----|"]
     lines += [
-        f"| {format_cell(witness['probability'])} | {_format_continuation(witness)} |"
+        f"| {format_cell(witness.probability)} | {_format_continuation(witness)} |"
         for witness in result.witnesses
     ]
     return "\n".join(lines)
 
 
-def _format_continuation(witness: Mapping[str, Any]) -> str:
+def _format_continuation(witness: Witness) -> str:
     """Format a continuation, with an ellipsis for the unknown token of `rest`."""
-    continuation = continuation_text(witness)
-    code = f"<code>{escape(continuation)}</code>" if continuation else ""
-    return f"{code} …".lstrip() if witness["rest"] else code
+    text = witness.continuation
+    code = f"<code>{escape(text)}</code>" if text else ""
+    return f"{code} …".lstrip() if witness.rest else code
 
 
 def _build_bounds_cells(answer: AnsweredQuery) -> dict[str, float | bool]:

@@ -182,7 +182,7 @@ FORMATTERS = {"svg": format_svg, "dot": format_dot}
 
 def _max_states(k: int, length: int) -> int:
     """Return the number of states of a tree with k tokens and `rest` everywhere."""
-    return 1 + (k + 1) * sum(k**step for step in range(length))
+    return 1 + (k + 1) * sum(int(k**step) for step in range(length))
 
 
 def format_label(drawing: Drawing, uid: int) -> str:
@@ -193,7 +193,7 @@ def format_label(drawing: Drawing, uid: int) -> str:
         text = drawing.display_text(uid)
         is_truncated = len(text) > _MAX_LABEL_LENGTH
         label = text[: _MAX_LABEL_LENGTH - 1] + "…" if is_truncated else text or "(no text)"
-    return " ".join(filter(None, [SIGNS.get(drawing.witness_kinds.get(uid)), label]))
+    return " ".join(filter(None, [SIGNS.get(drawing.witness_kinds.get(uid, "")), label]))
 
 
 def _format_scores(drawing: Drawing, uid: int) -> list[str]:
@@ -210,7 +210,7 @@ def _format_dot_style(drawing: Drawing, uid: int) -> str:
     styles = ["dashed"] * (kind == StateKind.REST) + ["filled"] * (witness_kind is not None)
     attributes = {
         "style": ",".join(styles),
-        "fillcolor": FILLS.get(witness_kind),
+        "fillcolor": FILLS.get(witness_kind or ""),
         "peripheries": "2" if kind == StateKind.END else "",
     }
     return "".join(f', {name}="{value}"' for name, value in attributes.items() if value)

@@ -1,6 +1,7 @@
 """Plot of a tree's most probable texts, from left to right."""
 
 import unicodedata
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -50,7 +51,7 @@ def draw_tree(drawing: Drawing, max_states: int) -> Axes:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
     axes.set_axis_off()
-    style = {"fontsize": _FONT_SIZE, "family": "monospace", "parse_math": False}
+    style: dict[str, Any] = {"fontsize": _FONT_SIZE, "family": "monospace", "parse_math": False}
     axes.text(_MARGIN, _MARGIN + _ROW / 2, title, va="center", **style)
     for uid in states[1:]:
         parent = drawing.tree.parent[uid]
@@ -65,13 +66,20 @@ def draw_tree(drawing: Drawing, max_states: int) -> Axes:
             zorder=1,
         )
         number = format_number(drawing.tree.probability[uid], 2)
-        number_style = {"fontsize": _FONT_SIZE - 2, "color": "0.35", "ha": "right", "va": "bottom"}
-        axes.text(end - 0.06, height[uid], number, **number_style)
+        axes.text(
+            end - 0.06,
+            height[uid],
+            number,
+            fontsize=_FONT_SIZE - 2,
+            color="0.35",
+            ha="right",
+            va="bottom",
+        )
     for uid, label in labels.items():
         kind = drawing.tree.kind[uid]
-        box = {
+        box: dict[str, Any] = {
             "boxstyle": "round,pad=0.25",
-            "facecolor": FILLS.get(drawing.witness_kinds.get(uid), "white"),
+            "facecolor": FILLS.get(drawing.witness_kinds.get(uid, ""), "white"),
             "edgecolor": CERTAIN_COLOUR,
             "linestyle": "--" if kind == StateKind.REST else "-",
             "linewidth": 2 if kind == StateKind.END else 0.8,

@@ -15,6 +15,7 @@ from typing import Any
 
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -38,7 +39,7 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
-from llmchecker.suites.verdicts import Threshold, parse_threshold
+from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
 _MAX_PROMPT_CHARACTERS = 100_000
@@ -338,7 +339,7 @@ class CaseBuilder:
                             label=demand.label,
                             deployment=deployment,
                             question=question,
-                            threshold=_find_threshold(checked_query.query),
+                            threshold=find_threshold(checked_query.query),
                             is_measured=demand.is_average,
                             row=row_number,
                         )
@@ -378,8 +379,11 @@ class CaseBuilder:
         label = demand.label
         if row is not None:
             with prefix_errors(demand.key):
-                insert = insert_into_query if isinstance(inserted, str) else insert_columns
-                inserted = insert(inserted, row)
+                inserted = (
+                    insert_into_query(inserted, row)
+                    if isinstance(inserted, str)
+                    else insert_columns(inserted, row)
+                )
                 label = (
                     insert_columns(label, row)
                     if demand.has_name
@@ -409,7 +413,8 @@ class CaseBuilder:
         if not self._has_tables:
             return settings
         with prefix_errors(f"property {name}"):
-            return insert_columns(settings, row or Row())
+            inserted: Mapping[str, Any] = insert_columns(settings, row or Row())
+        return inserted
 
 
 def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
@@ -485,14 +490,6 @@ def _check_kind(query: Query, is_average: bool) -> None:
         )
 
 
-def _find_threshold(query: Query) -> Threshold | None:
-    """Return the threshold of a single probability; None for other queries."""
-    root = query.root
-    if isinstance(root, Probability) and root.threshold is not None:
-        return Threshold(root.comparison, root.threshold)
-    return None
-
-
 def _choose_seed(seed: int, row: int) -> int:
     """Return the seed of a row's samples.
 
@@ -510,15 +507,18 @@ def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
     if keys.name is None or not list_columns(keys.name):
         return entry
     with prefix_errors(f"{place}.name"):
-        return insert_columns(keys.name, row)
+        name: str = insert_columns(keys.name, row)
+    return name
 
 
 def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
     """Build the prompt of a row, without the system prompt."""
     forms = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
     # columns serve only where the entry itself has no prompt
-    is_column = row is not None and not forms
-    names = [name for name in ("user", "start") if row.has_column(name)] if is_column else forms
+    column_row = None if forms else row
+    names = forms
+    if column_row is not None:
+        names = [name for name in ("user", "start") if column_row.has_column(name)]
     if len(names) != 1:
         count = " and ".join(names) if names else "no prompt"
         if row is None:
@@ -529,15 +529,15 @@ def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
             f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
         )
     (name,) = names
-    key = f"{place}.prompts" if is_column else f"{place}.{name}"
+    key = f"{place}.prompts" if column_row is not None else f"{place}.{name}"
     with prefix_errors(key):
         if name == "messages":
             value: Any = [message.explicit_keys for message in keys.messages or ()]
         else:
-            value = row.read(name) if is_column else getattr(keys, name)
-        inserted = value if row is None or is_column else insert_columns(value, row)
+            value = getattr(keys, name) if column_row is None else column_row.read(name)
+        inserted = value if row is None or column_row is not None else insert_columns(value, row)
     # the cell of a column is no template
-    with locate_errors(key, None if is_column else value, row or Row()):
+    with locate_errors(key, value if column_row is None else None, row or Row()):
         if name == "messages":
             return parse_prompt({name: inserted})
         if not inserted.strip():
@@ -569,8 +569,9 @@ def _build_averages(
         if not demand.is_average:
             continue
         groups: dict[str, list[str]] = {}
-        for name, row in members[demand.label] if by is not None else ():
-            groups.setdefault(row.read(normalize_name(by)), []).append(name)
+        if by is not None:
+            for name, row in members[demand.label]:
+                groups.setdefault(row.read(normalize_name(by)), []).append(name)
         averages.append(
             Average(
                 name=f"{entry}: {insert_columns(demand.label, Row())}",

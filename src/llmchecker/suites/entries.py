@@ -11,18 +11,13 @@ from decimal import Decimal
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
-from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import (
-    Aggregate,
-    CaseResult,
-    Measurement,
-    Status,
-    Threshold,
-)
+from llmchecker.suites.verdicts import Aggregate, CaseResult, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
+from llmchecker.utils.printable_text import escape_unprintable
 
 _DIGITS = 4
 """Significant digits of a figure, unless it needs more to show its verdict."""
@@ -47,7 +42,6 @@ class Entry:
         status: the status.
         certainty: `certain`, `with confidence …` or empty.
         row: the intervals as figures; empty if the verdict needs none.
-        measurement: the intervals as numbers.
         reasons: lines with the reasons: texts, passes or an error.
         seconds: duration in seconds.
     """
@@ -60,7 +54,6 @@ class Entry:
     status: Status
     certainty: str
     row: Row
-    measurement: Measurement
     reasons: tuple[str, ...]
     seconds: float
 
@@ -146,15 +139,12 @@ def _build_row(
 def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
     """Return the digits with which rounded intervals meet a threshold as the exact ones do."""
     for digits in range(_DIGITS, _MAX_DIGITS):
-        rounded = [
-            Interval(
+        if all(
+            threshold.compare_ends(
                 Decimal(format_lower(each.lower, digits)), Decimal(format_upper(each.upper, digits))
             )
+            == threshold.compare(each)
             for each in intervals
-        ]
-        if all(
-            threshold.compare(ends) == threshold.compare(interval)
-            for ends, interval in zip(rounded, intervals, strict=True)
         ):
             return digits
     return _MAX_DIGITS
@@ -177,7 +167,6 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             status=case_result.status,
             certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
             row=_build_case_row(case_result, case.threshold),
-            measurement=case_result.measurement,
             reasons=tuple(_iter_reasons(case_result)),
             seconds=case_result.seconds,
         )
@@ -211,7 +200,6 @@ def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
             aggregate.threshold,
             DIFFERENCES if is_difference else PROBABILITIES,
         ),
-        measurement=aggregate.measurement,
         reasons=(),
         seconds=0.0,
     )
@@ -227,8 +215,9 @@ def _iter_reasons(result: CaseResult) -> Iterator[str]:
     """Yield the lines that explain a result."""
     if result.error is not None:
         yield _clean(result.error)
-    for text in result.texts:
-        yield f"{format_number(text.probability, _DIGITS)}  {_clean(text.text, quoted=True)}"
+    for witness in result.witnesses:
+        text = _clean(witness.continuation, quoted=True)
+        yield f"{format_number(witness.probability, _DIGITS)}  {text}"
     if result.status is Status.UNKNOWN:
         used = format_count(result.passes, "pass")
         needed = (

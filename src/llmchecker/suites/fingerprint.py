@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -108,9 +108,9 @@ def _is_same_query(first: str, second: str) -> bool:
 def _describe_prompt(case: Case) -> Any:
     """Return the prompt as JSON, without the system prompt of the deployment."""
     start = case.question.prompt
-    has_system = isinstance(start, Chat) and start.messages[0][0] == "system"
     # a system prompt in `messages` is a part of the prompt
-    if has_system and case.deployment.system is not None:
+    has_system = case.deployment.system is not None
+    if has_system and isinstance(start, Chat) and start.messages[0][0] == "system":
         start = Chat(start.messages[1:])
     return start_as_json(start)
 
@@ -120,11 +120,8 @@ def _hash_quantifier(quantifier: Quantifier) -> str:
 
     A file counts by its content, so that a checkout in another folder has the same sha256.
     """
-    settings = {
-        field.name: getattr(quantifier, field.name)
-        for field in (fields(quantifier) if is_dataclass(quantifier) else ())
-        if field.init
-    }
+    columns: tuple[Field[Any], ...] = fields(quantifier) if is_dataclass(quantifier) else ()
+    settings = {each.name: getattr(quantifier, each.name) for each in columns if each.init}
     checksums = []
     for file in find_quantifier_files(quantifier):
         stat = file.stat()

@@ -5,24 +5,25 @@ of a case, written as soon as it is known. When the run is complete, the lines a
 the suite.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from llmchecker import __version__
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
-from llmchecker.suites.verdicts import CaseResult, Measurement, Status, Text
-from llmchecker.utils.atomic_files import atomic_write, describe_kind
+from llmchecker.suites.verdicts import CaseResult, Status
+from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}3"
+_FORMAT = f"{_FORMAT_NAME}4"
 """The format of a file of results; its number changes with the keys of a line."""
 
 
@@ -35,9 +36,6 @@ class MemoryLog:
 
     def add(self, case: Case, result: CaseResult) -> None:
         """Store nothing."""
-
-    def close(self) -> None:
-        """Close no file."""
 
     def complete(self, result: SuiteResult) -> None:
         """Write nothing."""
@@ -63,7 +61,7 @@ class JsonLinesLog:
         fingerprints: Mapping[CaseKey, CaseFingerprint],
         shards: Iterable[str | Path] = (),
     ) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()
         self._suite = suite
         self._fingerprints = fingerprints
         self._stored: dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]] = {}
@@ -72,11 +70,7 @@ class JsonLinesLog:
         header = _build_header(suite, is_complete=False)
         lines = [header, *(line for _, line in self._stored.values())]
         # rewritten, so that a line that a kill cut short does not stay
-        _write_lines(self._path, lines)
-        try:
-            self._file: TextIO = self._path.open("a", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+        write_lines(self._path, lines)
 
     def find(self, case: Case) -> CaseResult | None:
         """Return the stored result of a case; None if it has none."""
@@ -86,26 +80,17 @@ class JsonLinesLog:
     def add(self, case: Case, result: CaseResult) -> None:
         """Append the result of a case."""
         fingerprint = self._fingerprints[case.deployment.name, case.name]
-        self._file.write(_format_line(_format_result(case, result, fingerprint)))
-        # a killed run keeps each finished case
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; the run may continue later."""
-        self._file.close()
+        append_line(self._path, _format_result(case, result, fingerprint))
 
     def complete(self, result: SuiteResult) -> None:
         """Replace the log by one line for each case, average and difference."""
-        self._file.close()
-        _write_lines(self._path, iter_lines(result))
+        write_lines(self._path, iter_lines(result))
 
     def _read(self, path: Path) -> dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]]:
         """Read the results of the same suite from a file."""
         if not path.exists() or path.stat().st_size == 0:
             return {}
-        lines = _read_lines(path)
-        header = next(lines, {})
-        _check_format(f"{path}", header)
+        header, lines = _read_lines(str(path), path)
         if header.get("digest") != self._suite.digest:
             raise ConfigError(
                 f"{path}: results of another suite, model or version; delete it or name "
@@ -145,7 +130,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
         yield {
             "not_compared": missing.name,
             "model": missing.deployment,
-            "baseline": result.baseline.name,
+            "baseline": missing.baseline,
             "reason": missing.reason,
         }
 
@@ -160,20 +145,19 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "fingerprint": vars(fingerprint),
         "status": result.status,
         "certain": result.is_certain,
-        **result.measurement.as_json(),
-        "samples": result.samples,
-        "passes": result.passes,
+        "answer": None if result.answer is None else result.answer.as_json(),
         "required_passes": result.required_passes,
-        "texts": [vars(text) for text in result.texts],
         "error": result.error,
         "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
     }
 
 
-def read_case_lines(path: str | Path) -> list[dict[str, Any]]:
-    """Read the line of each case of a complete run."""
-    return [line for line in _read_lines(Path(path)) if "case" in line]
+def read_results(path: str | Path) -> list[CaseResult]:
+    """Read the result of each case of a complete run."""
+    path = Path(path)
+    _, lines = _read_lines(str(path), path)
+    return [_parse_result(path, line) for line in lines if "case" in line]
 
 
 def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
@@ -191,9 +175,7 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"baseline: {path} is {describe_kind(path)}; name a file with results")
-    lines = _read_lines(path)
-    header = next(lines, {})
-    _check_format(f"baseline: {path}", header)
+    header, lines = _read_lines(f"baseline: {path}", path)
     results, fingerprints = [], {}
     for line in lines:
         if "case" in line:
@@ -221,11 +203,18 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     )
 
 
-def _check_format(place: str, header: Mapping[str, Any]) -> None:
-    """Check that the first line of a file is that of results of this version."""
+def _read_lines(place: str, path: Path) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
+    """Read the first line of a file of results, and its further lines.
+
+    Raises:
+        ConfigError: the first line is not that of results of this version.
+        UnusableDataset: a line is not a JSON object.
+    """
+    objects = read_lines(path).objects
+    header = objects[0] if objects else {}
     found = header.get("format")
     if found == _FORMAT:
-        return
+        return header, objects[1:]
     if isinstance(found, str) and found.startswith(_FORMAT_NAME):
         raise ConfigError(
             f"{place}: results of another version of llmchecker ({found!r}, not {_FORMAT!r}); "
@@ -248,37 +237,6 @@ def _build_header(suite: Suite, *, is_complete: bool) -> dict[str, Any]:
     }
 
 
-def _format_line(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, allow_nan=False) + "\n"
-
-
-def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    try:
-        with atomic_write(path) as partial, partial.open("w", encoding="utf-8") as file:
-            file.writelines(map(_format_line, lines))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file, up to a last line that a kill cut short."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, text in enumerate(file, 1):
-            # only the last line can lack its end
-            if not text.endswith("\n"):
-                return
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):
-                line = None
-            # without a header, the file is another one of the user
-            if not isinstance(line, dict) and number == 1:
-                raise UnusableDataset(f"{path}: no results of a suite; name another file")
-            if not isinstance(line, dict):
-                raise UnusableDataset(f"{path}, line {number}: no JSON object; delete the file")
-            yield line
-
-
 def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
     try:
         return CaseResult(
@@ -286,11 +244,8 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             deployment=line["model"],
             status=Status(line["status"]),
             is_certain=line["certain"],
-            measurement=Measurement.from_json(line),
-            passes=line["passes"],
-            samples=line["samples"],
+            answer=None if line["answer"] is None else Answer.from_json(line["answer"], path),
             seconds=line["seconds"],
-            texts=tuple(Text(**text) for text in line["texts"]),
             required_passes=line["required_passes"],
             error=line["error"],
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),

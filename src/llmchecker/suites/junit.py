@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from llmchecker.suites.entries import Entry, build_entries, describe_confidence
 from llmchecker.suites.notes import build_notes, describe_incomplete
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import TRIVIAL, Status
+from llmchecker.suites.verdicts import Status
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -53,7 +53,8 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
         if notes:
             ElementTree.SubElement(suite, "system-out").text = "\n".join(notes)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
 
 
 def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
@@ -67,7 +68,6 @@ def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
         status=Status.ERROR,
         certainty="",
         row=(),
-        measurement=TRIVIAL,
         reasons=(reason,),
         seconds=0.0,
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
+from llmchecker.checking.measurement import Threshold
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
@@ -27,7 +28,7 @@ from llmchecker.suites.deployments import Deployment, RowDeployments, resolve_de
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
 from llmchecker.suites.templates import Row, insert_columns, list_columns
-from llmchecker.suites.verdicts import Threshold, parse_threshold
+from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
 

@@ -34,9 +34,9 @@ def describe_incomplete(result: SuiteResult) -> str | None:
 
 
 def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:
-    is_stored = missing.deployment == result.baseline.name
+    is_stored = missing.deployment == missing.baseline
     has_several = len(result.suite.deployments) > 1 and not is_stored
     name = f"{missing.deployment}: {missing.name}" if has_several else missing.name
-    text = f"not compared with {result.baseline.name}: {name}: {missing.reason}"
+    text = f"not compared with {missing.baseline}: {name}: {missing.reason}"
     text = escape_unprintable(text)
     return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]}…"

@@ -1,11 +1,9 @@
 """Tables of prompts: rows of CSV, JSON lines or parquet files."""
 
-import csv
-import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,19 +15,13 @@ from llmchecker.models.sources.source_spec import Source, check_sha256, parse_so
 from llmchecker.suites.suite_file import PromptKeys
 from llmchecker.suites.templates import Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.csv_rows import parse_csv
 
 _MAX_ROWS = 1_000_000
 """Maximum number of rows of a table."""
 _MAX_CHARACTERS = 100_000
 """Maximum number of characters of a cell."""
 
-_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""Characters that separate columns of other files than CSV."""
-_CSV_REASONS = {
-    "unexpected end of data": "a quote is not closed; close it",
-    "',' expected after '\"'": "a text follows a closing quote; double the quotes in a value",
-}
-"""What is wrong in a file, and how to mend it, by the error of the reader."""
 _SPACED_QUOTE = re.compile(r'(?m)(?:^|(?<=,)) +"')
 """A quote after a space, which does not begin a quoted value."""
 
@@ -143,7 +135,8 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
 def _describe_type(value: Any) -> str:
     if value is None:
         return "missing"
-    return {list: "a list", dict: "an object"}.get(type(value), f"a {type(value).__name__}")
+    nouns: dict[type, str] = {list: "a list", dict: "an object"}
+    return nouns.get(type(value), f"a {type(value).__name__}")
 
 
 def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
@@ -161,11 +154,11 @@ def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
 
 def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
     text = _read_text(name, path)
-    names, *rows = _parse_csv(name, text) or [[]]
+    names, *rows = [row.cells for row in parse_csv(name, text)] or [()]
     # in `question, "answer"` the separator is a comma with a space, also before quotes
     is_spaced = len(names) > 1 and all(column.startswith(" ") for column in names[1:])
     if is_spaced:
-        names, *rows = _parse_csv(name, text, skipinitialspace=True)
+        names, *rows = [row.cells for row in parse_csv(name, text, skips_spaces=True)]
     header = _normalize_header(f"{name}, line 1", names)
     has_spaced_quotes = not is_spaced and _SPACED_QUOTE.search(text) is not None
     for number, row in enumerate(rows, 1):
@@ -183,45 +176,6 @@ def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
             for padded, column, cell in zip(names, header, row, strict=True)
             if column
         }
-
-
-def _parse_csv(name: str, text: str, *, skipinitialspace: bool = False) -> list[list[str]]:
-    """Return the rows of a CSV file, the names of the columns first.
-
-    Raises:
-        UnusableDataset: the text is not CSV, or has other separators; the message has the line.
-    """
-    reader = csv.reader(
-        io.StringIO(text, newline=""), strict=True, skipinitialspace=skipinitialspace
-    )
-    # a cell above the limit of the reader would be an error without its row
-    limit = csv.field_size_limit(10**8)
-    rows: list[list[str]] = []
-    line = 1
-    try:
-        for row in reader:
-            # before the rows: with other separators, their quotes are errors
-            if row and not rows:
-                _check_separator(f"{name}, line {line}", row)
-            rows += [row] if row else []
-            line = reader.line_num + 1
-    except csv.Error as error:
-        reason = _CSV_REASONS.get(str(error), f"{error}; fix the line")
-        raise UnusableDataset(f"{name}, line {line}: not CSV: {reason}") from error
-    # the limit is one of the whole process
-    finally:
-        csv.field_size_limit(limit)
-    return rows
-
-
-def _check_separator(place: str, header: Sequence[str]) -> None:
-    """Check that commas separate the names of columns."""
-    separators = [noun for mark, noun in _OTHER_SEPARATORS.items() if mark in header[0]]
-    if len(header) == 1 and separators:
-        raise UnusableDataset(
-            f"{place}: {separators[0]} separate the columns {header[0].strip()!r}; separate "
-            "columns by commas"
-        )
 
 
 def _strip_padding(name: str, cell: str) -> str:

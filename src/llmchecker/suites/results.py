@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmchecker.checking.interval import DIFFERENCES
+from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
 from llmchecker.suites.multiple_testing import split_confidence
@@ -13,12 +14,9 @@ from llmchecker.suites.verdicts import (
     Aggregate,
     CaseResult,
     Counts,
-    Measurement,
     Status,
-    Threshold,
     average_members,
     count_statuses,
-    is_certain,
 )
 
 
@@ -46,11 +44,13 @@ class NotCompared:
     """A figure without a difference from stored results.
 
     Attributes:
+        baseline: the file of the stored results.
         deployment: name of its deployment; that of the file for a stored result.
         name: name of the average or case.
         reason: the reason, such as `length 6 → 8`.
     """
 
+    baseline: str
     deployment: str
     name: str
     reason: str
@@ -176,8 +176,6 @@ class SuiteResult:
 
     def _iter_differences(self) -> Iterator[Aggregate]:
         """Yield the differences of averages and of cases with a single probability."""
-        if self.suite.versus is None and self.baseline is None:
-            return
         for deployment, name, label, cases in self._iter_compared():
             yield from self._difference(deployment, name, label, cases)
 
@@ -192,17 +190,18 @@ class SuiteResult:
 
     def _iter_not_compared(self, baseline: Baseline) -> Iterator[NotCompared]:
         for deployment, name, _, cases in self._iter_compared():
-            reasons = Counter(filter(None, (self._find_obstacle(deployment, c) for c in cases)))
-            if reasons:
-                yield NotCompared(deployment, name, _format_obstacles(reasons, len(cases)))
+            obstacles = (self._find_obstacle(baseline, deployment, case) for case in cases)
+            if reasons := Counter(filter(None, obstacles)):
+                reason = _format_obstacles(reasons, len(cases))
+                yield NotCompared(baseline.name, deployment, name, reason)
         names = {case.name for case in self.suite.cases}
         for case in baseline.results:
             if case not in names:
-                yield NotCompared(baseline.name, case, "not in this suite")
+                yield NotCompared(baseline.name, baseline.name, case, "not in this suite")
 
-    def _find_obstacle(self, deployment: str, case: str) -> str | None:
+    def _find_obstacle(self, baseline: Baseline, deployment: str, case: str) -> str | None:
         """Return why the stored result of a case cannot be compared; None if it can."""
-        baseline, own = self.baseline, self._results_by_case[deployment, case]
+        own = self._results_by_case[deployment, case]
         stored = baseline.results.get(case)
         # what the interrupt left out is not a property of the stored results
         if own.status is Status.UNFINISHED:
@@ -218,21 +217,31 @@ class SuiteResult:
             return "failed to run"
         return "the stored case failed to run" if stored.status is Status.ERROR else None
 
+    def _find_other_side(
+        self, deployment: str, cases: Sequence[str]
+    ) -> tuple[str, list[CaseResult]] | None:
+        """Return name and results of the side to compare with, as far as it answers the cases."""
+        if (baseline := self.baseline) is not None:
+            found = [
+                baseline.results[case]
+                for case in cases
+                if case in baseline.results
+                and self._find_obstacle(baseline, deployment, case) is None
+            ]
+            return baseline.name, found
+        if (versus := self.suite.versus) is not None:
+            return versus.name, self._find_results(versus.name, cases)
+        return None
+
     def _difference(
         self, deployment: str, name: str, label: str, cases: Sequence[str]
     ) -> Iterator[Aggregate]:
         """Yield a difference; none if the other side does not answer all of the cases."""
         own = self._find_results(deployment, cases)
-        if self.baseline is None:
-            other_name = self.suite.versus.name
-            others = self._find_results(other_name, cases)
-        else:
-            other_name = self.baseline.name
-            others = [
-                self.baseline.results[case]
-                for case in cases
-                if case in self.baseline.results and self._find_obstacle(deployment, case) is None
-            ]
+        side = self._find_other_side(deployment, cases)
+        if side is None:
+            return
+        other_name, others = side
         is_finished = all(result.status is not Status.UNFINISHED for result in (*own, *others))
         threshold = self.suite.differences.get(label)
         # a requirement must not vanish with a case
@@ -271,7 +280,7 @@ def _build_aggregate(
         status, certain = Status.MEASURED, measurement.certain.is_exact
     else:
         decision = threshold.decide(measurement, confidence)
-        status, certain = Status(decision.outcome), is_certain(decision)
+        status, certain = Status(decision.outcome), decision.is_certain
     return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases)
 
 

@@ -11,25 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.interval import PROBABILITIES
+from llmchecker.checking.witnesses import Witness
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.properties.logic.ast import Probability
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.deployments import Deployment
-from llmchecker.suites.verdicts import (
-    CaseResult,
-    Measurement,
-    Status,
-    Text,
-    forecast_passes,
-    is_certain,
-)
+from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer
     from llmchecker.checking.anytime.path_formulas import CheckedQuery
     from llmchecker.checking.anytime.side_by_side import AnyQuestion
     from llmchecker.checking.anytime.side_by_side import Outcome as CaseOutcome
@@ -45,7 +39,10 @@ _MAX_TEXTS = 5
 class OpenModel(Protocol):
     """A model that is loaded on first use."""
 
-    end_of_sequence: "EndOfSequence"
+    @property
+    def end_of_sequence(self) -> "EndOfSequence":
+        """How the tree treats an end-of-sequence token."""
+        ...
 
     @property
     def model(self) -> "LanguageModel":
@@ -265,7 +262,7 @@ def _describe_exception(error: BaseException) -> str:
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
-def _build_result(case: Case, answer: "Answer", confidence: float, seconds: float) -> CaseResult:
+def _build_result(case: Case, answer: Answer, confidence: float, seconds: float) -> CaseResult:
     """Build the result of a case from the answer to its query.
 
     Args:
@@ -274,68 +271,61 @@ def _build_result(case: Case, answer: "Answer", confidence: float, seconds: floa
         confidence: confidence of all verdicts of the suite together.
         seconds: seconds of the case.
     """
-    measurement = _find_measurement(case, answer)
     # a member of an average has no verdict of its own
-    decision = None if case.is_measured else _find_decision(case, answer, measurement, confidence)
+    decision = None if case.is_measured else _find_decision(case, answer, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
-    required_passes = None
-    if status is Status.UNKNOWN and case.threshold is not None:
-        required_passes = forecast_passes(case.threshold, measurement, answer.passes)
-    texts = _find_violating_texts(case, answer) if status is Status.VIOLATED else ()
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
         status=status,
-        is_certain=decision is not None and is_certain(decision),
-        measurement=measurement,
-        passes=answer.passes,
-        samples=answer.samples or 0,
+        is_certain=decision is not None and decision.is_certain,
+        # a line of a log has no times of a machine, and memory has no trees of thousands of cases
+        answer=replace(
+            answer,
+            witnesses=_find_violating_texts(case, answer) if status is Status.VIOLATED else (),
+            costs=Costs(passes=answer.passes),
+            history=(),
+            forecast=None,
+            evidence=None,
+        ),
         seconds=seconds,
-        texts=texts,
-        required_passes=required_passes,
-        evidence=answer.evidence.mean if case.is_measured else None,
+        required_passes=_forecast_passes(case, answer) if status is Status.UNKNOWN else None,
+        evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
     )
 
 
-def _find_measurement(case: Case, answer: "Answer") -> Measurement:
-    """Return bounds and interval of the probability that a query names."""
-    certain, estimate = answer.certain, answer.estimate
-    if not answer.query.is_numeric:
-        # the bounds of a threshold query are truth values, and a combination has no probability
-        certain = PROBABILITIES if case.threshold is None else answer.probability
-        estimate = None
-    # without samples the bounds are the interval
-    sampled = certain if answer.sampled is None else certain.cut(answer.sampled.interval)
-    if estimate is None and (answer.sampled is not None or sampled.is_exact):
-        estimate = (sampled.lower + sampled.upper) / 2
-    return Measurement(certain, sampled, estimate)
-
-
-def _find_decision(
-    case: Case, answer: "Answer", measurement: Measurement, confidence: float
-) -> Decision:
+def _find_decision(case: Case, answer: Answer, confidence: float) -> Decision:
     """Return the decision of a requirement."""
     if (decision := answer.decision) is not None:
         return decision
     # the answer to a query without its threshold is a number
     if case.threshold is not None:
-        return case.threshold.decide(measurement, confidence)
+        return case.threshold.decide(answer.measurement, confidence)
     return Decision(Outcome.UNKNOWN)
 
 
-def _find_violating_texts(case: Case, answer: "Answer") -> tuple[Text, ...]:
+def _forecast_passes(case: Case, answer: Answer) -> int | None:
+    """Forecast the passes that would decide a case; None if no number is known to."""
+    from llmchecker.checking.anytime.answer_forecast import forecast_decision
+
+    if case.threshold is None:
+        return None
+    forecast = forecast_decision(answer.history, float(case.threshold.number))
+    return None if forecast is None else forecast.passes
+
+
+def _find_violating_texts(case: Case, answer: Answer) -> tuple[Witness, ...]:
     """Return the most probable texts that speak against a requirement."""
     from llmchecker.checking import witnesses
     from llmchecker.checking.markov import dtmc
 
+    root, evidence = case.question.query.root, answer.evidence
     # combinations of several probabilities have no single texts
-    if case.threshold is None:
+    if case.threshold is None or not isinstance(root, Probability) or evidence is None:
         return ()
     is_lower_bound = case.threshold.comparison in (">=", ">")
     kind = witnesses.COUNTEREXAMPLE if is_lower_bound else witnesses.WITNESS
-    evidence = answer.evidence
     chain = dtmc.build_dtmc(evidence.tree, evidence.scores)
-    texts = witnesses.find_path_texts(
-        evidence.tree, chain, case.question.query.root.path, kind, _MAX_TEXTS, evidence.score_ranges
+    return witnesses.find_path_texts(
+        evidence.tree, chain, root.path, kind, _MAX_TEXTS, evidence.score_ranges
     )
-    return tuple(Text(text.text[text.kept :], text.probability) for text in texts)

@@ -1,7 +1,7 @@
 """A session: the run of a suite with its log, in the folder of its project."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +56,7 @@ class SuiteRun:
         # before any model, so that a wrong file costs no time
         self._log: MemoryLog | JsonLinesLog = MemoryLog()
         if log is not None:
-            path = Path(log).absolute()
-            self._log = JsonLinesLog(path, suite, self._fingerprints, shards)
+            self._log = JsonLinesLog(log, suite, self._fingerprints, shards)
         self._results: dict[CaseKey, CaseResult] = {}
 
     @property
@@ -85,7 +84,8 @@ class SuiteRun:
         """
         suite, log, opener = self._suite, self._log, self._open_model or _build_opener(self._suite)
         is_measuring = suite.versus is not None or self._baseline is not None
-        with _enter_project(suite, log):
+        # the models and caches of a configuration are in the folder of its project
+        with contextlib.chdir(suite.project):
             for found in iter_results(suite, opener, log, is_measuring=is_measuring, report=report):
                 self._results[found.deployment, found.case] = found
         result = self.result
@@ -130,26 +130,17 @@ def run_shard(
     Raises:
         LLMCheckerError: as in `run_suite`.
     """
-    results_log = JsonLinesLog(Path(log).absolute(), suite, compute_fingerprints(suite))
+    results_log = JsonLinesLog(log, suite, compute_fingerprints(suite))
     opener, is_measuring = open_model or _build_opener(suite), suite.versus is not None
-    options = {"shard": shard, "is_measuring": is_measuring, "report": report}
-    with _enter_project(suite, results_log):
+    results = iter_results(
+        suite, opener, results_log, shard=shard, is_measuring=is_measuring, report=report
+    )
+    with contextlib.chdir(suite.project):
         # the log stores each result
-        for _ in iter_results(suite, opener, results_log, **options):
+        for _ in results:
             pass
 
 
 def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel]:
     """Build the function that opens the model of a deployment from its directory."""
     return lambda deployment: open_model(deployment.model, suite.expansion)
-
-
-@contextlib.contextmanager
-def _enter_project(suite: Suite, log: MemoryLog | JsonLinesLog) -> Iterator[None]:
-    """Run the block in the folder of the suite's project, and close the log."""
-    try:
-        # the models and caches of a configuration are in the folder of its project
-        with contextlib.chdir(suite.project):
-            yield
-    finally:
-        log.close()

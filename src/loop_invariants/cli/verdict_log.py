@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
-from llmchecker.errors import ConfigError, UnreadableProgram
+from llmchecker.errors import ConfigError, UnreadableProgram, UnusableDataset
 from llmchecker.interfaces.cli.output import check_output_file
+from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
@@ -22,6 +23,9 @@ from loop_invariants.verification.result import Outcome
 
 _TEMPORARY_OUTCOMES = (Outcome.KILLED, Outcome.ESBMC_ERROR)
 """Outcomes that memory or a missing tool may cause, so that a later run tries again."""
+_KEYS = {"file", "digest", "outcome", "verdict"}
+"""Keys of every record."""
+_LINE_BEGINNING = '{"program": '
 
 
 class VerdictLog:
@@ -44,48 +48,33 @@ class VerdictLog:
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Append a record."""
-        try:
-            # opened for each line, so that a killed run keeps each verdict
-            with self._path.open("a", encoding="utf-8") as output:
-                output.write(format_line(record) + "\n")
-        except OSError as error:
-            raise self._build_error(f"it cannot be written: {error.strerror}") from error
+        append_line(self._path, record)
 
     def _read(self) -> dict[tuple[str, str], dict[str, Any]]:
+        if not self._path.exists():
+            return {}
         try:
-            content = self._path.read_bytes() if self._path.exists() else b""
-            records = [self._parse(line) for line in content.splitlines(keepends=True)]
-            # A kill may cut the last line short, and the next record must not continue it.
-            if content and not content.endswith(b"\n"):
-                with self._path.open("r+b") as output:
-                    output.truncate(content.rfind(b"\n") + 1)
-        except OSError as error:
-            raise self._build_error(f"it cannot be read: {error.strerror}") from error
+            lines = read_lines(self._path)
+        except UnusableDataset as error:
+            raise self._build_error() from error
+        remainder = lines.remainder
+        # only a line that `verify` began may be cut short
+        is_own = _LINE_BEGINNING.startswith(remainder[: len(_LINE_BEGINNING)])
+        if not is_own or any(not record.keys() >= _KEYS for record in lines.objects):
+            raise self._build_error()
+        # the next record must not continue it
+        if remainder:
+            write_lines(self._path, lines.objects)
         return {
             (record["file"], record["digest"]): record
-            for record in records
-            if record and record["outcome"] not in _TEMPORARY_OUTCOMES
+            for record in lines.objects
+            if record["outcome"] not in _TEMPORARY_OUTCOMES
         }
 
-    def _parse(self, line: bytes) -> dict[str, Any]:
-        """Parse a line into a record; an incomplete last line has an empty one."""
-        try:
-            record = json.loads(line)
-            if {"file", "digest", "outcome", "verdict"} <= set(record):
-                return record if line.endswith(b"\n") else {}
-        except (ValueError, TypeError, RecursionError):
-            # Only a line that `verify` began may be cut short.
-            if not line.endswith(b"\n") and b'{"program": '.startswith(line[:12]):
-                return {}
-        raise self._build_error("it contains other lines than verdicts")
-
-    def _build_error(self, problem: str) -> ConfigError:
-        return ConfigError(f"--resume {self._path}: {problem}; name another file")
-
-
-def format_line(record: Mapping[str, Any]) -> str:
-    """Format a record as one line."""
-    return json.dumps(record, allow_nan=False)
+    def _build_error(self) -> ConfigError:
+        return ConfigError(
+            f"--resume {self._path}: it contains other lines than verdicts; name another file"
+        )
 
 
 def compute_digest(file: Path, settings: Sequence[str]) -> str | None:

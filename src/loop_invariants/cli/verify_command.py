@@ -25,10 +25,11 @@ from typing import Any
 from llmchecker.errors import ConfigError, MissingTool, UnreadableProgram
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.json_lines import format_line
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
-from loop_invariants.cli.verdict_log import VerdictLog, compute_digest, format_line
+from loop_invariants.cli.verdict_log import VerdictLog, compute_digest
 from loop_invariants.frontend.error_names import parse_error_names
 from loop_invariants.interpreter.simulation import (
     Failure,

@@ -9,7 +9,8 @@ from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.comparison import Comparison, Side, compare_sides
+from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery

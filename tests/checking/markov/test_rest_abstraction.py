@@ -237,7 +237,7 @@ def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     """For F over an unnegated atom the bounded process gives the lower bound itself."""
     columns = data.draw(scores(tree, NAMES))
     query = parse(f"P=? [ F gender > {bound} ]")
-    value = check_chain(dtmc.build_dtmc(tree, columns), query).value
+    value = check_chain(dtmc.build_dtmc(tree, columns), query).bounded
     found = interval(tree, columns, query.text)
     assert found.lower == pytest.approx(value, abs=1e-12)
 

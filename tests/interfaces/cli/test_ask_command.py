@@ -75,7 +75,7 @@ def test_a_query_and_a_text_are_enough(project, capfd):
     """With neither model nor tree named, the answer has bounds and, within them, an interval."""
     answer = answered(capfd)
     assert answer["model"] == "gpt2"
-    assert answer["value"] is None
+    assert answer["bounded"] is None
     assert 0 <= answer["lower"] <= answer["low"] <= answer["estimate"]
     assert answer["estimate"] <= answer["high"] <= answer["upper"] <= 1
     assert (answer["confidence"], answer["seed"]) == (0.99, 0)

@@ -137,7 +137,7 @@ def test_value_and_bounds_are_those_of_the_tree(project, capfd):
     reached, hidden = eventually(tree, holds)
     assert 0 < reached < 1
     assert hidden > 0
-    assert answer["value"] == pytest.approx(float(reached), abs=1e-12)
+    assert answer["bounded"] == pytest.approx(float(reached), abs=1e-12)
     assert answer["lower"] == pytest.approx(float(reached), abs=1e-12)
     assert answer["upper"] == pytest.approx(float(reached + hidden), abs=1e-12)
     assert (answer["states"], answer["transitions"]) == (len(tree), tree.transitions)
@@ -153,7 +153,7 @@ def test_json_says_what_was_asked(project, capfd):
     probabilities = [witness["probability"] for witness in answer["witnesses"]]
     assert 0 < len(probabilities) <= 10
     assert probabilities == sorted(probabilities, reverse=True)
-    assert sum(probabilities) <= answer["value"] + 1e-12
+    assert sum(probabilities) <= answer["bounded"] + 1e-12
 
 
 def test_a_person_reads_every_figure(project, capfd):
@@ -164,7 +164,7 @@ def test_a_person_reads_every_figure(project, capfd):
     rows = named(lines)
     assert list(rows)[:5] == ["query", "model", "text", "certain", "probability (bounded)"]
     assert rows["query"] == QUERY
-    assert rows["probability (bounded)"] == format_number(answer["value"])
+    assert rows["probability (bounded)"] == format_number(answer["bounded"])
     assert rows["certain"] == f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
     assert rows["states"] == f"{answer['states']:,}"
     assert rows["transitions"] == f"{answer['transitions']:,}"
@@ -242,14 +242,14 @@ def test_a_bound_that_there_is_not_is_infinite(project, capfd):
 
 def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
     """Bounds that cannot be computed are the widest there are, with a note and exit status 0."""
-    value = answered(capfd)["value"]
+    value = answered(capfd)["bounded"]
 
     def failing(*_):
         raise CheckFailed("the prover ran out of patience")
 
     monkeypatch.setattr("llmchecker.checking.bounds.compute_bounds", failing)
     answer = answered(capfd)
-    assert (answer["value"], answer["lower"], answer["upper"]) == (value, 0, 1)
+    assert (answer["bounded"], answer["lower"], answer["upper"]) == (value, 0, 1)
     assert main(arguments()) == 0
     out, err = capfd.readouterr()
     rows = named(out.splitlines())
@@ -263,7 +263,7 @@ def test_a_tree_is_grown_once(project, capfd, no_growth):
     first = answered(capfd)
     no_growth()
     again = answered(capfd)
-    assert {**again, "tree": first["tree"], "value": first["value"]} == again
+    assert {**again, "tree": first["tree"], "bounded": first["bounded"]} == again
     assert again["growing_seconds"] == 0
     assert answered(capfd, query="P=? [ F gender > 0 ]")["tree"] == first["tree"]
 
@@ -272,7 +272,7 @@ def test_a_damaged_tree_is_grown_again(project, capfd):
     """A kept file that is no tree is replaced."""
     first = answered(capfd)
     (project / first["tree"]).write_bytes(b"damaged")
-    assert answered(capfd)["value"] == first["value"]
+    assert answered(capfd)["bounded"] == first["bounded"]
     assert len(TextTree.read(project / first["tree"])) == first["states"]
 
 
@@ -448,7 +448,7 @@ def test_standard_output_is_one_json_object_whatever_libraries_print(project, ca
         encoding="utf-8",
         check=True,
     )
-    assert json.loads(run.stdout)["value"] == answer["value"]
+    assert json.loads(run.stdout)["bounded"] == answer["bounded"]
     for source in ("Python", "a system call", "C"):
         assert f"noise of {source}" in run.stderr
 
@@ -533,7 +533,7 @@ def test_the_tree_that_is_drawn_is_the_one_that_is_checked(project, capfd, no_gr
     marked = [uid for uid, box in enumerate(boxes) if "witness" in box.get("class").split()]
     assert {witness["uid"] for witness in answer["witnesses"]} <= set(marked)
     reached, _ = eventually(tree, [uid in marked for uid in range(len(tree))])
-    assert float(reached) == pytest.approx(answer["value"], abs=1e-12)
+    assert float(reached) == pytest.approx(answer["bounded"], abs=1e-12)
     edges = drawn(capfd, "--format", "dot").count(" -> ")
     assert edges == len(tree) - 1
 

@@ -9,9 +9,11 @@ import yaml
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure
+from llmchecker.checking.formatting import build_display, build_rows
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
-from llmchecker.interfaces.cli import check_command
+from llmchecker.checking.witnesses import Witness
 from llmchecker.interfaces.cli.main import main
+from llmchecker.interfaces.cli.output import show_display
 from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
@@ -20,9 +22,7 @@ from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"
 HOSTILE = "[red]he[/red] \x1b[31m\x9b31m \u202eeh"
-WITNESSES = (
-    {"kind": "witness", "text": f"Then{HOSTILE}", "kept": 4, "probability": 0.5, "rest": False},
-)
+WITNESSES = (Witness(1, f"Then{HOSTILE}", 0.5, "witness", rest=False, kept=4),)
 CERTAIN = Interval(0.05, 0.9)
 SAMPLED = Sampled(Interval(0.1, 0.5), 0.25, 0.99, 30)
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
@@ -66,8 +66,7 @@ def answer(query: str = QUERY, certain: Interval = CERTAIN) -> Answer:
 
 
 def print_shown(shown: Answer) -> None:
-    rows = check_command.formatting.build_rows(shown)
-    check_command._print_answer(rows, shown)
+    show_display(build_display(shown, build_rows(shown)))
 
 
 def plain(text: str) -> str:
@@ -143,7 +142,7 @@ def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
 
 def name_bars(shown: Answer) -> list[str]:
     """The names of the rows with a bar."""
-    rows = check_command.formatting.build_rows(shown)
+    rows = build_rows(shown)
     return [name for name, row in rows.items() if any(figure.bar for figure in row)]
 
 

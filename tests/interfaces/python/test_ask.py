@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import llmchecker as lc
+from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import (
     ConfigError,
     ImpossibleCondition,
@@ -55,7 +56,7 @@ def test_enough_passes_give_the_probability(model):
     assert (answer.lower, answer.upper) == pytest.approx((TRUTH, TRUTH))
     assert (answer.low, answer.estimate, answer.high) == pytest.approx((TRUTH,) * 3)
     assert isinstance(answer.tree, lc.Tree)
-    assert "value" not in str(answer)
+    assert "bounded" not in str(answer)
     assert "certain" in str(answer)
 
 
@@ -214,7 +215,7 @@ def test_a_condition_that_no_sample_meets_has_no_estimate(model):
     answer = lc.ask(RARE, model, "once", length=4, passes=6, he=he, she=she)
     assert (answer.estimate, answer.low, answer.high) == (None, 0, 1)
     assert "point estimate unknown" in str(answer)
-    assert answer.value is None
+    assert answer.bounded is None
     assert answer.notes == ()
 
 
@@ -246,8 +247,7 @@ def test_an_answer_shows_itself_in_a_notebook(model):
     cells = ["".join(cell.itertext()) for cell in page.iter("td")]
     assert cells.count('"once"') == 1
     assert '" he"' in cells
-    decides = {"kind": "witness", "probability": 0.5}
-    hostile = replace(answer, witnesses=({"text": "<b>", "kept": 3, "rest": False, **decides},))
+    hostile = replace(answer, witnesses=(Witness(1, "<b>", 0.5, "witness", rest=False, kept=3),))
     assert "<b>" not in hostile._repr_html_()
 
 

@@ -25,10 +25,10 @@ def test_a_plain_function_is_a_quantifier():
     verdict = lc.check("P=? [ F letters >= 2 ]", tree, letters=letters)
     two = Fraction(1, 2) * Fraction(3, 4)
     hidden = Fraction(1, 4) + Fraction(1, 2) * Fraction(1, 4)
-    assert verdict.value == float(two)
+    assert verdict.bounded == float(two)
     assert verdict.lower == pytest.approx(float(two), abs=1e-12)
     assert verdict.upper == pytest.approx(float(two + hidden), abs=1e-12)
-    assert [witness["text"] for witness in verdict.witnesses] == ["wbe"]
+    assert [witness.text for witness in verdict.witnesses] == ["wbe"]
 
 
 def test_scores_are_integers_and_missing_for_rest():
@@ -43,8 +43,8 @@ def test_quantifiers_without_settings_need_not_be_given():
     """gender, polarity and readability are known by name; one that is given takes its place."""
     tree = by_hand(DRAWN)
     for name in ("gender", "polarity", "readability"):
-        assert lc.check(f"P=? [ F {name} > 100000000 ]", tree).value == 0
-    assert lc.check("P=? [ F gender = 1 ]", tree, gender=letters).value == 0.75
+        assert lc.check(f"P=? [ F {name} > 100000000 ]", tree).bounded == 0
+    assert lc.check("P=? [ F gender = 1 ]", tree, gender=letters).bounded == 0.75
 
 
 def test_a_query_may_be_parsed_beforehand():
@@ -52,7 +52,7 @@ def test_a_query_may_be_parsed_beforehand():
     tree = by_hand(DRAWN)
     text = "P=? [ F step = 2 ]"
     verdicts = [lc.check(query, tree) for query in (text, lc.parse(text))]
-    assert verdicts[0].value == verdicts[1].value == 0.5
+    assert verdicts[0].bounded == verdicts[1].bounded == 0.5
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,10 @@ def test_cut_tokens_leave_no_rest(architecture, random_model):
     assert not (tree.kind == StateKind.REST).any()
     assert (tree.probability > 0).all()
     verdict = lc.check("P=? [ X odd = 1 ]", tree, odd=lambda start, text: sum(map(ord, text)) % 2)
-    assert 0 < verdict.value < 1
-    assert verdict.lower == pytest.approx(verdict.value, rel=1e-13, abs=0)
-    assert verdict.upper == pytest.approx(verdict.value, rel=1e-13, abs=0)
-    assert verdict.lower <= verdict.value <= verdict.upper
+    assert 0 < verdict.bounded < 1
+    assert verdict.lower == pytest.approx(verdict.bounded, rel=1e-13, abs=0)
+    assert verdict.upper == pytest.approx(verdict.bounded, rel=1e-13, abs=0)
+    assert verdict.lower <= verdict.bounded <= verdict.upper
 
 
 def test_a_greedy_tree_is_the_text_that_generate_writes(random_model):

@@ -13,11 +13,12 @@ from one batch, and may stop between two requests.
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
@@ -91,32 +92,7 @@ _MIN_MEASURED_SAMPLES = 16
 Requests = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
 
 
-@dataclass(frozen=True)
-class AnytimeProgress:
-    """The intervals of a check at one time.
-
-    Attributes:
-        passes: number of texts that the model evaluated so far.
-        seconds: seconds since the start.
-        lower, upper: the certain bounds of the answer.
-        low, high: the interval with confidence, within these bounds; None without samples.
-        samples: number of samples so far.
-    """
-
-    passes: int
-    seconds: float
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
-    samples: int
-
-    @property
-    def width(self) -> float:
-        """The width of the narrower of both intervals."""
-        if self.low is None:
-            return self.upper - self.lower
-        return self.high - self.low
+AnytimeProgress = Progress
 
 
 class AnytimeCheck:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
@@ -50,50 +50,6 @@ class Side:
     start: Start
     end_of_sequence: EndOfSequence = "terminal"
     distributions: PromptDistributions | None = None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The difference between the answers of two sides: the first minus the second.
-
-    Attributes:
-        first, versus: the answers, whose intervals have a higher confidence than the difference.
-        lower, upper: certain bounds of the difference.
-        low, high: the interval of the difference; None if neither side has samples.
-        confidence: the confidence of that interval; None without one.
-        passes: number of texts that the models evaluated.
-        seconds: seconds of the whole computation.
-        history: both intervals of the difference after each round.
-        forecast: the costs of a decision or of the wanted width; None if they are reached or
-            unknown.
-    """
-
-    first: Answer
-    versus: Answer
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
-    confidence: float | None
-    passes: int
-    seconds: float
-    history: tuple[AnytimeProgress, ...]
-    forecast: Forecast | None = None
-
-    @property
-    def outcome(self) -> ComparisonOutcome:
-        """The side with the greater answer, by certain bounds or else by the interval."""
-        certain = _find_greater(self.lower, self.upper)
-        if certain != ComparisonOutcome.UNKNOWN or self.low is None:
-            return certain
-        # an interval of samples is never a proof of equality
-        outcome = _find_greater(self.low, self.high)
-        return ComparisonOutcome.UNKNOWN if outcome == ComparisonOutcome.EQUAL else outcome
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the certain bounds alone decide which side is greater."""
-        return _find_greater(self.lower, self.upper) != ComparisonOutcome.UNKNOWN
 
 
 def compare_sides(
@@ -226,22 +182,11 @@ class _ComparisonRun:
     def _build_comparison(self) -> Comparison:
         self.record()
         first, versus = (run.finish() for run in self._runs)
-        certain = first.certain - versus.certain
-        low = high = confidence = None
-        # a side without samples has its certain bounds as its interval
-        if first.sampled is not None or versus.sampled is not None:
-            interval = _select_interval(first) - _select_interval(versus)
-            low, high = interval.lower, interval.upper
-            confidence = self._budget.confidence
+        has_samples = first.sampled is not None or versus.sampled is not None
         comparison = Comparison(
             first=first,
             versus=versus,
-            lower=certain.lower,
-            upper=certain.upper,
-            low=low,
-            high=high,
-            confidence=confidence,
-            passes=first.passes + versus.passes,
+            confidence=self._budget.confidence if has_samples else None,
             seconds=time.monotonic() - self._start_time,
             history=tuple(self._history),
         )
@@ -301,17 +246,3 @@ class _ComparisonRun:
             limits.append(affordable)
         active = sum(not run.check.is_finished for run in self._runs)
         return None if math.isinf(min(limits)) else min(limits) / max(1, active)
-
-
-def _find_greater(low: float, high: float) -> ComparisonOutcome:
-    """Return the greater side by an interval of the difference."""
-    if low > 0:
-        return ComparisonOutcome.FIRST
-    if high < 0:
-        return ComparisonOutcome.VERSUS
-    return ComparisonOutcome.EQUAL if low == high == 0 else ComparisonOutcome.UNKNOWN
-
-
-def _select_interval(answer: Answer) -> Interval:
-    """Return the interval of the samples, or else the certain bounds."""
-    return answer.certain if answer.sampled is None else answer.sampled.interval

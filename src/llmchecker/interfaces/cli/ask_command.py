@@ -6,121 +6,59 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llmchecker.checking import formatting
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.figures import Row, build_text_rows
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
-from llmchecker.models.decoding.chat_template import start_as_json
-from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
 from llmchecker.utils import job_logging
-from llmchecker.utils.number_format import format_count
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+    from llmchecker.checking.answer import Progress
 
 
-@dataclass(frozen=True)
-class _AnsweredRequest:
-    """A question and its answer.
-
-    Attributes:
-        request: the question.
-        answer: the answer.
-        failure: the error of a model that failed after it had evaluated texts; None without one.
-    """
-
-    request: Question
-    answer: "Answer"
-    failure: InterruptedCheck | None = None
-
-
-def run_ask(registry: Registry, request: Question) -> _AnsweredRequest:
+def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
     """Answer the query of a question within its budget.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    builder = open_model(request.model, registry.expansion)
+    builder = open_model(question.model, registry.expansion)
     model = builder.model
     # Loaded first: its log line is on the screen while Storm's import takes seconds.
-    distributions = builder.open_distributions(request.prompt)
+    distributions = builder.open_distributions(question.prompt)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
+    failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             answer = check_anytime(
                 model,
-                request.prompt,
-                request.checked_query,
-                request.budget,
+                question.prompt,
+                question.checked_query,
+                question.budget,
                 end_of_sequence=builder.end_of_sequence,
                 distributions=distributions,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
-                    format_progress(progress, request.budget, request.checked_query)
+                    format_progress(progress, question.budget, question.checked_query)
                 ),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _AnsweredRequest(request, error.result, error)
-    return _AnsweredRequest(request, answer)
+            answer, failure = error.result, error
+    costs = {"seconds": f"{answer.seconds:.1f}"}
+    return AnsweredQuestion(question, answer, costs, failure=failure)
 
 
-def format_ask_json(answered: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of the answer and the request; an absent value is null."""
-    request = answered.request
-    details = {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
-        # The tree of an anytime answer has no alpha and k.
-        "alpha": None,
-        "k": None,
-        "seed": request.budget.seed,
-    }
-    return answered.answer.as_json() | details
-
-
-def describe_ask_costs(answered: _AnsweredRequest) -> dict[str, str]:
-    """Return the passes, the seconds and the seed of an answer, each by its name."""
-    answer = answered.answer
-    return {
-        "passes": f"{answer.passes:,}",
-        "seconds": f"{answer.seconds:.1f}",
-        "seed": str(answered.request.budget.seed),
-    }
-
-
-def build_ask_rows(answered: _AnsweredRequest) -> dict[str, Row]:
-    """Build the rows of the question and the figures of its answer."""
-    request, answer = answered.request, answered.answer
-    figures = formatting.build_rows(answer)
-    return {
-        "query": figures.pop("query"),
-        **build_text_rows(
-            {
-                "model": f"{request.model.display_name()}, "
-                f"{format_count(request.truncation.length, 'token')}",
-                "text": request.formatted_start,
-            }
-        ),
-        **figures,
-        **build_text_rows({"seconds": f"{answer.seconds:.1f}"}),
-        **formatting.build_forecast_row(answer.forecast),
-    }
-
-
-def format_progress(progress: "AnytimeProgress", budget: AnswerBudget, asked: CheckedQuery) -> str:
+def format_progress(progress: "Progress", budget: AnswerBudget, asked: CheckedQuery) -> str:
     """Format the intervals, the passes, their rate and the time left."""
     parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
     if progress.seconds > 0:

@@ -4,29 +4,20 @@ import argparse
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmchecker.checking import formatting
-from llmchecker.checking.figures import Row, Rows, build_text_rows
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
-from llmchecker.interfaces.cli.answer_page import write_answer_page
+from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
 from llmchecker.interfaces.cli.arguments import (
     add_budget_arguments,
     add_question_arguments,
     add_truncation_arguments,
     parse_question,
 )
-from llmchecker.interfaces.cli.ask_command import (
-    build_ask_rows,
-    describe_ask_costs,
-    format_ask_json,
-    run_ask,
-)
+from llmchecker.interfaces.cli.ask_command import run_ask
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
@@ -34,37 +25,14 @@ from llmchecker.interfaces.cli.assertion_arguments import (
 from llmchecker.interfaces.cli.exit_status import get_exit_status
 from llmchecker.interfaces.cli.output import (
     check_output_file,
-    is_terminal,
     print_answer,
     redirect_stdout,
+    show_display,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
-from llmchecker.interfaces.cli.tree_cache import CachedTree, load_or_build_tree
-from llmchecker.models.decoding.chat_template import start_as_json
-from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.properties import scores
 from llmchecker.trees.text_tree import TextTree, Truncation
-
-if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer
-
-
-@dataclass(frozen=True)
-class _AnsweredRequest:
-    """A question, its answer, and the times of this run.
-
-    Attributes:
-        request: the question.
-        cached_tree: the tree of the answer.
-        answer: the answer; its `encode_seconds` include the expansion, the scoring and the
-            construction of the chain, as far as this run did them.
-        scoring_seconds: duration of the scoring by all quantifiers of the query, in seconds.
-    """
-
-    request: Question
-    cached_tree: CachedTree
-    answer: "Answer"
-    scoring_seconds: float
 
 
 def add_check_command(commands: SubParsers) -> None:
@@ -90,50 +58,58 @@ def add_check_command(commands: SubParsers) -> None:
 
 def _run_check(arguments: argparse.Namespace) -> int:
     asked = parse_asked_query(arguments)
-    failure = None
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
     with redirect_stdout():
-        registry, request = parse_question(arguments, asked)
+        registry, question = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
-            if isinstance(request.truncation, Truncation):
-                checked = run_check(registry, request)
-                answer, costs = checked.answer, _describe_check_costs(checked)
-                rows, fields = _build_check_rows(checked), _format_check_json(checked)
-            else:
-                asked_model = run_ask(registry, request)
-                answer, failure = asked_model.answer, asked_model.failure
-                costs = describe_ask_costs(asked_model)
-                rows, fields = build_ask_rows(asked_model), format_ask_json(asked_model)
+            run = run_check if isinstance(question.truncation, Truncation) else run_ask
+            answered = run(registry, question)
     if arguments.json:
-        print_answer(fields)
+        print_answer(answered.as_json())
     else:
-        _print_answer(rows, answer)
+        show_display(answered.build_display())
     if page is not None:
-        write_answer_page(page, request, answer, costs)
+        answered.write_page(page)
     # the error follows the answer so far
-    if failure is not None:
-        raise failure
-    return get_exit_status(answer)
+    if answered.failure is not None:
+        raise answered.failure
+    return get_exit_status(answered.answer)
 
 
-def run_check(registry: Registry, request: Question) -> _AnsweredRequest:
+def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     """Answer the query of a question on its tree.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    cached_tree = load_or_build_tree(registry, request)
+    cached_tree = load_or_build_tree(registry, question)
     tree = cached_tree.tree
     start_time = time.monotonic()
-    values = score_quantifiers(request, tree)
+    values = score_quantifiers(question, tree)
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
 
-    ranges = request.checked_query.ranges
-    answer = check_query(tree, values, request.query, ranges, cached_tree.seconds + scoring_seconds)
-    return _AnsweredRequest(request, cached_tree, answer, scoring_seconds)
+    ranges = question.checked_query.ranges
+    answer = check_query(
+        tree, values, question.query, ranges, cached_tree.seconds + scoring_seconds
+    )
+    # A tree from the cache took no time in this run.
+    growth_text = (
+        f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
+    )
+    costs = {
+        "seconds": f"{growth_text}, scoring {scoring_seconds:.1f}, "
+        f"checking {answer.costs.check_seconds:.1f}",
+        "tree": str(cached_tree.path),
+    }
+    fields = {
+        "tree": str(cached_tree.path),
+        "growing_seconds": cached_tree.seconds,
+        "scoring_seconds": scoring_seconds,
+    }
+    return AnsweredQuestion(question, answer, costs, fields)
 
 
 def score_quantifiers(question: Question, tree: TextTree) -> dict[str, np.ndarray]:
@@ -143,65 +119,3 @@ def score_quantifiers(question: Question, tree: TextTree) -> dict[str, np.ndarra
         logging.info("scoring %d states: %s", len(tree), name)
         values[name] = scores.score_tree(quantifier, tree, name)
     return values
-
-
-def _format_check_json(checked: _AnsweredRequest) -> dict[str, Any]:
-    """Return the fields of answer and request; an unknown bound is null."""
-    request, cached_tree = checked.request, checked.cached_tree
-    truncation = cached_tree.tree.truncation
-    details = {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
-        "alpha": truncation.alpha,
-        "k": truncation.k,
-        "tree": str(cached_tree.path),
-        "growing_seconds": cached_tree.seconds,
-        "scoring_seconds": checked.scoring_seconds,
-    }
-    return checked.answer.as_json() | details
-
-
-def _describe_check_costs(checked: _AnsweredRequest) -> dict[str, str]:
-    """Return the seconds and the tree of an answer as texts, each by its name."""
-    cached_tree = checked.cached_tree
-    # A tree from the cache took no time in this run.
-    growth_text = (
-        f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
-    )
-    return {
-        "seconds": f"{growth_text}, scoring {checked.scoring_seconds:.1f}, "
-        f"checking {checked.answer.costs.check_seconds:.1f}",
-        "tree": str(cached_tree.path),
-    }
-
-
-def _build_check_rows(checked: _AnsweredRequest) -> dict[str, Row]:
-    """Build the rows of the question and the figures of its answer."""
-    request = checked.request
-    figures = formatting.build_rows(checked.answer)
-    return {
-        "query": figures.pop("query"),
-        **build_text_rows(
-            {
-                "model": f"{request.model.display_name()}, {request.truncation}",
-                "text": request.formatted_start,
-            }
-        ),
-        **figures,
-        **build_text_rows(_describe_check_costs(checked)),
-    }
-
-
-def _print_answer(rows: Rows, answer: "Answer") -> None:
-    """Print named figures of an answer, its notes and its witnesses."""
-    if not is_terminal():
-        print_answer(formatting.format_rows_as_text(rows, answer))
-        return
-    # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_figures, print_texts
-
-    print_figures(rows, answer.notes)
-    if answer.witnesses:
-        heading = formatting.select_heading(answer.witnesses)
-        print_texts(heading, formatting.build_witness_rows(answer.witnesses))

@@ -12,7 +12,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.anytime import comparison_formatting
+from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
@@ -30,7 +30,7 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_quantifier_argument,
     parse_asked_query,
 )
-from llmchecker.interfaces.cli.output import is_terminal, print_answer, redirect_stdout
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout, show_display
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
@@ -41,11 +41,12 @@ from llmchecker.utils.exit_status import ExitStatus
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.comparison import Comparison, Side
+    from llmchecker.checking.anytime.comparison import Side
+    from llmchecker.checking.comparison import Comparison
 
 
 @dataclass(frozen=True)
-class _ComparedRequests:
+class _ComparedQuestions:
     """The questions of both sides, and their comparison.
 
     Attributes:
@@ -97,7 +98,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
-def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedRequests:
+def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedQuestions:
     """Compare the answers to the query of two questions.
 
     Raises:
@@ -128,22 +129,22 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _ComparedRequests(first, versus, error.result, error)
-    return _ComparedRequests(first, versus, comparison)
+            return _ComparedQuestions(first, versus, error.result, error)
+    return _ComparedQuestions(first, versus, comparison)
 
 
-def _open_side(builder: TreeBuilder, request: Question) -> "Side":
+def _open_side(builder: TreeBuilder, question: Question) -> "Side":
     from llmchecker.checking.anytime.comparison import Side
 
     return Side(
         builder.model,
-        request.prompt,
+        question.prompt,
         builder.end_of_sequence,
-        builder.open_distributions(request.prompt),
+        builder.open_distributions(question.prompt),
     )
 
 
-def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
+def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
     """Return the fields of the comparison and of both sides; an absent value is null."""
     comparison = answer.comparison
     return {
@@ -158,7 +159,7 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
         "high": comparison.high,
         "confidence": comparison.confidence,
         "outcome": comparison.outcome.value,
-        "certainty": comparison_formatting.format_certainty(comparison),
+        "certainty": comparison.certainty,
         "forecast": None if comparison.forecast is None else asdict(comparison.forecast),
         "passes": comparison.passes,
         "seconds": comparison.seconds,
@@ -166,31 +167,24 @@ def _format_json(answer: _ComparedRequests) -> dict[str, Any]:
     }
 
 
-def _describe_side(request: Question, answer: "Answer") -> dict[str, Any]:
+def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
     names = "lower upper estimate low high confidence samples notes passes".split()
     fields = answer.as_json()
     return {
-        "model": request.model.name,
-        "decoding": decoding_as_json(request.model.decoding),
-        "start": start_as_json(request.prompt),
+        "model": question.model.name,
+        "decoding": decoding_as_json(question.model.decoding),
+        "start": start_as_json(question.prompt),
         **{name: fields[name] for name in names},
     }
 
 
-def _print_comparison(answer: _ComparedRequests) -> None:
+def _print_comparison(answer: _ComparedQuestions) -> None:
     """Print both sides, the difference and the outcome."""
-    query, comparison = answer.first.query, answer.comparison
-    requests = {"first": answer.first, "versus": answer.versus}
+    comparison = answer.comparison
+    questions = {"first": answer.first, "versus": answer.versus}
     sides = {
-        name: f"{request.model.display_name()}, {request.formatted_start}"
-        for name, request in requests.items()
+        name: f"{question.model.display_name()}, {question.formatted_start}"
+        for name, question in questions.items()
     }
-    if not is_terminal():
-        print_answer(comparison_formatting.format_as_text(query, comparison, sides))
-        return
-    # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_figures
-
-    rows = comparison_formatting.build_rows(query, comparison, sides)
-    print_figures(rows, comparison_formatting.collect_notes(comparison))
+    show_display(comparison_formatting.build_display(comparison, sides))

@@ -11,7 +11,7 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmchecker.checking.figures import Bar, Figure
+from llmchecker.checking.figures import Bar, Display, Figure
 from llmchecker.checking.formatting import format_interval
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
@@ -73,10 +73,10 @@ def _print_answer(row: Mapping[str, str]) -> None:
 def _draw_answer(row: Mapping[str, str]) -> None:
     """Print one answer on a terminal, with its intervals as bars."""
     # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_figures, print_line
+    from llmchecker.interfaces.cli.terminal import print_display, print_line
 
     print_line(_format_subject(row))
-    print_figures({word: (figure,) for word, figure in _build_figures(row).items()})
+    print_display(Display({word: (figure,) for word, figure in _build_figures(row).items()}))
 
 
 def _format_subject(row: Mapping[str, str]) -> str:

@@ -5,14 +5,14 @@ read as markup.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llmchecker.checking.figures import Bar, Figure, Row, Rows
+from llmchecker.checking.figures import Bar, Display, Figure, Row
 from llmchecker.interfaces.cli.output import escape_unencodable
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -51,20 +51,17 @@ def _create_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def print_figures(rows: Rows, notes: Sequence[str] = ()) -> None:
-    """Print named figures, with bars next to their intervals, and notes."""
+def print_display(display: Display) -> None:
+    """Print named figures, with bars next to their intervals, then notes and texts."""
     console = _create_console()
-    console.print(_build_figures(console, rows, notes))
-
-
-def print_texts(heading: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print a heading and rows of a probability and a text."""
+    console.print(_build_figures(console, display))
+    if not display.texts:
+        return
     grid = _create_grid(2)
-    for probability, text in rows:
+    for probability, text in display.texts:
         grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
-    console = _create_console()
     console.print()
-    console.print(_create_text(heading, "bold"))
+    console.print(_create_text(display.heading, "bold"))
     console.print(grid)
 
 
@@ -120,7 +117,8 @@ def print_line(text: str) -> None:
     _create_console().print(_create_text(text))
 
 
-def _build_figures(console: Console, rows: Rows, notes: Sequence[str]) -> Table:
+def _build_figures(console: Console, display: Display) -> Table:
+    rows = display.rows
     grid = _create_grid(2)
     room = console.width - max(map(len, rows)) - 2
     # the bars of all rows begin in one column
@@ -132,7 +130,7 @@ def _build_figures(console: Console, rows: Rows, notes: Sequence[str]) -> Table:
         value = _draw_figures(console, row, room, width)
         value.stylize_before(style)
         grid.add_row(_create_text(name, style or "cyan"), value)
-    for note in notes:
+    for note in display.notes:
         grid.add_row(_create_text("note", "yellow"), _create_text(note))
     return grid
 

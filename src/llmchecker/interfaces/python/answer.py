@@ -5,10 +5,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from llmchecker.checking import answer, formatting
-from llmchecker.checking.figures import format_row
+from llmchecker.checking.figures import format_display, format_row
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import NoTruthValue
 from llmchecker.interfaces.python.tree import Tree
-from llmchecker.properties.logic.ast import Probability
+from llmchecker.reporting.html_rows import render_display
 from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ class Answer(answer.Answer):
         return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 
     def __str__(self) -> str:
-        return formatting.format_answer_as_text(self)
+        return format_display(formatting.build_display(self))
 
     def _repr_html_(self) -> str:
-        return formatting.format_answer_as_html(self)
+        return render_display(formatting.build_display(self))
 
     def plot(self, label: str | None = None, *, axes: "Axes | None" = None) -> "Axes":
         """Plot the answer.
@@ -80,8 +81,6 @@ class Answer(answer.Answer):
 
         if not self.history:
             return draw_answer(self, label, axes)
-        root = self.query.root
-        threshold = root.threshold if isinstance(root, Probability) else None
-        return draw_history(
-            self.history, self.confidence, None if threshold is None else float(threshold), axes
-        )
+        threshold = find_threshold(self.query)
+        limit = None if threshold is None else float(threshold.number)
+        return draw_history(self.history, self.confidence, limit, axes)

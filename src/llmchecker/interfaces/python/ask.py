@@ -20,7 +20,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+    from llmchecker.checking.answer import Progress
     from llmchecker.models.interface import LanguageModel
 
 
@@ -99,7 +99,7 @@ def ask(
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
-    watch: Callable[["AnytimeProgress"], bool | None] | None = None,
+    watch: Callable[["Progress"], bool | None] | None = None,
     **quantifiers: Scorer,
 ) -> Answer:
     """Answer a query for the whole model within a budget of passes or seconds.
@@ -122,7 +122,7 @@ def ask(
         certain: whether to compute certain bounds only, without an estimate.
         end_of_sequence: as in `grow`.
         progress: a function that receives a line about the progress after each round.
-        watch: a function that receives both intervals after each round, as `AnytimeProgress`; the
+        watch: a function that receives both intervals after each round, as `Progress`; the
             work ends when it returns true.
         quantifiers: as in `check`.
 
@@ -179,9 +179,9 @@ def _is_model(model: object) -> bool:
 
 def combine_watches(
     progress: Callable[[str], None] | None,
-    watch: Callable[["AnytimeProgress"], bool | None] | None,
+    watch: Callable[["Progress"], bool | None] | None,
     has_answer: bool = True,
-) -> Callable[["AnytimeProgress"], bool]:
+) -> Callable[["Progress"], bool]:
     """Return a function that passes intervals to both functions.
 
     Args:
@@ -190,7 +190,7 @@ def combine_watches(
         has_answer: as in `formatting.format_progress`.
     """
 
-    def report(now: "AnytimeProgress") -> bool:
+    def report(now: "Progress") -> bool:
         if progress is not None:
             progress(formatting.format_progress(now, has_answer))
         return watch is not None and bool(watch(now))

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from llmchecker.checking.anytime import comparison, comparison_formatting
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking import comparison, comparison_formatting
+from llmchecker.checking.answer import Progress
+from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -21,6 +23,7 @@ from llmchecker.interfaces.python.check import Scorer, resolve_query
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.transformers.load import apply_decoding
 from llmchecker.properties.logic.query import Query
+from llmchecker.reporting.html_rows import render_display
 from llmchecker.trees.text_tree import Horizon
 
 if TYPE_CHECKING:
@@ -32,23 +35,16 @@ class Comparison(comparison.Comparison):
     """A comparison with a format for terminals and for notebooks.
 
     Attributes:
-        query: the parsed query.
         sides: the description of each side, by `first` and `versus`.
     """
 
-    query: Query = field(repr=False)
     sides: Mapping[str, str] = field(repr=False)
 
-    @property
-    def certainty(self) -> str | None:
-        """How the outcome is known: `certain` or `with confidence 0.99`; else None."""
-        return comparison_formatting.format_certainty(self)
-
     def __str__(self) -> str:
-        return comparison_formatting.format_as_text(self.query, self, self.sides)
+        return format_display(comparison_formatting.build_display(self, self.sides))
 
     def _repr_html_(self) -> str:
-        return comparison_formatting.format_as_html(self.query, self, self.sides)
+        return render_display(comparison_formatting.build_display(self, self.sides))
 
 
 def compare(
@@ -73,7 +69,7 @@ def compare(
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
-    watch: Callable[[AnytimeProgress], bool | None] | None = None,
+    watch: Callable[[Progress], bool | None] | None = None,
     **quantifiers: Scorer,
 ) -> Comparison:
     """Compare the answers to one query of two models, start strings or decodings.
@@ -118,28 +114,24 @@ def compare(
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
     versus = question.vary(second_model, changes, "versus_")
-    first, second = (
-        comparison.Side(side.model, side.prompt, end_of_sequence) for side in (question, versus)
-    )
+    first, second = (Side(side.model, side.prompt, end_of_sequence) for side in (question, versus))
     sides = {"first": _describe(first), "versus": _describe(second)}
     watch_both = combine_watches(progress, watch)
     try:
-        compared = comparison.compare_sides(
+        compared = compare_sides(
             first, second, question.checked_query, question.budget, watch=watch_both
         )
     except InterruptedCheck as error:
-        so_far = _make_readable(error.result, question.query, sides)
+        so_far = _make_readable(error.result, sides)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
-    return _make_readable(compared, question.query, sides)
+    return _make_readable(compared, sides)
 
 
-def _describe(side: comparison.Side) -> str:
+def _describe(side: Side) -> str:
     """Return the name of a side's model, and its start string on one line."""
     return f"{side.model.name}, {format_start(side.start)}"
 
 
-def _make_readable(
-    compared: comparison.Comparison, query: Query, sides: Mapping[str, str]
-) -> Comparison:
+def _make_readable(compared: comparison.Comparison, sides: Mapping[str, str]) -> Comparison:
     columns = {each.name: getattr(compared, each.name) for each in fields(comparison.Comparison)}
-    return Comparison(**columns, query=query, sides=sides)
+    return Comparison(**columns, sides=sides)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from markupsafe import Markup
 
 from llmchecker.checking.answer import Answer
 from llmchecker.config.prompt import parse_prompt
@@ -16,6 +17,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
+from llmchecker.reporting.html_rows import render_table
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_count, format_number
@@ -124,7 +126,7 @@ class Tree(TextTree):
             from llmchecker.reporting.tree_figure import draw_tree
 
         witnesses = () if answer is None else answer.witnesses
-        kinds = {witness["uid"]: witness["kind"] for witness in witnesses}
+        kinds = {witness.uid: witness.kind for witness in witnesses}
         return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
 
     def _repr_html_(self) -> str:
@@ -156,18 +158,12 @@ class Tree(TextTree):
             for uid in top_states
         ]
         rows += [(format_number(rest, 4), f"everything else ({self.truncation})")]
-        cells = "".join(
-            f'<tr><td>{probability}</td><td style="text-align: left">{html.escape(text)}</td></tr>'
-            for probability, text in rows
-        )
         caption = (
             f"the {len(top_states)} most probable of {format_count(len(final_states), 'text')}"
         )
-        return (
-            f"<p>{html.escape(self.model)}: {format_count(len(self), 'state')}; {caption}</p>"
-            '<table><tr><th>probability</th><th style="text-align: left">text</th></tr>'
-            f"{cells}</table>"
-        )
+        heading = f"{self.model}: {format_count(len(self), 'state')}; {caption}"
+        table = render_table(rows, ("probability", "text"))
+        return Markup("<p>{}</p>{}").format(heading, table)
 
 
 def grow(

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.answer_record import build_record
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, resolve_query
@@ -74,7 +74,7 @@ def _build_watch(name: str) -> Any:
     """Build a callback that logs the progress of an answer."""
     report = build_status_log(name)
 
-    def watch(progress: AnytimeProgress) -> None:
+    def watch(progress: Progress) -> None:
         passes = format_count(progress.passes, "pass")
         report(f"{passes}, {format_count(progress.samples, 'sample')}, width {progress.width:.4f}")
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from llmchecker.checking.measurement import Measurement
 from llmchecker.config.opening import open_model
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
-from llmchecker.suites.json_lines import read_case_lines
+from llmchecker.suites.json_lines import read_results
 from llmchecker.suites.session import run_shard, run_suite
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
@@ -76,22 +77,26 @@ def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.Da
         [
             {
                 "suite": Path(file).parent.name,
-                "model": labels[line["model"]],
-                "name": line["case"],
-                "verdict": line["status"],
-                "certain": line["certain"],
-                "lower": line["lower"],
-                "upper": line["upper"],
-                **_find_estimate(line),
-                "passes": line["passes"],
+                "model": labels[result.deployment],
+                "name": result.case,
+                "verdict": str(result.status),
+                "certain": result.is_certain,
+                "lower": result.measurement.certain.lower,
+                "upper": result.measurement.certain.upper,
+                **_find_estimate(result.measurement),
+                "passes": result.passes,
             }
             for file in files
-            for line in read_case_lines(file)
+            for result in read_results(file)
         ]
     )
 
 
-def _find_estimate(line: Mapping[str, Any]) -> dict[str, float | None]:
+def _find_estimate(measurement: Measurement) -> dict[str, float | None]:
     """Return the interval of the samples; None for ends that are only the bounds."""
-    is_narrower = (line["low"], line["high"]) != (line["lower"], line["upper"])
-    return {end: line[end] if is_narrower else None for end in ("low", "high")}
+    interval = measurement.sampled
+    is_narrower = interval != measurement.certain
+    return {
+        "low": interval.lower if is_narrower else None,
+        "high": interval.upper if is_narrower else None,
+    }

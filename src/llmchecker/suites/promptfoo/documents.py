@@ -1,8 +1,6 @@
 """Files of a promptfoo configuration: YAML as promptfoo reads it, JSON, CSV and texts."""
 
-import csv
 import glob
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,8 +17,9 @@ from llmchecker.config.yaml_reader import (
     parse_integer,
     parse_yaml,
 )
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.promptfoo.report import NotConverted, Place
+from llmchecker.utils.csv_rows import parse_csv
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
@@ -180,8 +179,8 @@ def find_files(pattern: str, folder: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class CsvRow:
-    """A row of a CSV file.
+class CsvRecord:
+    """A row of a CSV file with a header.
 
     Attributes:
         line: the line in which the row begins.
@@ -192,7 +191,7 @@ class CsvRow:
     cells: Mapping[str, str] | None
 
 
-def read_csv(path: Path) -> Iterator[CsvRow]:
+def read_csv(path: Path) -> Iterator[CsvRecord]:
     """Yield the rows of a CSV file with a header.
 
     Raises:
@@ -200,37 +199,19 @@ def read_csv(path: Path) -> Iterator[CsvRow]:
     """
     text = read_text(path)
     try:
-        yield from _parse_csv(text, strict=True)
-    except csv.Error:
+        rows = parse_csv(path.name, text)
+    except UnusableDataset:
         # promptfoo accepts quotes inside of a cell in a second attempt
         try:
-            yield from _parse_csv(text, strict=False)
-        except csv.Error as error:
-            raise NotConverted(f"{path.name} is not CSV: {error}") from error
-
-
-def _parse_csv(text: str, *, strict: bool) -> list[CsvRow]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=strict)
-    limit = csv.field_size_limit(_MAX_BYTES)
-    rows = []
-    header: list[str] | None = None
-    try:
-        line = 1
-        for cells in reader:
-            if not cells:
-                pass
-            elif header is None:
-                header = [name.strip() for name in cells]
-            else:
-                is_whole = len(cells) == len(header)
-                rows.append(
-                    CsvRow(line, dict(zip(header, cells, strict=True)) if is_whole else None)
-                )
-            line = reader.line_num + 1
-    # the limit is one of the whole process
-    finally:
-        csv.field_size_limit(limit)
-    return rows
+            rows = parse_csv(path.name, text, is_strict=False)
+        except UnusableDataset as error:
+            raise NotConverted(str(error)) from error
+    if not rows:
+        return
+    header = [name.strip() for name in rows[0].cells]
+    for row in rows[1:]:
+        is_whole = len(row.cells) == len(header)
+        yield CsvRecord(row.line, dict(zip(header, row.cells, strict=True)) if is_whole else None)
 
 
 class _ReferenceInserter:

@@ -1,0 +1,104 @@
+"""The answer of the command `check` to a question, for all of its outputs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llmchecker.checking import formatting
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.figures import Display, build_text_rows
+from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.config.question import Question
+from llmchecker.errors import ConfigError, InterruptedCheck, MachineLimit
+from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.number_format import format_count
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """A question and its answer.
+
+    Attributes:
+        question: the question.
+        answer: the answer.
+        costs: times and files of this run, as texts by their names.
+        fields: further keys of the JSON object.
+        failure: the error of a model that failed after it had evaluated texts; None without one.
+    """
+
+    question: Question
+    answer: Answer
+    costs: Mapping[str, str]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    failure: InterruptedCheck | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys of the answer and of the question; an absent value is null."""
+        question, truncation = self.question, self.question.truncation
+        # the tree of an anytime answer has no alpha and k
+        return {
+            **self.answer.as_json(),
+            "model": question.model.name,
+            "decoding": decoding_as_json(question.model.decoding),
+            "start": start_as_json(question.prompt),
+            "alpha": truncation.alpha if isinstance(truncation, Truncation) else None,
+            "k": truncation.k if isinstance(truncation, Truncation) else None,
+            **self.fields,
+            **self._describe_seed(),
+        }
+
+    def build_display(self) -> Display:
+        """Build the display of the question, the figures, the costs and the texts."""
+        question, answer = self.question, self.answer
+        figures = formatting.build_rows(answer)
+        truncation = question.truncation
+        length = (
+            str(truncation)
+            if isinstance(truncation, Truncation)
+            else format_count(truncation.length, "token")
+        )
+        rows = {
+            "query": figures.pop("query"),
+            **build_text_rows(
+                {
+                    "model": f"{question.model.display_name()}, {length}",
+                    "text": question.formatted_start,
+                }
+            ),
+            **figures,
+            **build_text_rows(self.costs),
+            **formatting.build_forecast_row(answer.forecast),
+        }
+        return formatting.build_display(answer, rows)
+
+    def write_page(self, path: Path) -> None:
+        """Write the answer as one HTML page.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        # Imported here, because a check without a page needs no templates and no pandas.
+        from llmchecker.reporting.html_report import render_answer
+        from llmchecker.reporting.tables import AnsweredQuery
+
+        question = self.question
+        check = Check(TreeSpec(question.model.name, "", question.truncation), question.query)
+        row = TableRow("", "", check)
+        answer = AnsweredQuery(row, question.model.display_name(), question.prompt, self.answer)
+        passes = self.answer.passes
+        details = {} if passes is None else {"passes": f"{passes:,}"}
+        details |= {**self.costs, **{key: str(seed) for key, seed in self._describe_seed().items()}}
+        try:
+            with atomic_write(path) as partial:
+                partial.write_text(render_answer(answer, details), encoding="utf-8")
+        except (OSError, MachineLimit) as error:
+            raise ConfigError(f"--html: {path} cannot be written: {error}") from error
+
+    def _describe_seed(self) -> dict[str, int]:
+        """Return the seed of the samples; empty for an answer on a tree, which has none."""
+        question = self.question
+        return {} if isinstance(question.truncation, Truncation) else {"seed": question.budget.seed}
