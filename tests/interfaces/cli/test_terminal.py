@@ -12,8 +12,8 @@ from llmchecker.checking.figures import Bar, Figure
 from llmchecker.checking.formatting import build_display, build_rows
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.witnesses import Witness
+from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.main import main
-from llmchecker.interfaces.cli.output import show_display
 from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum

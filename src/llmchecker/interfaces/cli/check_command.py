@@ -22,12 +22,12 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
+from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.exit_status import get_exit_status
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     print_answer,
     redirect_stdout,
-    show_display,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree

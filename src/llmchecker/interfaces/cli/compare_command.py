@@ -30,7 +30,8 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_quantifier_argument,
     parse_asked_query,
 )
-from llmchecker.interfaces.cli.output import print_answer, redirect_stdout, show_display
+from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.figures import Display, format_display
 from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.utils.atomic_files import check_writable
 
@@ -30,17 +29,6 @@ def print_answer(answer: str | Mapping[str, Any]) -> None:
     """Print a text, or fields as one JSON object."""
     escape_unencodable()
     print(answer if isinstance(answer, str) else json.dumps(answer, allow_nan=False), flush=True)
-
-
-def show_display(display: Display) -> None:
-    """Print figures, notes and texts: with colours and bars on a terminal, else as text."""
-    if not is_terminal():
-        print_answer(format_display(display))
-        return
-    # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_display
-
-    print_display(display)
 
 
 @contextlib.contextmanager
