@@ -33,7 +33,7 @@ from llmchecker.trees.text_tree import Horizon, Truncation, check_length
 DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 DEFAULT_SECONDS = 30.0
-"""Default time limit in seconds, for a budget without a limit."""
+"""Default time limit in seconds, for a budget without passes and seconds."""
 DEFAULT_CONFIDENCE = AnswerBudget.confidence
 DEFAULT_SEED = AnswerBudget.seed
 

@@ -1,0 +1,43 @@
+"""The job of answers for the whole model asks the question that the library asks."""
+
+import llmchecker as lc
+from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.config.plan import Check, TreeSpec
+from llmchecker.interfaces.snakemake.answer_jobs import compute_answers
+from llmchecker.interfaces.snakemake.check_params import describe_check
+from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.properties.logic.parser import parse
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.trees.distribution_cache import DistributionCache
+from llmchecker.trees.text_tree import Horizon
+from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.job_logging import job_log
+
+QUERY = "P=? [ F long > 3 ]"
+START = "The player won because"
+
+
+def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
+    """Bounds and interval are those of `ask` with the same quantifier, horizon, passes and seed."""
+    directory = random_model("gpt2")
+    builder = TreeBuilder(
+        directory=directory,
+        kind="causal",
+        dtype="float32",
+        device="cpu",
+        threads=1,
+        memory_bytes=10**9,
+        end_of_sequence="terminal",
+        cache=DistributionCache(tmp_path / "store", 10**6),
+    )
+    check = describe_check(Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY)))
+    budget = dict(vars(AnswerBudget(passes=60, seed=1)))
+    params = check | {"text": start_as_json(START), "budget": budget}
+    output = tmp_path / "answer.json"
+    with job_log(tmp_path / "log") as work:
+        compute_answers(builder, [params], {"long": {"type": "length"}}, [str(output)], work)
+    record = read_json_with_digest(output)
+    model = lc.load(directory, threads=1, memory_gb=1)
+    answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())
+    for name in ("lower", "upper", "low", "high", "passes"):
+        assert record[name] == getattr(answer, name)
