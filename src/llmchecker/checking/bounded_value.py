@@ -7,7 +7,7 @@ import numpy as np
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.markov.dtmc import MarkovChain
-from llmchecker.checking.satisfaction import MIN_NORMAL, ROOT, Satisfaction
+from llmchecker.checking.satisfaction import ROOT, Satisfaction
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -136,7 +136,8 @@ def _compute_conditional(
     # the graph shows these zeros, so the quotient is exactly 0 or 1
     if satisfying.is_zero[0] or violating.is_zero[0]:
         return float(violating.is_zero[0]), None
-    if condition_probability.values[0] < MIN_NORMAL:
+    # a probability within rounding of 0 may have no correct digit
+    if condition_probability.low[0] == 0:
         return None, _SMALL_CONDITION_NOTE
     # the quotient of two nearly equal probabilities may be rounded to more than 1
     return min((satisfying.values[0] / condition_probability.values[0]).item(), 1.0), None

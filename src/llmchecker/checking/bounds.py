@@ -2,8 +2,9 @@
 
 Storm solves the decision process of `rest_abstraction` for the least and the greatest probability.
 Both are then moved outwards, by twice the largest rounding error of a probability that is computed
-from the tree (see `compute_relative_error`). So every value that is computed from the same tree is
-within the bounds. A probability that the graph shows to be 0 or 1 is exact and is not moved.
+from the tree (see `compute_relative_error` and `compute_rest_error`). So every value that is
+computed from the same tree is within the bounds. A probability that the graph shows to be 0 or 1 is
+exact and is not moved.
 """
 
 import math
@@ -161,7 +162,8 @@ def _compute_score_bounds(
             limits.append(sign * math.inf)
             continue
         scores = np.where(chain.rest, limit or 0, chain.variables[expectation.quantifier])
-        # the error is relative to a probability, so a score scales it
+        # The error is relative to a probability, so a score scales it. Of the largest score it is
+        # also more than twice the error of `rest`.
         max_score = float(np.abs(scores.astype(np.float64)).max())
         value = compute_expected_score(chain, expectation, scores)
         limits.append(value + sign * chain.relative_error * max_score)

@@ -59,10 +59,12 @@ class _Reachability:
 
     Attributes:
         starts: (m,) int64, for each start the state of the product in which its paths begin.
+        rest_edges: (2, e) int64, sources and targets of the product's edges into `rest`.
         model: Storm's model of the product; None if every start is decided.
     """
 
     starts: np.ndarray
+    rest_edges: np.ndarray
     model: storm.Model | None
 
 
@@ -123,10 +125,11 @@ class Satisfaction:
         product = build_product(self._process, path, starts, self._extra_labels)
         # every start is decided without a step, so Storm has nothing to solve
         if np.all(product.starts <= VIOLATED_STATE):
-            return _Reachability(product.starts, None)
+            return _Reachability(product.starts, product.rest_edges, None)
         n = len(product.transitions)
         return _Reachability(
             product.starts,
+            product.rest_edges,
             storm.build_model(product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}),
         )
 
@@ -138,21 +141,27 @@ class Satisfaction:
             values = is_satisfied.astype(np.float64)
             return _Probabilities(values, values, values, ~is_satisfied, is_satisfied)
         target = '[ F "satisfied" ]'
+        sources, targets = reachability.rest_edges
+        states = np.concatenate([start_states, sources, targets])
         # without choices there is one probability, for which Storm takes no min or max
         if self._is_dtmc:
             values = storm.compute_values(model, f"P=? {target}", start_states)
-            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
-            is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
+            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", states)
+            is_one = storm.compute_truth_values(model, f"P>=1 {target}", states)
         elif minimize:
             # on a decision process Storm reports that P>0 holds if it does for all choices
             values = storm.compute_values(model, f"Pmin=? {target}", start_states)
-            is_zero = ~storm.compute_truth_values(model, f"P>0 {target}", start_states)
-            is_one = storm.compute_truth_values(model, f"P>=1 {target}", start_states)
+            is_zero = ~storm.compute_truth_values(model, f"P>0 {target}", states)
+            is_one = storm.compute_truth_values(model, f"P>=1 {target}", states)
         else:
             values = storm.compute_values(model, f"Pmax=? {target}", start_states)
-            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", start_states)
-            is_one = ~storm.compute_truth_values(model, f"P<1 {target}", start_states)
-        return self._round_outwards(values, is_zero, is_one)
+            is_zero = storm.compute_truth_values(model, f"P<=0 {target}", states)
+            is_one = ~storm.compute_truth_values(model, f"P<1 {target}", states)
+        starts_end, sources_end = len(start_states), len(start_states) + len(sources)
+        # The probability of a `rest` changes nothing if its text has the probability 1 by the
+        # graph, or if nothing in the `rest` reaches `satisfied`.
+        uses_rest = bool(np.any(~is_one[starts_end:sources_end] & ~is_zero[sources_end:]))
+        return self._round_outwards(values, is_zero[:starts_end], is_one[:starts_end], uses_rest)
 
     def evaluate(self, formula: Formula, certain: bool, starts: np.ndarray = ROOT) -> np.ndarray:
         """Return (m,) bool: whether a state formula holds in each start.
@@ -182,12 +191,13 @@ class Satisfaction:
         return self._process.labeling[formula][starts]
 
     def _round_outwards(
-        self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray
+        self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray, uses_rest: bool
     ) -> _Probabilities:
-        error = self._process.relative_error
-        low = np.maximum(values * (1 - error) - MIN_NORMAL, 0.0)
-        # `rest` decides against a least probability, so that only the upper end has its error
-        high = np.minimum(values * (1 + error) + self._process.rest_error + MIN_NORMAL, 1.0)
+        # a `rest` may be computed too large or too small, so both ends have its error
+        absolute_error = MIN_NORMAL + (self._process.rest_error if uses_rest else 0.0)
+        relative_error = self._process.relative_error
+        low = values * (1 - relative_error) - absolute_error
+        high = values * (1 + relative_error) + absolute_error
 
         # rounding outwards must not change values that the graph shows to be exact
         def restore_exact(column: np.ndarray) -> np.ndarray:

@@ -192,7 +192,7 @@ def find_witnesses(
         states = decisions.violated if is_invariant else decisions.satisfied
         count = len(states.uids)
     else:
-        states, count = _select_smallest_set(query, decisions, chain.relative_error)
+        states, count = _select_smallest_set(query, decisions, chain)
     count = count if max_witnesses is None else min(count, max_witnesses)
     return tuple(_iter_witnesses(tree, states, count))
 
@@ -362,21 +362,18 @@ def _get_threshold(query: Query) -> Threshold:
 
 
 def _select_smallest_set(
-    query: Query, decisions: _Decisions, relative_error: float
+    query: Query, decisions: _Decisions, chain: MarkovChain
 ) -> tuple[_DecidingStates, int]:
     """Return the states that decide the threshold, and the number needed.
 
     Where undecided texts leave it open whether the threshold is met, these are all states that
     speak against it. The number is 0 where rounding leaves it open.
-
-    Args:
-        relative_error: the largest relative error of the probability.
     """
     threshold = _get_threshold(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
     includes_threshold = threshold.comparison in (">=", "<")
     number = Fraction(threshold.number)
-    is_above = _is_above(number, includes_threshold, decisions, relative_error)
+    is_above = _is_above(number, includes_threshold, decisions, chain)
     if is_above is None:
         is_lower_bound = threshold.comparison in (">=", ">")
         states = decisions.violated if is_lower_bound else decisions.satisfied
@@ -392,7 +389,7 @@ def _select_smallest_set(
 
 
 def _is_above(
-    threshold: Fraction, inclusive: bool, decisions: _Decisions, relative_error: float
+    threshold: Fraction, inclusive: bool, decisions: _Decisions, chain: MarkovChain
 ) -> bool | None:
     """Return whether the probability is above, or at least, a threshold.
 
@@ -411,7 +408,10 @@ def _is_above(
     lower = upper = 1.0 if is_certain else satisfied.probabilities.sum().item()
     if not is_complete:
         upper = 1 - violated.probabilities.sum().item()
-    margin = 0.0 if is_certain else relative_error * (lower if is_complete else 1.0)
+    margin = 0.0 if is_certain else chain.relative_error * (lower if is_complete else 1.0)
+    # the probability of a `rest` has an error of its own
+    if not is_certain and chain.rest[satisfied.uids].any():
+        margin += chain.rest_error
     # Python compares a float with a Fraction exactly
     if lower - margin > threshold or (inclusive and lower - margin == threshold):
         return True

@@ -72,7 +72,7 @@ class MarkovChain:
         return compute_relative_error(self.transitions.rows, self.values, depth)
 
     @cached_property
-    def _rest_error(self) -> float:
+    def rest_error(self) -> float:
         """The largest absolute error that `rest` adds to a probability of the chain."""
         depth = int(self.variables[STEP].max())
         return compute_rest_error(
@@ -95,7 +95,7 @@ class MarkovChain:
             silent=np.zeros(n, dtype=bool),
             forced_truth=np.zeros(n, dtype=np.int8),
             relative_error=self.relative_error,
-            rest_error=self._rest_error,
+            rest_error=self.rest_error,
         )
 
     def evaluate(self, formula: Formula) -> np.ndarray:

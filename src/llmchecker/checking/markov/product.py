@@ -70,10 +70,13 @@ class _Product:
     Attributes:
         transitions: matrix of the product; state 0 is `satisfied`, state 1 is `violated`.
         starts: (m,) int64, for each start the state of the product in which its paths begin.
+        rest_edges: (2, e) int64, sources and targets of the edges from a text into its `rest`,
+            without those that lead to `violated`.
     """
 
     transitions: TransitionMatrix
     starts: np.ndarray
+    rest_edges: np.ndarray
 
 
 def build_product(
@@ -118,18 +121,22 @@ def build_product(
     # a state of the product has the choices of its state of the process
     choice = transitions.rows[entries] - transitions.row_groups[sources]
     loops = np.arange(2)
+    source_states = find_state(sources, source_obligations)
+    target_states = find_state(transitions.columns[entries], target_obligations)
     rows, columns, values = merge_entries(
         [
             (loops, loops, np.ones(2)),
-            (
-                groups[find_state(sources, source_obligations)] + choice,
-                find_state(transitions.columns[entries], target_obligations),
-                transitions.values[entries],
-            ),
+            (groups[source_states] + choice, target_states, transitions.values[entries]),
         ]
     )
+    is_rest = process.labeling[Label("rest")]
+    # in a decision process all states below a `rest` have the label too
+    is_rest_edge = is_rest[transitions.columns[entries]] & ~is_rest[sources]
+    is_rest_edge &= target_states != VIOLATED_STATE
     return _Product(
-        TransitionMatrix(groups, rows, columns, values), find_state(starts, first_obligations)
+        TransitionMatrix(groups, rows, columns, values),
+        find_state(starts, first_obligations),
+        np.stack([source_states[is_rest_edge], target_states[is_rest_edge]]),
     )
 
 

@@ -122,8 +122,9 @@ def compute_rest_error(
     """Compute the largest absolute error that `rest` adds to a probability on a tree.
 
     The probability of `rest` is 1 minus the sum of its siblings. So it errs by a unit roundoff for
-    each of them, which is more than a relative error of a small `rest`. A `rest` below
-    `CANCELLATION_THRESHOLD` is a sum itself. All `rest` states of a step together have at most the
+    each of them, in either direction, which is more than a relative error of a small `rest`. A
+    `rest` below `CANCELLATION_THRESHOLD` is a sum itself where all tokens are known, and 1 minus a
+    sum where a server lists few tokens. All `rest` states of a step together have at most the
     probability 1 of their parents. The error is doubled as the relative one.
 
     Args:
@@ -132,8 +133,10 @@ def compute_rest_error(
         is_rest: (n - 1,) bool, whether each of these states is `rest`.
         depth: number of steps.
     """
-    # the `rest` of a text without selected tokens is exactly 1
-    is_difference = is_rest & (probability >= CANCELLATION_THRESHOLD) & (probability < 1)
+    # 1 minus a float64 from 0 to 1 is a whole number of unit roundoffs, and a small sum is not
+    is_difference = (probability >= CANCELLATION_THRESHOLD) | (probability % _UNIT_ROUNDOFF == 0)
+    # the `rest` of a text without selected tokens is exactly 1, and without other tokens 0
+    is_difference &= is_rest & (probability > 0) & (probability < 1)
     if not is_difference.any():
         return 0.0
     return 2 * depth * (int(np.bincount(parent).max()) + 2) * _UNIT_ROUNDOFF
