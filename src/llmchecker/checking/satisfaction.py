@@ -30,7 +30,7 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
 )
 
-MIN_NORMAL = float(np.finfo(np.float64).tiny)
+_MIN_NORMAL = float(np.finfo(np.float64).tiny)
 """The smallest normal float64; smaller products lose digits or become 0."""
 ROOT = np.zeros(1, dtype=np.int64)
 """The start state as the only start."""
@@ -194,7 +194,7 @@ class Satisfaction:
         self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray, uses_rest: bool
     ) -> _Probabilities:
         # a `rest` may be computed too large or too small, so both ends have its error
-        absolute_error = MIN_NORMAL + (self._process.rest_error if uses_rest else 0.0)
+        absolute_error = _MIN_NORMAL + (self._process.rest_error if uses_rest else 0.0)
         relative_error = self._process.relative_error
         low = values * (1 - relative_error) - absolute_error
         high = values * (1 + relative_error) + absolute_error
