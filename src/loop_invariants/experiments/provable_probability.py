@@ -87,8 +87,8 @@ def _iter_quantifiers(
 def _find_witness_text(answer: Answer) -> str:
     """Return the text of the most probable witness; empty without a witness."""
     for witness in answer.witnesses:
-        if witness["kind"] == WITNESS:
+        if witness.kind == WITNESS:
             # The prompt and the text after the closing parenthesis are no part of the proposal.
-            text = witness["text"][witness["kept"] :]
+            text = witness.continuation
             return text[: find_closing_parenthesis(text)]
     return ""
