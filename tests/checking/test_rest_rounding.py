@@ -160,7 +160,7 @@ def test_no_threshold_next_to_the_truth_is_decided_wrongly(seed, path, compariso
     text = f"P{comparison}{write(threshold)} [ {oracle.written(path)} ]"
     holds = compare(value, comparison, threshold)
     for query in (text, f"P=? [ F (step = 0 & {text}) ]"):
-        found = check_chain(dtmc.build_dtmc(tree, scores), parse(query)).value
+        found = check_chain(dtmc.build_dtmc(tree, scores), parse(query)).bounded
         assert found == holds or (found is None and not is_decidable(value, threshold))
     is_lower_limit = comparison in (">=", ">")
     surely, possibly = (least, greatest) if is_lower_limit else (greatest, least)
