@@ -2,9 +2,9 @@
 
     .venv/bin/python docs/measured_pages.py
 
-The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv, and
-benchmarks.json is a copy of the file that `make bench` writes. Without it the second page has no
-table.
+The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
+`benchmarks/ablation.py` writes ablation.csv, and benchmarks.json is a copy of the file that
+`make bench` writes. Without a record, its table is absent.
 """
 
 import csv
@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS_RECORD = ROOT / "resources/measured/programs.csv"
+ABLATION_RECORD = ROOT / "resources/measured/ablation.csv"
 PUBLISHED = ROOT / "resources/published/invariants.csv"
 SPEED_RECORD = ROOT / "resources/measured/benchmarks.json"
 PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
@@ -28,6 +29,17 @@ PROGRAMS_INTRODUCTION = """\
 
 The first command verifies the C files of a directory without a language model and records the
 counts, the second writes this page. `--seconds` is the time limit of a program.
+"""
+ABLATION_INTRODUCTION = """\
+## What each part decides
+
+    .venv/bin/python benchmarks/ablation.py "own programs" resources/programs \\
+        resources/programs/more --semantics int32 --seconds 4 --reruns 8
+    .venv/bin/python docs/measured_pages.py
+
+`verdicts` is the number of programs in whose verdict the part took part, `lost` the number of those
+that have no verdict if the part is switched off. An empty cell is not measured. Parts without a
+verdict in these programs are absent.
 """
 PUBLISHED_INTRODUCTION = """\
 ## Published figures
@@ -121,8 +133,10 @@ SPEED_FIGURES = {
 Row = Mapping[str, str]
 
 
-def build_programs_page(measured: Sequence[Row], published: Iterable[Row]) -> str:
-    """Build the page on programs: a row for each recorded set, and the published figures."""
+def build_programs_page(
+    measured: Sequence[Row], ablation: Sequence[Row], published: Iterable[Row]
+) -> str:
+    """Build the page on programs: recorded sets, what parts decide, and published figures."""
     columns = ("set", "semantics", "seconds", "programs")
     columns += ("verified", "false", "unsupported", "unknown", "commit")
     rows = [[row[column] for column in columns] for row in measured]
@@ -133,12 +147,20 @@ def build_programs_page(measured: Sequence[Row], published: Iterable[Row]) -> st
             [
                 PROGRAMS_INTRODUCTION,
                 format_table(columns, rows),
+                *_build_ablation(ablation),
                 PUBLISHED_INTRODUCTION,
                 format_table(("tool", "verified"), known),
             ]
         ).rstrip("\n")
         + "\n"
     )
+
+
+def _build_ablation(rows: Sequence[Row]) -> list[str]:
+    """Build the section on what each part decides; empty without a record."""
+    columns = ("set", "semantics", "kind", "part", "verdicts", "lost", "names", "commit")
+    cells = [[row[column] for column in columns] for row in rows if row["verdicts"] != "0"]
+    return [ABLATION_INTRODUCTION, format_table(columns, cells)] if cells else []
 
 
 def build_speed_page(figures: Mapping[str, float]) -> str:
@@ -175,7 +197,9 @@ def format_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a CSV file."""
+    """Read the rows of a CSV file; an absent file has none."""
+    if not path.exists():
+        return []
     with path.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
@@ -187,7 +211,9 @@ def read_figures(path: Path) -> Mapping[str, float]:
 
 def build_pages() -> dict[Path, str]:
     """Build both pages from the records of this repository."""
-    programs = build_programs_page(read_rows(PROGRAMS_RECORD), read_rows(PUBLISHED))
+    programs = build_programs_page(
+        read_rows(PROGRAMS_RECORD), read_rows(ABLATION_RECORD), read_rows(PUBLISHED)
+    )
     return {
         PROGRAMS_PAGE: programs,
         SPEED_PAGE: build_speed_page(read_figures(SPEED_RECORD)),

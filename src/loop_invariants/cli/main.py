@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(parser, argv)
 
 
-def add_verify_command(commands: argparse._SubParsersAction) -> None:
+def add_verify_command(commands: "argparse._SubParsersAction[ArgumentParser]") -> None:
     """Add the command `verify` to the command line of llmchecker."""
     parser = commands.add_parser(
         "verify",

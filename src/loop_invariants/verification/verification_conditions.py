@@ -152,7 +152,6 @@ class _ConditionGenerator:
         self._continues: list[list[_Path]] = []
         # For every labelled block around the statement, the paths that leave it by its label.
         self._block_exits: dict[str, list[_Path]] = {}
-        self._line = 0
         self.cut_points: dict[int, CutPoint] = {}
         self.induction_cases: list[InductionCase] = []
         self.goals: list[Goal] = []
