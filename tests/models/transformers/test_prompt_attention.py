@@ -143,5 +143,6 @@ def test_a_network_of_the_caller_still_generates():
     network = build(SHARING["llama"])
     prompt = torch.tensor([PROMPT[:20]])
     before = network.generate(prompt, max_new_tokens=8, do_sample=False)
-    wrap_model(network, TOKENIZER)
+    # a network that is wrapped a second time shares its prompts too
+    assert [wrap_model(network, TOKENIZER).shared_from for _ in range(2)] == [256, 256]
     assert torch.equal(network.generate(prompt, max_new_tokens=8, do_sample=False), before)

@@ -26,7 +26,7 @@ _REPLACED = "sdpa"
 MIN_SHARED_TOKENS = 256
 """Smallest number of tokens of a prompt that rows share on a processor.
 
-A shorter prompt is as fast to copy, and its texts keep the bits of a copy.
+Texts after a shorter prompt have the bits of copied keys and values.
 """
 
 MIN_SHARED_ACCELERATOR_TOKENS = 32
@@ -49,7 +49,8 @@ def use_prompt_attention(network: PreTrainedModel) -> bool:
 
     Without `share_prompt`, the replacement computes the same as before.
     """
-    if network.config.get_text_config()._attn_implementation != _REPLACED:
+    # a network that is wrapped again has the replacement already
+    if network.config.get_text_config()._attn_implementation not in (_REPLACED, _NAME):
         return False
     AttentionInterface.register(_NAME, _compute_attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
