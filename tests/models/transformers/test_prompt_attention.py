@@ -1,5 +1,7 @@
 """Long prompts whose keys and values all rows of a batch share."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from transformers import (
     Qwen3Config,
 )
 
+from llmchecker.errors import UnusableModel
 from llmchecker.models.transformers.batching import MAX_ROWS
 from llmchecker.models.transformers.load import wrap_model
 
@@ -57,7 +60,8 @@ COPYING = {
 
 def build(config: PreTrainedConfig):
     torch.manual_seed(0)
-    network = AutoModelForCausalLM.from_config(config).eval()
+    # loading changes the configuration
+    network = AutoModelForCausalLM.from_config(deepcopy(config)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(4 if parameter.dim() > 1 else 1)
@@ -138,10 +142,19 @@ def test_a_shared_prompt_takes_no_memory_in_a_batch():
     assert shared > 3 * copied
 
 
+def test_an_attention_that_is_changed_after_loading_is_noticed():
+    """No logits are computed by an attention that does not read the shared prompt."""
+    model = wrap_model(build(SHARING["llama"]), TOKENIZER)
+    model.network.set_attn_implementation("sdpa")
+    with pytest.raises(UnusableModel, match="changed after loading"):
+        probabilities(model.open_prefix(PROMPT), TEXTS)
+
+
 def test_a_network_of_the_caller_still_generates():
     """The replaced attention writes the texts that the network wrote before."""
     network = build(SHARING["llama"])
     prompt = torch.tensor([PROMPT[:20]])
     before = network.generate(prompt, max_new_tokens=8, do_sample=False)
-    wrap_model(network, TOKENIZER)
+    # a network that is wrapped a second time shares its prompts too
+    assert [wrap_model(network, TOKENIZER).shared_from for _ in range(2)] == [256, 256]
     assert torch.equal(network.generate(prompt, max_new_tokens=8, do_sample=False), before)

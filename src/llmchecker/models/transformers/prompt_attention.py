@@ -17,6 +17,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from llmchecker.errors import UnusableModel
+
 _NAME = "llmchecker_shared_prompt"
 """Name of this attention in the configuration of a network."""
 
@@ -26,7 +28,7 @@ _REPLACED = "sdpa"
 MIN_SHARED_TOKENS = 256
 """Smallest number of tokens of a prompt that rows share on a processor.
 
-A shorter prompt is as fast to copy, and its texts keep the bits of a copy.
+Texts after a shorter prompt have the bits of copied keys and values.
 """
 
 MIN_SHARED_ACCELERATOR_TOKENS = 32
@@ -49,7 +51,8 @@ def use_prompt_attention(network: PreTrainedModel) -> bool:
 
     Without `share_prompt`, the replacement computes the same as before.
     """
-    if network.config.get_text_config()._attn_implementation != _REPLACED:
+    # a network that is wrapped again has the replacement already
+    if network.config.get_text_config()._attn_implementation not in (_REPLACED, _NAME):
         return False
     AttentionInterface.register(_NAME, _compute_attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
@@ -68,12 +71,20 @@ def share_prompt(prompt: SharedPrompt | None) -> Iterator[None]:
 
     Args:
         prompt: keys and values of the prompt; None if the cache contains them.
+
+    Raises:
+        UnusableModel: the network did not read the prompt, so its logits are wrong.
     """
-    _state.prompt = prompt
+    _state.prompt, _state.is_read = prompt, False
     try:
         yield
     finally:
         _state.prompt = None
+    # another attention would attend to the row's own tokens only
+    if prompt is not None and not _state.is_read:
+        raise UnusableModel(
+            "attention: the network's implementation was changed after loading; load it again"
+        )
 
 
 def _compute_attention(
@@ -102,6 +113,7 @@ def _compute_attention(
     }
     if used_settings - _NEUTRAL_SETTINGS or query.shape[2] != 1:
         raise NotImplementedError(f"attention: no shared prompt with {sorted(used_settings)}")
+    _state.is_read = True
     layer: Any = module
     prompt_keys, prompt_values = (tensor[0].transpose(0, 1) for tensor in prompt[layer.layer_idx])
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
