@@ -81,6 +81,7 @@ DEFINITIONS = {
     "check.{kind}.passes_per_second": "the same a second, over the whole call",
     "check.{kind}.share_of_generate": "passes a second over tokens a second of `generate` in its "
     "fastest batches",
+    "check.{kind}.share_of_network": "passes a second over texts a second of the network alone",
     "check.{kind}.width": "width of the interval",
     "prompt.tokens": "tokens of a long start string",
     "prompt.passes_per_second": "passes a second of a check with 40 tokens after it",
@@ -132,7 +133,7 @@ class Effort:
 
 
 GPU = Effort(30, (16, 64, 256, 1024, 2048), (1024, 4096))
-PROCESSOR = Effort(6, (1, 16, 64, 256), (128, 512))
+PROCESSOR = Effort(6, (16, 64, 256), (128, 512))
 QUICK = Effort(0.3, (1, 16), (16,), 2, (2, 3), 30, 3)
 
 
@@ -213,6 +214,7 @@ def measure_checks(found: Measurement) -> None:
             found.add(f"{name}.passes", answer.passes)
             found.add(f"{name}.passes_per_second", rate)
             found.add_share(f"{name}.share_of_generate", rate, "generate.tokens_per_second")
+            found.add_share(f"{name}.share_of_network", rate, "network.texts_per_second")
             found.add(f"{name}.width", get_width(answer))
 
 
