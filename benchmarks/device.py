@@ -33,6 +33,7 @@ from speed import (
     DECODING,
     Subject,
     compare_equal_seconds,
+    count_passes,
     find_fastest,
     get_width,
     join_texts,
@@ -43,7 +44,7 @@ from speed import (
     measure_network,
     warm_up,
 )
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 import llmchecker as lc
 from llmchecker.suites.verdicts import Status
@@ -211,7 +212,7 @@ def measure_checks(found: Measurement) -> None:
                 model, QUERY, START, length=length, seconds=effort.seconds / 3
             )
             name = f"check.L{length}{suffix}"
-            found.add(f"{name}.passes", answer.passes)
+            found.add(f"{name}.passes", count_passes(answer))
             found.add(f"{name}.passes_per_second", rate)
             found.add_share(f"{name}.share_of_generate", rate, "generate.tokens_per_second")
             found.add_share(f"{name}.share_of_network", rate, "network.texts_per_second")
@@ -372,7 +373,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def open_tokenizer(name: str, vocabulary: int) -> PreTrainedTokenizerFast:
+def open_tokenizer(name: str, vocabulary: int) -> PreTrainedTokenizerBase:
     """Read the tokenizer of a directory, or make one with a number of tokens."""
     return make_tokenizer(vocabulary) if name == MADE else AutoTokenizer.from_pretrained(name)
 

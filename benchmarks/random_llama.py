@@ -14,6 +14,7 @@ from transformers import (
     AutoModelForCausalLM,
     LlamaConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
 
@@ -53,7 +54,7 @@ SHAPES = {
 
 def build_network(
     shape: Shape,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     dtype: str = "float32",
     device: str = "cpu",
     seed: int = 0,

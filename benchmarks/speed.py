@@ -200,7 +200,7 @@ def measure_check(
     """
     began = time.perf_counter()
     answer = lc.check(query, model, start, **options)
-    return answer.passes / (time.perf_counter() - began), answer
+    return count_passes(answer) / (time.perf_counter() - began), answer
 
 
 def warm_up(model: LanguageModel, query: str, start: str, length: int, **quantifiers: Any) -> float:
@@ -244,7 +244,7 @@ def compare_equal_seconds(
     return Widths(
         check_width=upper - lower,
         plain_width=high - low,
-        passes=answer.passes,
+        passes=count_passes(answer),
         check_seconds=taken,
         samples=plain.samples,
         plain_seconds=pool.seconds,
@@ -272,7 +272,12 @@ def get_interval(answer: lc.Answer) -> tuple[float, float]:
     """Return the interval of the samples, or the certain bounds if there are none."""
     if answer.sampled is None:
         return float(answer.lower), float(answer.upper)
-    return answer.low, answer.high
+    return answer.sampled.interval.lower, answer.sampled.interval.upper
+
+
+def count_passes(answer: lc.Answer) -> int:
+    """Return the passes of an answer on a model."""
+    return answer.passes or 0
 
 
 def get_width(answer: lc.Answer) -> float:
