@@ -139,7 +139,11 @@ def measure_equal_seconds(
         warm_up(subject.model, QUERY, START, length)
         widths = compare_equal_seconds(subject, START, length, sizes.seconds, sizes.rows)
         figures |= {f"L{length}.{name}": value for name, value in widths.figures().items()}
-        report(f"equal seconds, {length} tokens: {widths.width_ratio:.3f} of the width")
+        report(
+            f"equal seconds, {length} tokens: {widths.width_ratio:.3f} of the width; check "
+            f"{widths.check_width:.4f} ({widths.passes:,} passes, {widths.check_seconds:.0f} s), "
+            f"samples {widths.plain_width:.4f} ({widths.samples:,}, {widths.plain_seconds:.0f} s)"
+        )
     return figures
 
 
