@@ -56,9 +56,9 @@ SECONDS_DEFINITIONS = {
     "L{length}.check_width": "width of the interval of the check",
     "L{length}.plain_width": "width of the interval of the samples",
     "L{length}.passes": "passes of the check",
-    "L{length}.samples": "number of samples",
+    "L{length}.samples": "number of samples that fit into the seconds of the check",
     "L{length}.check_seconds": "seconds of the check",
-    "L{length}.plain_seconds": "seconds of `generate`",
+    "L{length}.plain_seconds": "seconds of `generate`, which ends with a whole batch",
     "L{length}.overlap": "1 if the intervals overlap, 0 if not",
 }
 """What each figure `expansion.{model}.…`, `estimate.{model}.…` and `seconds.{model}.…` is."""

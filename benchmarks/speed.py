@@ -73,7 +73,7 @@ class Widths:
         check_width, plain_width: widths of the intervals.
         passes: texts that the check evaluated.
         check_seconds: seconds of the check.
-        samples: number of plain samples.
+        samples: number of plain samples that fit into the seconds of the check.
         plain_seconds: seconds of `generate`, which ends with a whole batch.
         overlap: whether the intervals overlap.
     """
@@ -238,7 +238,7 @@ def compare_equal_seconds(
     pool = PlainPool(subject.network, subject.model, start, length, rows)
     while pool.seconds < taken:
         pool.draw_batch()
-    plain = pool.count_all(formula)
+    plain = pool.count_share(formula, taken)
     low, high = plain.interval(CONFIDENCE)
     lower, upper = get_interval(answer)
     return Widths(

@@ -50,7 +50,7 @@ _AXIS_CHARACTERS = 32
 """Maximum number of characters in a line of the label of the y axis."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 
-STYLE: "dict[RcKeyType, Any]" = {
+_STYLE: "dict[RcKeyType, Any]" = {
     "font.size": 9,
     "axes.labelsize": 9,
     "legend.fontsize": 8,
@@ -66,7 +66,7 @@ STYLE: "dict[RcKeyType, Any]" = {
 @contextmanager
 def use_figure_style() -> Iterator[None]:
     """Apply the style of all figures in the block: fonts, grid and colours."""
-    with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(STYLE):
+    with sns.axes_style("whitegrid"), sns.color_palette("colorblind"), mpl.rc_context(_STYLE):
         yield
 
 
