@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> None:
     report(f"written to {options.output}")
 
 
-def named(prefix: str, values: Mapping[str, float]) -> Figures:
+def named(prefix: str, values: Mapping[str, T]) -> dict[str, T]:
     """The values under names that begin with the prefix and a dot."""
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
@@ -402,7 +402,7 @@ def _checks(directory: Path, sizes: Sizes, report: Callable[[str], None]) -> Fig
 def _front_ends(
     directory: Path, sizes: Mapping[str, tuple[int, ...]], report: Callable[[str], None]
 ) -> Figures:
-    found = {}
+    found: Figures = {}
     for language, states in sizes.items():
         report(f"Storm's front end on {language} files")
         seconds = {

@@ -33,6 +33,7 @@ from speed import (
     DECODING,
     Subject,
     compare_equal_seconds,
+    count_passes,
     find_fastest,
     get_width,
     join_texts,
@@ -43,7 +44,7 @@ from speed import (
     measure_network,
     warm_up,
 )
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 import llmchecker as lc
 from llmchecker.suites.verdicts import Status
@@ -81,6 +82,7 @@ DEFINITIONS = {
     "check.{kind}.passes_per_second": "the same a second, over the whole call",
     "check.{kind}.share_of_generate": "passes a second over tokens a second of `generate` in its "
     "fastest batches",
+    "check.{kind}.share_of_network": "passes a second over texts a second of the network alone",
     "check.{kind}.width": "width of the interval",
     "prompt.tokens": "tokens of a long start string",
     "prompt.passes_per_second": "passes a second of a check with 40 tokens after it",
@@ -90,9 +92,9 @@ DEFINITIONS = {
     "widths.{kind}.check_width": "width of the interval of the check",
     "widths.{kind}.plain_width": "width of the interval of the plain samples",
     "widths.{kind}.passes": "passes of the check",
-    "widths.{kind}.samples": "number of plain samples",
+    "widths.{kind}.samples": "number of plain samples that fit into the seconds of the check",
     "widths.{kind}.check_seconds": "seconds of the check",
-    "widths.{kind}.plain_seconds": "seconds of `generate`",
+    "widths.{kind}.plain_seconds": "seconds of `generate`, which ends with a whole batch",
     "widths.{kind}.overlap": "1 if both intervals overlap, 0 if not",
     "load.seconds": "seconds in which the package loads the network from a directory",
     "load.share_of_transformers": "the same over those of transformers alone",
@@ -132,7 +134,7 @@ class Effort:
 
 
 GPU = Effort(30, (16, 64, 256, 1024, 2048), (1024, 4096))
-PROCESSOR = Effort(6, (1, 16, 64, 256), (128, 512))
+PROCESSOR = Effort(6, (16, 64, 256), (128, 512))
 QUICK = Effort(0.3, (1, 16), (16,), 2, (2, 3), 30, 3)
 
 
@@ -210,9 +212,10 @@ def measure_checks(found: Measurement) -> None:
                 model, QUERY, START, length=length, seconds=effort.seconds / 3
             )
             name = f"check.L{length}{suffix}"
-            found.add(f"{name}.passes", answer.passes)
+            found.add(f"{name}.passes", count_passes(answer))
             found.add(f"{name}.passes_per_second", rate)
             found.add_share(f"{name}.share_of_generate", rate, "generate.tokens_per_second")
+            found.add_share(f"{name}.share_of_network", rate, "network.texts_per_second")
             found.add(f"{name}.width", get_width(answer))
 
 
@@ -370,7 +373,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def open_tokenizer(name: str, vocabulary: int) -> PreTrainedTokenizerFast:
+def open_tokenizer(name: str, vocabulary: int) -> PreTrainedTokenizerBase:
     """Read the tokenizer of a directory, or make one with a number of tokens."""
     return make_tokenizer(vocabulary) if name == MADE else AutoTokenizer.from_pretrained(name)
 

@@ -11,7 +11,7 @@ from statistics import mean
 
 from plain_sampling import FORMULAS, PlainPool, TextFormula
 from random_llama import START
-from speed import Subject, get_interval
+from speed import Subject, count_passes, get_interval
 
 import llmchecker as lc
 from llmchecker.models.interface import LanguageModel
@@ -192,7 +192,7 @@ class _Asked:
             confidence=CONFIDENCE,
             seed=seed,
         )
-        return self._point(ANYTIME, answer.passes, *get_interval(answer), answer.samples)
+        return self._point(ANYTIME, count_passes(answer), *get_interval(answer), answer.samples)
 
     def count_samples(self, pool: PlainPool, passes: int) -> Point:
         """Return the interval of plain samples."""

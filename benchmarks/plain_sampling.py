@@ -164,9 +164,13 @@ class PlainPool:
         self.seconds += drawn.seconds
         self._tokens = np.concatenate([self._tokens, drawn.tokens])
 
-    def count_all(self, formula: TextFormula) -> Proportion:
-        """Count the samples that satisfy a formula, without their passes."""
-        truths = [formula.holds(scores) for scores in self._score().tolist()]
+    def count_share(self, formula: TextFormula, seconds: float) -> Proportion:
+        """Count the samples that fit into a time, as a share of all; passes are not counted.
+
+        Samples arrive in whole batches, so that a slow machine draws more than fit.
+        """
+        number = round(len(self._tokens) * min(1.0, seconds / self.seconds))
+        truths = [formula.holds(scores) for scores in self._score()[: max(1, number)].tolist()]
         return Proportion(sum(truths), len(truths))
 
     def count_within(self, formula: TextFormula, passes: int) -> Proportion:

@@ -48,7 +48,9 @@ def draw_cost(found: Mapping[str, float]) -> Figure:
                 if name.startswith(prefix)
             }
             label = f"{label}, exponent {found[f'{route}.exponent']:.2f}"
-            axes.plot(points.keys(), points.values(), marker=marker, linestyle=line, label=label)
+            axes.plot(
+                list(points), list(points.values()), marker=marker, linestyle=line, label=label
+            )
         set_log_scales(axes)
         axes.set(xlabel="states", ylabel="seconds")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False, handlelength=3.5)

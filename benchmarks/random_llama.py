@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 import llmchecker as lc
 
@@ -48,11 +54,11 @@ SHAPES = {
 
 def build_network(
     shape: Shape,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     dtype: str = "float32",
     device: str = "cpu",
     seed: int = 0,
-) -> LlamaForCausalLM:
+) -> PreTrainedModel:
     """Build a random network on its device.
 
     Args:
@@ -77,14 +83,9 @@ def build_network(
         pad_token_id=tokenizer.eos_token_id,
     )
     torch.manual_seed(seed)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, dtype))
-    try:
-        # weights are made where they stay, because those of a large network take minutes to copy
-        with torch.device(device):
-            network = LlamaForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
+    # weights are made where they stay, because those of a large network take minutes to copy
+    with torch.device(device):
+        network = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
     with torch.no_grad():
         # the last norm makes the deviation of a logit that of a weight times sqrt(hidden)
         network.lm_head.weight.normal_(std=LOGIT_DEVIATION / shape.hidden**0.5)

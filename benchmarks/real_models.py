@@ -56,9 +56,9 @@ SECONDS_DEFINITIONS = {
     "L{length}.check_width": "width of the interval of the check",
     "L{length}.plain_width": "width of the interval of the samples",
     "L{length}.passes": "passes of the check",
-    "L{length}.samples": "number of samples",
+    "L{length}.samples": "number of samples that fit into the seconds of the check",
     "L{length}.check_seconds": "seconds of the check",
-    "L{length}.plain_seconds": "seconds of `generate`",
+    "L{length}.plain_seconds": "seconds of `generate`, which ends with a whole batch",
     "L{length}.overlap": "1 if the intervals overlap, 0 if not",
 }
 """What each figure `expansion.{model}.…`, `estimate.{model}.…` and `seconds.{model}.…` is."""
@@ -139,7 +139,11 @@ def measure_equal_seconds(
         warm_up(subject.model, QUERY, START, length)
         widths = compare_equal_seconds(subject, START, length, sizes.seconds, sizes.rows)
         figures |= {f"L{length}.{name}": value for name, value in widths.figures().items()}
-        report(f"equal seconds, {length} tokens: {widths.width_ratio:.3f} of the width")
+        report(
+            f"equal seconds, {length} tokens: {widths.width_ratio:.3f} of the width; check "
+            f"{widths.check_width:.4f} ({widths.passes:,} passes, {widths.check_seconds:.0f} s), "
+            f"samples {widths.plain_width:.4f} ({widths.samples:,}, {widths.plain_seconds:.0f} s)"
+        )
     return figures
 
 

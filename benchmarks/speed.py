@@ -73,7 +73,7 @@ class Widths:
         check_width, plain_width: widths of the intervals.
         passes: texts that the check evaluated.
         check_seconds: seconds of the check.
-        samples: number of plain samples.
+        samples: number of plain samples that fit into the seconds of the check.
         plain_seconds: seconds of `generate`, which ends with a whole batch.
         overlap: whether the intervals overlap.
     """
@@ -200,7 +200,7 @@ def measure_check(
     """
     began = time.perf_counter()
     answer = lc.check(query, model, start, **options)
-    return answer.passes / (time.perf_counter() - began), answer
+    return count_passes(answer) / (time.perf_counter() - began), answer
 
 
 def warm_up(model: LanguageModel, query: str, start: str, length: int, **quantifiers: Any) -> float:
@@ -238,13 +238,13 @@ def compare_equal_seconds(
     pool = PlainPool(subject.network, subject.model, start, length, rows)
     while pool.seconds < taken:
         pool.draw_batch()
-    plain = pool.count_all(formula)
+    plain = pool.count_share(formula, taken)
     low, high = plain.interval(CONFIDENCE)
     lower, upper = get_interval(answer)
     return Widths(
         check_width=upper - lower,
         plain_width=high - low,
-        passes=answer.passes,
+        passes=count_passes(answer),
         check_seconds=taken,
         samples=plain.samples,
         plain_seconds=pool.seconds,
@@ -272,7 +272,12 @@ def get_interval(answer: lc.Answer) -> tuple[float, float]:
     """Return the interval of the samples, or the certain bounds if there are none."""
     if answer.sampled is None:
         return float(answer.lower), float(answer.upper)
-    return answer.low, answer.high
+    return answer.sampled.interval.lower, answer.sampled.interval.upper
+
+
+def count_passes(answer: lc.Answer) -> int:
+    """Return the passes of an answer on a model."""
+    return answer.passes or 0
 
 
 def get_width(answer: lc.Answer) -> float:

@@ -48,7 +48,7 @@ def test_formulas_are_true_of_the_texts_that_their_queries_name(scores, true):
 def test_samples_that_satisfy_a_formula_are_counted(pool, name, satisfying):
     """Of six samples, as many satisfy each formula as by hand."""
     pool.draw_batch()
-    assert pool.count_all(FORMULAS[name]) == Proportion(satisfying, 6)
+    assert pool.count_share(FORMULAS[name], seconds=2) == Proportion(satisfying, 6)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,13 @@ def test_passes_are_distinct_texts_before_a_decision(pool, name, passes, expecte
     pool.draw_batch()
     found = pool.count_within(FORMULAS[name], passes)
     assert found == expected
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.1, 1), (1, 3), (1.4, 4), (3, 6)])
+def test_samples_are_those_that_fit_into_a_time(pool, seconds, samples):
+    """Of six samples of two seconds, the share of the time counts, at least one and at most all."""
+    pool.draw_batch()
+    assert pool.count_share(FORMULAS["player"], seconds).samples == samples
 
 
 def test_the_seconds_are_those_of_all_batches(pool):
