@@ -217,3 +217,9 @@ def test_escapes_of_pythons_re_are_literals() -> None:
     for code in range(128):
         quantifier = Pattern(re.escape(chr(code)), match="whole")
         assert_law(quantifier, quantifier.build_transducer(), "", [chr(code), "a"])
+
+
+def test_equal_patterns_share_an_automaton() -> None:
+    """The rows of a suite with one pattern build its automaton once."""
+    assert Pattern("a+").build_transducer() is Pattern("a+").build_transducer()
+    assert Pattern("a+").build_transducer() is not Pattern("a+", of="text").build_transducer()

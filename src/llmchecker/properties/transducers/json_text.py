@@ -119,6 +119,7 @@ class JsonTransducer:
         reads_start: bool,
     ) -> None:
         self._graph = graph
+        self._settings = (graph.source if graph else None, reads_start)
         self._root: Ids = (0,) if graph else ()
         self._judge = judge
         self._reads_start = reads_start
@@ -127,6 +128,13 @@ class JsonTransducer:
         self._find_satisfied_scalar = lru_cache(maxsize=4096)(self._judge_scalar)
         self._find_all = lru_cache(maxsize=None)(graph.find_all if graph else lambda asked: ())
         self._parts: dict[str, tuple[bytes, str | None]] = {}
+
+    # equal transducers share the token classes of a vocabulary
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonTransducer) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
 
     def start(self, start: str) -> tuple[JsonState | None, int]:
         """Return the state and the count 0 after a start string without a continuation."""
