@@ -315,3 +315,12 @@ def test_tables_of_real_vocabularies_score_as_the_plain_call(name: str, model: s
         texts += [spelled, [*spelled[:6], *range(5000, 5009)]]
     texts += [[tokens[p] for p in ('{"', "n", '":', ' "', "x", '",', ' "', "a", '":', "1", "}")]]
     assert_law_of_table(quantifier, transducer, pieces, "", texts)
+
+
+def test_equal_schemas_share_token_classes() -> None:
+    """The rows of a suite with one schema compute the classes of a vocabulary once."""
+    first, second = (JsonText(dict(SCHEMAS["closed"])).build_transducer() for _ in range(2))
+    other = JsonText(SCHEMAS["closed"], of="text").build_transducer()
+    pieces = ('{"n"', "x")
+    assert TokenClasses.from_pieces(first, pieces) is TokenClasses.from_pieces(second, pieces)
+    assert first == second != other

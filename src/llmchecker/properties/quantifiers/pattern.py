@@ -3,6 +3,7 @@
 import re
 import reprlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 import regex
@@ -139,13 +140,21 @@ class Pattern:
 
     def build_transducer(self) -> AutomatonTransducer | ConjunctionTransducer | None:
         """Build the incremental form; None for a pattern that no automaton matches exactly."""
-        try:
-            return build_automaton(
-                parse_pattern(self.compiled_pattern.pattern),
-                self.match,
-                reads_start=self.of == "text",
-                empty_score=self("", ""),
-            )
-        # a pattern may nest more groups than Python calls
-        except (UnsupportedPattern, RecursionError):
-            return None
+        return _build_transducer(self)
+
+
+@lru_cache(maxsize=64)
+def _build_transducer(
+    quantifier: Pattern,
+) -> AutomatonTransducer | ConjunctionTransducer | None:
+    """Build the incremental form, once for the many rows of a suite that share a pattern."""
+    try:
+        return build_automaton(
+            parse_pattern(quantifier.compiled_pattern.pattern),
+            quantifier.match,
+            reads_start=quantifier.of == "text",
+            empty_score=quantifier("", ""),
+        )
+    # a pattern may nest more groups than Python calls
+    except (UnsupportedPattern, RecursionError):
+        return None

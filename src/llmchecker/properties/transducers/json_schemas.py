@@ -6,6 +6,7 @@ All nodes that apply to a value read it at once. The keywords of scalars need no
 validator judges a whole scalar.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,7 @@ class SchemaGraph:
         nodes: the nodes; the first one is the root.
         names: texts that a reader must recognise in strings.
         max_length: largest number of characters of a string that matters.
+        source: the arguments as text, equal for equal graphs.
 
     Args:
         schema: a valid schema.
@@ -80,6 +82,11 @@ class SchemaGraph:
     """
 
     def __init__(self, schema: Any, keywords: Collection[str], formats: Collection[str]) -> None:
+        try:
+            self.source = json.dumps([schema, sorted(keywords), sorted(formats)])
+        # an anchor of YAML may lead to a value around it
+        except (ValueError, RecursionError) as error:
+            raise UnsupportedSchema("a schema within itself") from error
         self._root = schema
         self._keywords = keywords
         self._formats = formats
@@ -190,8 +197,8 @@ class SchemaGraph:
         if reference != "#" and not reference.startswith("#/"):
             raise UnsupportedSchema(f"the reference {reference!r}")
         target = self._root
-        for step in unquote(reference[1:]).split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+        for step in reference[1:].split("/")[1:]:
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
             target = target[int(name) if isinstance(target, list) else name]
         return self._number(target)
 

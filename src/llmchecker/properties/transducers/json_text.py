@@ -77,7 +77,7 @@ class ObjectFrame(NamedTuple):
     violations: frozenset[tuple[int, str]]
 
 
-Frame = ArrayFrame | ObjectFrame | str
+_Frame = ArrayFrame | ObjectFrame | str
 """Open array or object; its bracket if nothing in it matters."""
 
 
@@ -93,7 +93,7 @@ class JsonState(NamedTuple):
             whether it satisfies the schema.
     """
 
-    frames: tuple[Frame, ...]
+    frames: tuple[_Frame, ...]
     mode: str
     data: str | int | bool = ""
 
@@ -119,6 +119,7 @@ class JsonTransducer:
         reads_start: bool,
     ) -> None:
         self._graph = graph
+        self._settings = (graph.source if graph else None, reads_start)
         self._root: Ids = (0,) if graph else ()
         self._judge = judge
         self._reads_start = reads_start
@@ -127,6 +128,13 @@ class JsonTransducer:
         self._find_satisfied_scalar = lru_cache(maxsize=4096)(self._judge_scalar)
         self._find_all = lru_cache(maxsize=None)(graph.find_all if graph else lambda asked: ())
         self._parts: dict[str, tuple[bytes, str | None]] = {}
+
+    # equal transducers share the token classes of a vocabulary
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonTransducer) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
 
     def start(self, start: str) -> tuple[JsonState | None, int]:
         """Return the state and the count 0 after a start string without a continuation."""
@@ -226,7 +234,7 @@ class JsonTransducer:
         # the other mode, `comma`
         return self._read_comma(frames, symbol)
 
-    def _read_comma(self, frames: tuple[Frame, ...], symbol: str) -> JsonState | None:
+    def _read_comma(self, frames: tuple[_Frame, ...], symbol: str) -> JsonState | None:
         if not frames:
             return None
         is_array = isinstance(frames[-1], ArrayFrame) or frames[-1] == "["
@@ -241,12 +249,12 @@ class JsonTransducer:
         is_prefix = any(word.startswith(text) for word in _WORDS)
         return state._replace(data=text) if is_prefix else None
 
-    def _read_number(self, frames: tuple[Frame, ...], text: str) -> JsonState | None:
+    def _read_number(self, frames: tuple[_Frame, ...], text: str) -> JsonState | None:
         if _NUMBER_PREFIX.fullmatch(text) is None:
             return None
         return JsonState(frames, "number", self._shorten_number(frames, text))
 
-    def _shorten_number(self, frames: tuple[Frame, ...], text: str) -> str:
+    def _shorten_number(self, frames: tuple[_Frame, ...], text: str) -> str:
         """Return a short number with the same continuations, where no value matters."""
         if self._is_undecided(frames):
             return text
@@ -261,11 +269,11 @@ class JsonTransducer:
         # only after a first 0 is a further digit invalid
         return {"": "-", "0": "0"}.get(whole, "1")
 
-    def _is_undecided(self, frames: tuple[Frame, ...]) -> bool:
+    def _is_undecided(self, frames: tuple[_Frame, ...]) -> bool:
         """Return whether the schema may be satisfied or not."""
         return not isinstance(frames[0], str) if frames else bool(self._root)
 
-    def _open_value(self, frames: tuple[Frame, ...], symbol: str) -> JsonState | None:
+    def _open_value(self, frames: tuple[_Frame, ...], symbol: str) -> JsonState | None:
         match symbol:
             case '"':
                 return self._open_string(frames, "string")
@@ -276,7 +284,7 @@ class JsonTransducer:
             case _:
                 return self._read_number(frames, symbol)
 
-    def _open_string(self, frames: tuple[Frame, ...], mode: str) -> JsonState:
+    def _open_string(self, frames: tuple[_Frame, ...], mode: str) -> JsonState:
         if mode == "property":
             matters = isinstance(frames[-1], ObjectFrame)
         else:
@@ -286,7 +294,7 @@ class JsonTransducer:
         reader = self._reader
         return JsonState(frames, mode, reader.first_state if matters else reader.plain_state)
 
-    def _open_container(self, frames: tuple[Frame, ...], bracket: str) -> JsonState:
+    def _open_container(self, frames: tuple[_Frame, ...], bracket: str) -> JsonState:
         if self._is_undecided(frames) and len(frames) >= _MAX_DEPTH:
             raise TooManyStates(
                 f"JsonTransducer: a text nested deeper than {_MAX_DEPTH}; use a simpler schema"
@@ -298,7 +306,7 @@ class JsonTransducer:
             for number, node in nodes.items()
             if not (node.accepts_arrays if bracket == "[" else node.accepts_objects)
         )
-        frame: Frame
+        frame: _Frame
         if bracket == "[":
             frame = self._simplify(ArrayFrame(asked, 0, failed))
         else:
@@ -311,14 +319,14 @@ class JsonTransducer:
             return {}
         return {number: self._graph.nodes[number] for number in self._find_all(asked)}
 
-    def _simplify(self, frame: ArrayFrame | ObjectFrame) -> Frame:
+    def _simplify(self, frame: ArrayFrame | ObjectFrame) -> _Frame:
         """Return the frame, or its bracket if it satisfies none of its nodes for certain."""
         graph = self._graph
         if graph is None or not any(graph.is_possible(n, frame.failed) for n in frame.asked):
             return "[" if isinstance(frame, ArrayFrame) else "{"
         return frame
 
-    def _find_asked(self, frames: tuple[Frame, ...]) -> Ids:
+    def _find_asked(self, frames: tuple[_Frame, ...]) -> Ids:
         """Return the nodes whose verdict on the next value matters."""
         if not frames:
             return self._root
@@ -344,7 +352,7 @@ class JsonTransducer:
                 children[number] = child
         return children
 
-    def _close_property(self, frames: tuple[Frame, ...], name: str | None) -> JsonState:
+    def _close_property(self, frames: tuple[_Frame, ...], name: str | None) -> JsonState:
         """Close the name of a property."""
         frame = frames[-1]
         if not isinstance(frame, ObjectFrame):
@@ -364,7 +372,7 @@ class JsonTransducer:
         frame = ObjectFrame(frame.asked, key, seen, failed, violations)
         return JsonState((*frames[:-1], self._simplify(frame)), "colon")
 
-    def _close_scalar(self, frames: tuple[Frame, ...], text: str) -> JsonState:
+    def _close_scalar(self, frames: tuple[_Frame, ...], text: str) -> JsonState:
         satisfied = self._find_satisfied_scalar(self._find_asked(frames), text)
         # the root's verdict on a number without limits
         if satisfied is None:
@@ -382,7 +390,7 @@ class JsonTransducer:
             return None
         return frozenset(number for number, verdict in verdicts.items() if verdict)
 
-    def _close_value(self, frames: tuple[Frame, ...], satisfied: frozenset[int]) -> JsonState:
+    def _close_value(self, frames: tuple[_Frame, ...], satisfied: frozenset[int]) -> JsonState:
         """Close a value that satisfies some nodes."""
         if not frames:
             return JsonState((), "comma", self._graph is None or 0 in satisfied)
@@ -400,14 +408,14 @@ class JsonTransducer:
                 if node.max_items is not None and size > node.max_items
             }
             failed = frame.failed | failing | too_many
-            closed: Frame = self._simplify(ArrayFrame(frame.asked, size, failed))
+            closed: _Frame = self._simplify(ArrayFrame(frame.asked, size, failed))
         else:
             key = frame.key or ""
             violations = frame.violations | {(number, key) for number in failing}
             closed = frame._replace(key=None, violations=violations)
         return JsonState((*frames[:-1], closed), "comma")
 
-    def _close_container(self, frames: tuple[Frame, ...]) -> JsonState:
+    def _close_container(self, frames: tuple[_Frame, ...]) -> JsonState:
         frame, outer = frames[-1], frames[:-1]
         if isinstance(frame, str) or self._graph is None:
             return self._close_value(outer, frozenset())
@@ -421,7 +429,7 @@ class JsonTransducer:
         return self._close_value(outer, satisfied)
 
 
-def _is_array(frame: Frame) -> bool:
+def _is_array(frame: _Frame) -> bool:
     return isinstance(frame, ArrayFrame) or frame == "["
 
 
