@@ -3,6 +3,7 @@
 The server shares no code with the package's batches and token sampler.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,20 +11,22 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-import torch
 from helpers import oracle
-from helpers.random_tables import END, LETTERS, PARTS, QUANTIFIERS, START, whole_tree
+from helpers.random_tables import END, LETTERS, PARTS, READ_QUANTIFIERS, START, whole_tree
 
-from llmchecker.checking.anytime.partial_tree import ModelRequest, PartialTree, TailRequest
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.refinement import select_batch
+from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import score_tree
-from llmchecker.trees.selection import Selection, top_alpha_k
 from llmchecker.trees.text_tree import StateKind
 
-SHORT_VISITS = ((0.5, 1), (0.9, 2), (1.0, 2**31 - 1))
-"""Visits that leave something to the next one on a vocabulary of five."""
+FEW_LISTED = 2
+"""A number of listed tokens that leaves something to the rest on a vocabulary of five."""
 
 
 class FakeClock:
@@ -44,7 +47,7 @@ class FakeClock:
 
 
 class TableServer:
-    """Answers to the requests of a check, text by text.
+    """Answers to the requests of a check, text by text and token by token.
 
     Args:
         model: the table.
@@ -53,20 +56,60 @@ class TableServer:
 
     def __init__(self, model: TableModel, prompt: tuple[int, ...]) -> None:
         self.distribution = cache(lambda text: model.distribution((*prompt, *text)))
-        self._select = cache(self._select_uncached)
+        self._listed = model.listed_tokens
 
-    def answer(self, request: ModelRequest | TailRequest) -> list | np.ndarray:
-        """Return the selections or the sampled tokens of a request."""
+    def answer(self, request: StepRequest | UnlistedRequest) -> StepResult | np.ndarray:
+        """Return the next tokens or the sampled tokens of a request."""
         texts = [tuple(row) for row in request.continuations.tolist()]
-        if isinstance(request, TailRequest):
+        if isinstance(request, UnlistedRequest):
             rows = zip(texts, request.excluded, request.uniforms, strict=True)
             return np.array([self._sample(*row) for row in rows])
-        selections = [self._select(text, request.alpha, request.k) for text in texts]
-        return [(np.array([row]), selection) for row, selection in enumerate(selections)]
+        return StepResult.concatenate(
+            [self._step(text, request, index) for index, text in enumerate(texts)]
+        )
 
-    def _select_uncached(self, text: tuple[int, ...], alpha: float, k: int) -> Selection:
-        row = torch.tensor([self.distribution(text)], dtype=torch.float64)
-        return top_alpha_k(row, alpha, k)
+    def _step(self, text: tuple[int, ...], request: StepRequest, index: int) -> StepResult:
+        weights = {token: p for token, p in enumerate(self.distribution(text)) if p > 0}
+        by_weight = sorted(weights, key=lambda token: (-weights[token], token))
+        listed = by_weight[: self._listed]
+        unlisted = math.fsum(weights[token] for token in by_weight[self._listed :])
+        left = [t for t in listed if t not in request.known[index].tolist()]
+        row, values = request.rows[index], request.values[index]
+        classes = request.order.class_of
+        is_open = {t: bool(row.is_undecided[classes[t]]) for t in left}
+        top = left[: request.k]
+        padding = [t for t in range(len(classes)) if t not in top][: request.k - len(top)]
+        tokens = top + padding
+        options = [t for t in left if is_open[t]] + [UNLISTED]
+        shares = [weights[t] for t in options[:-1]] + [unlisted]
+        drawn = [self._draw(options, shares, u) for u in request.uniforms[index]]
+        rest = [t for t in left if t not in top]
+
+        def total(chosen) -> float:
+            return math.fsum(weights[t] for t in chosen)
+
+        return StepResult(
+            sums=np.array([[math.fsum(weights[t] * v[classes[t]] for t in left) for v in values]]),
+            tokens=np.array([tokens]),
+            probabilities=np.array([[weights[t] if t in top else 0.0 for t in tokens]]),
+            undecided=np.array([total(t for t in left if is_open[t]) + unlisted]),
+            undecided_rest=np.array([total(t for t in rest if is_open[t]) + unlisted]),
+            rest=np.array([total(rest) + unlisted]),
+            drawn=np.array([drawn], dtype=np.int64).reshape(1, -1),
+            positions=np.array(
+                [[top.index(t) if t in top else len(tokens) for t in drawn]], dtype=np.int64
+            ).reshape(1, -1),
+            drawn_probabilities=np.array([[weights.get(t, 0.0) for t in drawn]]).reshape(1, -1),
+        )
+
+    @staticmethod
+    def _draw(options: list[int], shares: list[float], uniform: float) -> int:
+        reached, target = 0.0, uniform * sum(shares)
+        for option, share in zip(options, shares, strict=True):
+            reached += share
+            if reached > target:
+                return option
+        return options[-1]
 
     def _sample(self, text: tuple[int, ...], excluded: np.ndarray, uniform: float) -> int:
         weights = np.array(self.distribution(text), dtype=float)
@@ -88,11 +131,26 @@ def serve(requests: Iterator, server: TableServer, most: int | None = None) -> i
         answer, served = server.answer(request), served + 1
 
 
-def plant(asked: CheckedQuery, model: TableModel) -> tuple[PartialTree, TableServer]:
+def plant(
+    asked: CheckedQuery, model: TableModel, listed_tokens: int = FEW_LISTED
+) -> tuple[ExploredTree, TableServer]:
     """Return the tree of a check that has only its root, and a server for it."""
-    prompt = model.encode(START)
-    tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers)
+    prompt, estimand = model.encode(START), Estimand.from_query(asked)
+    tree = ExploredTree(
+        model, prompt, estimand, asked.quantifiers, listed_tokens=listed_tokens, min_share=0.0
+    )
     return tree, TableServer(model, prompt)
+
+
+def refine(tree: ExploredTree, server: TableServer, most: float = math.inf) -> bool:
+    """Visit the next batch of a refinement; return whether there was one."""
+    rows = select_batch(tree, most)
+    tree.score(rows)
+    open_rows = rows[tree.is_undecided[rows]]
+    if len(open_rows):
+        request = tree.build_request(open_rows)
+        tree.add_step(open_rows, request, server.answer(request))
+    return len(rows) > 0
 
 
 def copied(model: TableModel, copies: int) -> TableModel:
@@ -150,7 +208,7 @@ class Kind:
     given: tuple | None = None
     step: int = 0
     length: int = 3
-    quantifiers: dict[str, Callable] = field(default_factory=lambda: dict(QUANTIFIERS))
+    quantifiers: dict[str, Callable] = field(default_factory=lambda: dict(READ_QUANTIFIERS))
 
     @property
     def query(self) -> str:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from llmchecker.checking.anytime.partial_tree import UNDECIDED
+from llmchecker.checking.anytime.product_automaton import UNDECIDED
 from llmchecker.checking.row_groups import group_rows
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor

@@ -59,8 +59,53 @@ class Spoilt:
         return 1 + continuation.endswith(self.other)
 
 
+class ReadBalance(Balance):
+    """The same, read token by token: one state, and a count."""
+
+    def build_transducer(self) -> "ReadBalance":
+        return self
+
+    def start(self, start: str) -> tuple:
+        return "only", self("", start)
+
+    def effect(self, piece: str) -> int:
+        return self("", piece)
+
+    def advance(self, state: str, effect: int) -> tuple:
+        return state, effect
+
+    def score(self, state: str) -> int:
+        return 0
+
+
+class ReadSpoilt(Spoilt):
+    """The same, read token by token: the state is the score."""
+
+    def build_transducer(self) -> "ReadSpoilt":
+        return self
+
+    def start(self, start: str) -> tuple:
+        return 1, 0
+
+    def effect(self, piece: str) -> str:
+        return piece
+
+    def advance(self, state: int, effect: str) -> tuple:
+        if state == 0 or effect == "":
+            return state, 0
+        return self("", effect), 0
+
+    def score(self, state: int) -> int:
+        return state
+
+
 QUANTIFIERS = {"gender": Balance("a", "b"), "polarity": Balance("c", "d")}
+READ_QUANTIFIERS = {"gender": ReadBalance("a", "b"), "polarity": ReadBalance("c", "d")}
+"""The same quantifiers with an incremental form."""
+
 RANGES = dict.fromkeys(QUANTIFIERS, (None, None))
 
 WITH_FINAL_SCORES = {"gender": Spoilt("b", "c"), "polarity": Spoilt("d", "c")}
 """Other quantifiers by the same names, both of which have a final score."""
+READ_WITH_FINAL_SCORES = {"gender": ReadSpoilt("b", "c"), "polarity": ReadSpoilt("d", "c")}
+"""The same with an incremental form."""

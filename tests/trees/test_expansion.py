@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import reference
-from helpers.anytime_checks import TableServer
+from helpers.anytime_checks import TableServer, refine
 from helpers.byte_texts import TOKENIZERS, expected_text, random_table
 from helpers.marks import long
 from helpers.random_models import CAUSAL
 
-from llmchecker.checking.anytime.partial_tree import PartialTree
-from llmchecker.checking.anytime.refinement import select_batch
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.monitor import HorizonMonitor
@@ -177,10 +177,11 @@ def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, 
     model, length = random_table(tokenizer, seed), 4
     prompt = model.encode("s😀")
     grown = build_tree(model, "s😀", Truncation(1.0, 4, length), end_of_sequence)
-    refined = PartialTree(model, prompt, [HorizonMonitor(length)], {}, end_of_sequence)
+    estimand = Estimand((HorizonMonitor(length),))
+    refined = ExploredTree(model, prompt, estimand, {}, end_of_sequence, min_share=0.0)
     server = TableServer(model, prompt)
-    while len(batch := select_batch(refined)):
-        refined.add_children(batch, server.answer(refined.build_request(batch)))
+    while refine(refined, server):
+        pass
     refined_tree, _ = refined.build_tree()
     assert states_of(refined_tree) == states_of(grown)
     sequences = [tuple(prompt)]

@@ -8,6 +8,7 @@ whole model with its confidence. `bounded` is exact for the bounded process alon
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with
 
 # files of answers are read without the packages that compute them
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from llmchecker.properties.logic.valuations import ScoreRange
@@ -110,16 +113,28 @@ class Evidence:
     """What an anytime answer was computed from; it stays in memory.
 
     Attributes:
-        tree: the tree that was built for the bounds.
-        scores: (n,) integers for each quantifier of the query, by name.
+        build_tree: builds the tree of the explored texts, and their scores by name.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
     """
 
-    tree: "TextTree"
-    scores: Mapping[str, "np.ndarray"]
+    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]]"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
+
+    @property
+    def tree(self) -> "TextTree":
+        """The tree of the explored texts, built on first use."""
+        return self._scored_tree[0]
+
+    @property
+    def scores(self) -> Mapping[str, "np.ndarray"]:
+        """(n,) integers for each quantifier of the query, by name."""
+        return self._scored_tree[1]
+
+    @cached_property
+    def _scored_tree(self) -> "tuple[TextTree, Mapping[str, np.ndarray]]":
+        return self.build_tree()
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,17 @@ class Distributions:
             self.values[rows], block_maxima, row_maxima, chunk_sums, self.totals[rows]
         )
 
+    def select(self, rows: np.ndarray) -> "Distributions":
+        """Return the distributions of some of the rows, in the given order."""
+        index = torch.from_numpy(rows).to(self.values.device)
+        return Distributions(
+            self.values[index],
+            None if self.block_maxima is None else self.block_maxima[index],
+            None if self.row_maxima is None else self.row_maxima[index],
+            None if self.chunk_sums is None else self.chunk_sums[index],
+            self.totals[index],
+        )
+
     @property
     def vocabulary_size(self) -> int:
         return self.values.shape[1]
@@ -150,6 +161,12 @@ class Distributions:
         if self.row_maxima is None:
             return self.values
         return _compute_weights(self.values, self.row_maxima) / self.totals
+
+    def weights(self) -> Tensor:
+        """Return a new tensor of weights: (n, vocabulary) float64, in proportion to probability."""
+        weights = _compute_weights(self.values, self.row_maxima)
+        # given probabilities are their own weights
+        return weights.clone() if self.row_maxima is None else weights
 
     @_use_one_thread()
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:

@@ -80,6 +80,9 @@ class LanguageModel(Protocol):
         compares_prompt: whether decoding compares texts with the prompt. Tokens of the prompt and
             of the continuation then have different effects.
         end_tokens: ids of the tokens that end a text.
+        token_pieces: (vocabulary,) the text that each token adds to a text of whole characters;
+            None for a token of single bytes or one that ends within a character. None for a model
+            whose tokens do not add a text of their own.
         probability_spread: largest difference between probabilities of the same text in batches of
             different sizes, before decoding, measured on a few texts when the model was loaded;
             None for float32, float64 and models that do not compute in this process.
@@ -92,6 +95,9 @@ class LanguageModel(Protocol):
     compares_prompt: bool
     end_tokens: frozenset[int]
     probability_spread: float | None
+
+    @property
+    def token_pieces(self) -> Sequence[str | None] | None: ...
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt, including the special tokens that precede it.

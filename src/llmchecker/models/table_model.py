@@ -75,6 +75,13 @@ class TableModel:
         self.end_tokens = end_tokens
         self.distribution = distribution
 
+    @property
+    def token_pieces(self) -> tuple[str | None, ...]:
+        """The text of each token, empty for end tokens; all are whole characters."""
+        return tuple(
+            "" if token in self.end_tokens else text for token, text in enumerate(self.vocabulary)
+        )
+
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a text, by the longest match first.
 

@@ -71,9 +71,9 @@ def score_texts(
     with _add_name_to_errors(name):
         # a network scores a batch faster than single texts
         if isinstance(quantifier, BatchQuantifier):
-            values = quantifier.score_batch([_split_text(start, text) for text in distinct_texts])
+            values = quantifier.score_batch([split_text(start, text) for text in distinct_texts])
         else:
-            values = [quantifier(*_split_text(start, text)) for text in distinct_texts]
+            values = [quantifier(*split_text(start, text)) for text in distinct_texts]
         _check_scores(quantifier, distinct_texts, values)
     # all texts are distinct, so the values have their order already
     if len(values) == len(texts):
@@ -117,7 +117,7 @@ def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np
     return {Path(path).stem: _read_scores(tree, path) for path in paths}
 
 
-def _split_text(start: str, text: str) -> tuple[str, str]:
+def split_text(start: str, text: str) -> tuple[str, str]:
     """Return the common prefix of start string and text, and the rest of the text."""
     if not text.startswith(start):
         start = os.path.commonprefix((start, text))  # noqa: RUF071 - by character, not by path

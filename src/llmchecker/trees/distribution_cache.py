@@ -153,7 +153,7 @@ class PromptDistributions:
                 tokens, probabilities, alpha, k, self._min_rest
             )
             if is_sufficient.any():
-                yield rows[is_sufficient], select_rows(selection, is_sufficient)
+                yield rows[is_sufficient], _select_rows(selection, is_sufficient)
 
     def add(self, continuations: np.ndarray, selection: Selection) -> None:
         """Add the reported tokens after continuations: all selected tokens, and more.
@@ -250,7 +250,7 @@ def _pad_rows(rows: Sequence[np.ndarray], filler: float) -> np.ndarray:
     return padded
 
 
-def select_rows(selection: Selection, mask: np.ndarray) -> Selection:
+def _select_rows(selection: Selection, mask: np.ndarray) -> Selection:
     """Return the rows of a selection that a mask or indices choose."""
     return Selection(
         selection.tokens[mask],

@@ -73,7 +73,7 @@ def build_tree(
         will_extend = step < truncation.length
         children, done, child_count, open_count = [], 0, 0, 0
         with _saved(distributions):
-            for rows, selection in iter_selections(
+            for rows, selection in _iter_selections(
                 continuations,
                 distributions,
                 frontier.continuations,
@@ -107,14 +107,13 @@ def build_tree(
     )
 
 
-def iter_selections(
+def _iter_selections(
     open_prefix: Callable[[], Prefix],
     distributions: PromptDistributions | None,
     continuations: np.ndarray,
     alpha: float,
     k: int,
     will_extend: bool,
-    keep: Callable[[np.ndarray, Distributions], None] | None = None,
 ) -> Iterator[tuple[np.ndarray, Selection]]:
     """Yield row numbers of continuations and the selections after them.
 
@@ -128,7 +127,6 @@ def iter_selections(
         alpha: probability that the selected tokens hold together, from 0 to 1.
         k: maximum number of selected tokens.
         will_extend: whether later calls pass longer continuations that begin with these.
-        keep: called with the rows of continuations and their computed distributions.
     """
     is_missing = np.ones(len(continuations), dtype=bool)
     if distributions is not None:
@@ -139,28 +137,20 @@ def iter_selections(
     if len(missing_rows) == 0:
         return
     # selected inside the model's batches, so that no full distributions are kept
-    select_top = partial(_select, alpha=alpha, k=k, returns_distributions=keep is not None)
-    for positions, computed, selection in open_prefix().map_next(
+    select_top = partial(_select, alpha=alpha, k=k)
+    for positions, selection in open_prefix().map_next(
         select_top, continuations[missing_rows], will_extend
     ):
         rows = missing_rows[positions]
-        if keep is not None and computed is not None:
-            keep(rows, computed)
         if distributions is not None:
             distributions.add(continuations[rows], selection)
         yield rows, selection
 
 
 def _select(
-    rows: np.ndarray,
-    distributions: Distributions,
-    alpha: float,
-    k: int,
-    returns_distributions: bool,
-) -> tuple[np.ndarray, Distributions | None, Selection]:
-    selection = select_tokens(distributions, alpha, k)
-    # distributions that are not needed must not stay in memory
-    return rows, distributions if returns_distributions else None, selection
+    rows: np.ndarray, distributions: Distributions, alpha: float, k: int
+) -> tuple[np.ndarray, Selection]:
+    return rows, select_tokens(distributions, alpha, k)
 
 
 @contextmanager

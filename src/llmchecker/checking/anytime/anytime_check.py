@@ -12,7 +12,7 @@ from one batch, and may stop between two requests.
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -26,24 +26,18 @@ from llmchecker.checking.anytime.confidence_sequence import (
     Values,
     predict_variances,
 )
-from llmchecker.checking.anytime.control_variates import TextPredictor
-from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.partial_tree import (
-    ModelRequest,
-    PartialTree,
-    Selections,
-    TailRequest,
-)
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import (
-    CORRECTION_LIMITS,
+    Requests,
     SampleRound,
     UndecidedPart,
     split_tree,
 )
 from llmchecker.checking.anytime.refinement import select_batch
-from llmchecker.checking.markov.sparse_matrix import compute_relative_error
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.ast import Probability
 
 _MIN_ROUND = 16
@@ -84,12 +78,6 @@ costs of their own, which a limit of passes must limit too.
 """
 _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
-_ROUNDING_ERROR = 256 * float(np.finfo(np.float64).eps)
-"""A limit above the relative rounding error of the sums and products of an end."""
-_MIN_MEASURED_SAMPLES = 16
-"""The least number of samples that choose a limit of control variates."""
-
-Requests = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
 
 
 AnytimeProgress = Progress
@@ -99,11 +87,11 @@ class AnytimeCheck:
     """A query on a model's texts after one start string, within a budget.
 
     Attributes:
-        tree: the partial tree.
+        tree: the explored tree.
         is_finished: whether the answer is as narrow as wanted, or the passes are used up.
 
     Args:
-        tree: a partial tree with the monitors of the query; only its root at first.
+        tree: an explored tree of the query's estimand; only its root at first.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
         report: called after every round; the work ends when it returns true.
@@ -112,7 +100,7 @@ class AnytimeCheck:
 
     def __init__(
         self,
-        tree: PartialTree,
+        tree: ExploredTree,
         asked: CheckedQuery,
         budget: AnswerBudget,
         report: Callable[[AnytimeProgress], bool] = lambda progress: False,
@@ -122,14 +110,13 @@ class AnytimeCheck:
         self.is_finished = False
         self._start_time = time.monotonic()
         can_estimate = asked.estimation_obstacle is None and not budget.certain
-        self._estimand = Estimand.from_query(asked) if can_estimate else None
+        self._estimand = tree.estimand
         root = asked.query.root
         self._threshold = root.threshold if isinstance(root, Probability) else None
         threshold = None if self._threshold is None else float(self._threshold)
         self._sequence = ConfidenceSequence(budget.confidence, threshold)
-        self._predictor = None if self._estimand is None else TextPredictor(self._estimand)
-        # for each limit of control variates, the values of all samples in units of U
-        self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
+        # the values of all samples in units of U
+        self._unit_values = np.zeros(0)
         # refinements would delay the end by a threshold or a width
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
@@ -137,7 +124,7 @@ class AnytimeCheck:
         self._drawn_samples = 0
         self._sampling_costs = 0.0  # what samples cost beyond their passes
         self._has_condition = False
-        self._can_sample = can_estimate
+        self._is_estimable = self._can_sample = can_estimate
         self._mean_evidence = MeanEvidence()
 
     @property
@@ -148,7 +135,7 @@ class AnytimeCheck:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of the samples, not cut to the certain bounds; None without any."""
-        if self._estimand is None or self.samples == 0:
+        if self.samples == 0:
             return None
         low, high = (self._estimand.to_answer(end) for end in self._sequence.interval)
         return low, high
@@ -157,7 +144,7 @@ class AnytimeCheck:
     def mean_evidence(self) -> MeanEvidence | None:
         """The evidence about a mean of probabilities; None without samples."""
         estimand = self._estimand
-        if estimand is None or estimand.is_ratio or estimand.is_score:
+        if not self._is_estimable or estimand.is_ratio or estimand.is_score:
             return None
         # a round without a complete sample counts too
         return self._mean_evidence if any(self._mean_evidence.used) else None
@@ -169,30 +156,31 @@ class AnytimeCheck:
 
     @property
     def rounding_error(self) -> float:
-        """A limit above the relative rounding error of the tree's sums."""
-        tree = self.tree
-        # a `rest` counts as a child; the probability of an unlisted text is unknown
-        texts = np.flatnonzero(tree.is_listed)[1:]
-        rest_parents = np.flatnonzero((tree.visits > 0) & tree.is_listed & (tree.rest > 0))
-        parent = np.concatenate([tree.parent[texts], rest_parents])
-        probability = np.concatenate([tree.probability[texts], tree.rest[rest_parents]])
-        return float(compute_relative_error(parent, probability, tree.length)) + _ROUNDING_ERROR
+        """A limit above the rounding error of the ends of both intervals."""
+        progress = self.compute_bounds()
+        certain = self.compute_certain_interval()
+        # an interval of samples has the relative error of the sums too
+        return max(
+            progress[0] - certain.lower,
+            certain.upper - progress[1],
+            self.tree.rounding_error * max(1.0, abs(progress[0]), abs(progress[1])),
+        )
 
     @property
     def is_exact(self) -> bool:
         """Whether the tree decides the answer up to rounding, so that no estimate is needed."""
-        return self._estimand is not None and self._is_rounding(*self._compute_bounds())
+        return self._is_estimable and self._is_rounding(*self.compute_bounds())
 
     @property
     def estimate(self) -> float | None:
         """The mean of the samples; None if no sample meets the condition of a conditional."""
-        if self._estimand is None or not self._has_condition:
+        if self.samples == 0 or not self._has_condition:
             return None
         return self._estimand.to_answer(self._sequence.estimate)
 
     def compute_progress(self) -> AnytimeProgress:
         """Compute both intervals from the tree and the samples so far."""
-        lower, upper = self._compute_bounds()
+        lower, upper = self.compute_bounds()
         low, high = self.interval or (None, None)
         if low is not None:
             # the two never contradict each other but for rounding and misses
@@ -238,23 +226,46 @@ class AnytimeCheck:
         # nothing is left to visit, or the next round would need more passes than are left
         self.is_finished = self.tree.passes == passes and self.samples == samples
 
-    def _compute_bounds(self) -> tuple[float, float]:
+    def compute_bounds(self) -> tuple[float, float]:
         """Return the certain bounds, in which only the tree counts."""
-        tree = self.tree
-        if self._estimand is None:
-            # the widest of the formulas that are refined together
-            widths = [
-                (tree.satisfied_mass(i), 1 - tree.violated_mass(i))
-                for i in range(len(tree.monitors))
-            ]
-            return max(widths, key=lambda ends: ends[1] - ends[0])
-        part = split_tree(tree, self._estimand)
-        size = self._largest_denominator(part)
-        # no text can meet the condition
-        if size <= 0:
-            return 0.0, 1.0
-        low, high = part.numerator / size, min(1.0, (part.numerator + part.total) / size)
-        return self._estimand.to_answer(low), self._estimand.to_answer(high)
+        tree, estimand = self.tree, self._estimand
+        part = split_tree(tree)
+        if estimand.is_ratio:
+            size = self._largest_denominator(part)
+            # no text can meet the condition
+            if size <= 0:
+                return 0.0, 1.0
+            return part.numerator / size, min(1.0, (part.numerator + part.total) / size)
+        # near 1 the complement has more correct digits
+        low = max(part.numerator, 1 - (tree.complement + part.total))
+        high = min(part.numerator + part.total, 1 - tree.complement)
+        return estimand.to_answer(low), estimand.to_answer(max(low, high))
+
+    def compute_certain_interval(self) -> Interval:
+        """Return the certain bounds, rounded outwards.
+
+        A sum without any term is exact, so that 0 and 1 are not moved.
+        """
+        tree, estimand, part = self.tree, self._estimand, split_tree(self.tree)
+        larger = 1 + 2 * tree.rounding_error
+        open_mass = part.total * larger + tree.difference_error * (part.total > 0)
+        most = part.numerator * larger + open_mass
+        if estimand.is_ratio:
+            size = part.denominator * larger + open_mass
+            # without any mass of the condition nothing is known
+            if size <= 0:
+                return Interval(0.0, 1.0)
+            least_size = (part.denominator + part.total) / larger - open_mass + part.total
+            return Interval(
+                part.numerator / larger / size, min(1.0, most / max(least_size, part.numerator))
+            )
+        low = max(part.numerator / larger, 1 - (tree.complement * larger + open_mass))
+        high = min(most, 1 - tree.complement / larger)
+        low, high = estimand.to_answer(max(0.0, low)), estimand.to_answer(min(1.0, max(low, high)))
+        # an offset and a size are rounded too
+        if estimand.is_score:
+            return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
+        return Interval(low, high)
 
     def _largest_denominator(self, part: UndecidedPart) -> float:
         return part.denominator + part.total if self._estimand.is_ratio else 1.0
@@ -324,32 +335,33 @@ class AnytimeCheck:
 
     def _refine(self, max_passes: float) -> Requests:
         """Visit the texts that narrow the certain bounds most."""
-        for part in self.tree.split_batches(select_batch(self.tree, max_passes)):
-            self.tree.add_children(part, (yield self.tree.build_request(part)))
+        tree = self.tree
+        while len(rows := select_batch(tree, max_passes)):
+            # characters may decide a text without a pass
+            tree.score(rows)
+            if len(rows := rows[tree.is_undecided[rows]]):
+                request = tree.build_request(rows)
+                result = yield request
+                assert isinstance(result, StepResult)
+                tree.add_step(rows, request, result)
+                return
 
     def _sample(self, count: int) -> Requests:
         """Draw a round of samples, and narrow the interval by them."""
-        part = split_tree(self.tree, self._estimand)
+        part = split_tree(self.tree)
         # nothing is undecided, so the bounds are the answer
         if part.total == 0:
             return
         passes = self.tree.passes
         # bets on a round must not depend on what it shows, not even on its passes or seconds
-        index, planned = self._choose_limit(part), count + self._expect_samples(count)
-        samples = SampleRound(
-            self.tree,
-            self._estimand,
-            part,
-            self._predictor,
-            self._budget.seed,
-            self._drawn_samples,
-            count,
-        )
+        planned = count + self._expect_samples(count)
+        seed = self._budget.seed
+        samples = SampleRound(self.tree, self._estimand, part, seed, self._drawn_samples, count)
         try:
             yield from self._within_passes(samples.run())
         # also after a stop in the middle: the complete samples count
         finally:
-            self._append(samples, index, planned)
+            self._append(samples, planned)
         visited = self.tree.passes - passes
         cost = max(visited, count / _SAMPLES_PER_PASS)
         self._sampling_costs += cost - visited
@@ -374,20 +386,18 @@ class AnytimeCheck:
     def _passes_limit(self) -> float:
         return math.inf if self._budget.passes is None else self._budget.passes
 
-    def _append(self, samples: SampleRound, index: int, planned: float) -> None:
+    def _append(self, samples: SampleRound, planned: float) -> None:
         """Add the values of a round to the confidence sequence.
 
         Args:
             samples: the round.
-            index: the index of the limit of control variates.
             planned: the number of values that were expected from the first of the round on.
         """
-        count = samples.complete_count
-        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
-        numerator = samples.numerator - samples.corrections[index]
-        low, high = part.numerator - part.total * above, part.numerator + part.total * (1 + below)
+        count, part = samples.complete_count, samples.part
+        numerator, denominator = samples.numerator[:count], samples.denominator[:count]
+        low, high = part.numerator, part.numerator + part.total
         self._mean_evidence = self._mean_evidence.add_round(
-            part.numerator + part.total * numerator[:count],
+            part.numerator + part.total * numerator,
             len(samples.is_complete),
             low,
             high,
@@ -398,12 +408,10 @@ class AnytimeCheck:
         self._can_sample = count == len(samples.is_complete)
         if count == 0:
             return
-        denominator = samples.denominator
-        ratio = self._sequence.estimate if self._estimand.is_ratio else 0.0
-        unit_values = (numerator - ratio * denominator)[:count]
-        variances = predict_variances(self._unit_values[index], unit_values)
-        numerator, denominator = numerator[:count], denominator[:count]
         is_ratio = self._estimand.is_ratio
+        ratio = self._sequence.estimate if is_ratio else 0.0
+        unit_values = numerator - ratio * denominator
+        variances = predict_variances(self._unit_values, unit_values)
         self._sequence.narrow_interval(
             Values(
                 numerator=part.numerator + part.total * numerator,
@@ -419,49 +427,7 @@ class AnytimeCheck:
         )
         met = part.denominator + part.total * denominator.max() if is_ratio else 1.0
         self._has_condition = self._has_condition or met > 0
-        self._unit_values = [
-            np.append(
-                values, (samples.numerator - correction - ratio * samples.denominator)[:count]
-            )
-            for values, correction in zip(self._unit_values, samples.corrections, strict=True)
-        ]
-        # only later rounds may use what these samples show
-        samples.learn(self._predictor)
-
-    def _choose_limit(self, part: UndecidedPart) -> int:
-        """Return the index of the limit of control variates that promises the least width.
-
-        The width counts when passes end, or when a threshold is expected to be decided.
-        """
-        # a ratio needs values that are never negative
-        if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
-            return 0
-        error = math.log(2 / (1 - self._budget.confidence))
-        count = self.samples + self._expect_samples(0)
-        if self._threshold is not None:
-            count = min(count, max(self.samples, self._expect_decisive_count(part, error)))
-
-        def expect_width(index: int) -> float:
-            deviation = float(self._unit_values[index].std())
-            # the width of an interval of means, and the part that the range of values costs
-            return 2 * deviation * math.sqrt(2 * error / count) + (
-                (1 + CORRECTION_LIMITS[index].sum()) * error / count
-            )
-
-        return min(range(len(CORRECTION_LIMITS)), key=expect_width)
-
-    def _expect_decisive_count(self, part: UndecidedPart, error: float) -> float:
-        """Return the number of samples that a decision of the threshold needs at best.
-
-        The logarithm of the fastest wealth grows by s^2 / (2 v) with a value of variance v whose
-        mean is s from the threshold (Kelly 1956, "A New Interpretation of Information Rate").
-        """
-        distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
-        if distance == 0:
-            return math.inf
-        ratio = float(self._unit_values[0].std()) / distance
-        # a product may be infinite, where a power raises an error
-        return 2 * error * ratio * ratio
+        self._unit_values = np.append(self._unit_values, unit_values)
 
     def _expect_samples(self, count: int) -> float:
         """Return the expected number of samples after the next `count`."""

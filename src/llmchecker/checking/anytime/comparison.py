@@ -25,7 +25,6 @@ from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.expansion import EndOfSequence
 
 _MIN_ROUNDS = 4
@@ -43,13 +42,12 @@ class Side:
     Attributes:
         model: the language model.
         start: the start string.
-        end_of_sequence, distributions: as in `expansion.build_tree`.
+        end_of_sequence: as in `expansion.build_tree`.
     """
 
     model: LanguageModel
     start: Start
     end_of_sequence: EndOfSequence = "terminal"
-    distributions: PromptDistributions | None = None
 
 
 def compare_sides(
@@ -122,7 +120,6 @@ class _ComparisonRun:
                 asked,
                 replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
                 end_of_sequence=side.end_of_sequence,
-                distributions=side.distributions,
                 is_cancelled=is_cancelled,
                 share_passes=self._share_passes,
             )

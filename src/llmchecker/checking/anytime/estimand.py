@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.partial_tree import PartialTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
@@ -40,22 +39,23 @@ class Estimand:
             return cls(asked.monitors, is_score=True, offset=low, size=max(1, high - low))
         return cls(asked.monitors, is_ratio=len(asked.paths) > 1)
 
-    def compute_contributions(
-        self, tree: PartialTree, uids: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (n,) numerators and (n,) denominators of texts that decide the query."""
-        if self.is_score:
-            return (tree.scores[0, uids] - self.offset) / self.size, np.ones(len(uids))
-        truth = tree.truth[:, uids] == 1
-        numerator = truth[0].astype(float)
-        # a conditional's second formula is !φ & ψ, so ψ holds where either holds
-        return numerator, truth.any(axis=0).astype(float) if self.is_ratio else np.ones(len(uids))
+    def compute_values(self, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return (3, n) float64: numerators, denominators and complements of decided texts.
 
-    def compute_numerator_if_ended(self, tree: PartialTree, uids: np.ndarray) -> np.ndarray:
-        """Return (n,) float64: the numerators of texts, as if each of them ended."""
+        The complement is 1 minus the numerator.
+
+        Args:
+            truth: (formulas, n), 0 or 1.
+            scores: (quantifiers, n) int64.
+        """
+        ones = np.ones(truth.shape[1])
         if self.is_score:
-            return (tree.scores[0, uids] - self.offset) / self.size
-        return tree.truth_if_ended[0, uids].astype(float)
+            numerator = (scores[0] - self.offset) / self.size
+        else:
+            numerator = (truth[0] == 1).astype(float)
+        # a conditional's second formula is !φ & ψ, so ψ holds where either holds
+        denominator = (truth == 1).any(axis=0).astype(float) if self.is_ratio else ones
+        return np.stack([numerator, denominator, 1 - numerator])
 
     def to_answer(self, value: float) -> float:
         """Return the answer for a value of the quantity."""

@@ -2,18 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from llmchecker.checking.anytime.anytime_check import Requests
-from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
-from llmchecker.checking.anytime.token_sampler import TailSampler
-from llmchecker.models.interface import LanguageModel, Prefix
-from llmchecker.trees.distribution_cache import PromptDistributions
-from llmchecker.trees.expansion import iter_selections
-from llmchecker.trees.selection import Selection
+from llmchecker.checking.anytime.path_sampler import Requests
+from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.models.interface import Prefix, TopLogprobsPrefix
 from llmchecker.utils.processes import is_interrupt
+
+_SEED_COUNT = 2**32 - 1
+"""The number of seeds that all servers accept; 2^32 - 1 means random."""
 
 _BATCH_SECONDS = 1.0
 """The wanted duration of a batch: a stop waits for its end."""
@@ -47,9 +47,7 @@ class ModelBatches:
     """The model's answers to requests, in batches that end near a deadline.
 
     Args:
-        model: the language model.
         open_prefix: returns the prompt's prefix.
-        distributions: as in `expansion.build_tree`.
         is_cancelled: called between batches.
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
 
@@ -59,19 +57,16 @@ class ModelBatches:
 
     def __init__(
         self,
-        model: LanguageModel,
         open_prefix: Callable[[], Prefix],
-        distributions: PromptDistributions | None,
         is_cancelled: Callable[[], bool],
         deadline: float | None,
     ) -> None:
-        self._model, self._open_prefix, self._distributions = model, open_prefix, distributions
+        self._open_prefix = open_prefix
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
         self._size = BatchSize(_FIRST_TEXTS if deadline is None else 1)
         self._texts, self._seconds = 0, 0.0
-        self._tails = TailSampler(model, open_prefix)
 
     def must_stop(self, tree_size: int) -> bool:
         """Return whether the work is cancelled or its time is over.
@@ -92,7 +87,7 @@ class ModelBatches:
 
         An error of the model ends the work too, as `failure`.
         """
-        answer: Selections | np.ndarray | None = None
+        answer: StepResult | np.ndarray | None = None
         try:
             while True:
                 start_time = time.monotonic()
@@ -105,10 +100,6 @@ class ModelBatches:
                     return
         except StopIteration:
             return
-        finally:
-            # the next run reads these distributions from the cache
-            if self._distributions is not None:
-                self._distributions.save()
 
     def _remaining_seconds(self, tree_size: int) -> float:
         if self._deadline is None:
@@ -116,8 +107,8 @@ class ModelBatches:
         return self._deadline - time.monotonic() - tree_size * _CHECK_SECONDS_PER_TEXT
 
     def _answer(
-        self, request: ModelRequest | TailRequest, tree_size: int
-    ) -> Selections | np.ndarray | None:
+        self, request: StepRequest | UnlistedRequest, tree_size: int
+    ) -> StepResult | np.ndarray | None:
         """Answer one request in batches; None if the work must stop or the model fails."""
         try:
             return self._answer_batches(request, tree_size)
@@ -129,27 +120,19 @@ class ModelBatches:
             return None
 
     def _answer_batches(
-        self, request: ModelRequest | TailRequest, tree_size: int
-    ) -> Selections | np.ndarray | None:
-        parts, done, count = [], 0, len(request.continuations)
+        self, request: StepRequest | UnlistedRequest, tree_size: int
+    ) -> StepResult | np.ndarray | None:
+        parts: list[StepResult | np.ndarray] = []
+        done, count = 0, len(request.continuations)
         while done < count:
             if self.must_stop(tree_size):
                 return None
             rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
-            parts += self._answer_rows(request, rows)
+            parts.append(answer_request(self._open_prefix(), request, rows))
             self._measure(len(rows), time.monotonic() - start_time)
             done += len(rows)
-        return parts if isinstance(request, ModelRequest) else np.concatenate(parts)
-
-    def _answer_rows(self, request: ModelRequest | TailRequest, rows: np.ndarray) -> list:
-        if isinstance(request, TailRequest):
-            return [self._tails.sample(request.select(rows))]
-        continuations = request.continuations[rows]
-        selections = select_next(
-            self._open_prefix, self._distributions, self._tails, continuations, request
-        )
-        return [(rows[index], selection) for index, selection in selections]
+        return join_answers(parts)
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Count a batch, and choose the size of the next one."""
@@ -158,36 +141,40 @@ class ModelBatches:
         self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
-def select_next(
-    open_prefix: Callable[[], Prefix],
-    distributions: PromptDistributions | None,
-    tails: TailSampler,
-    continuations: np.ndarray,
-    request: ModelRequest,
-) -> list[tuple[np.ndarray, Selection]]:
-    """Return rows of continuations and the selections after them.
+def answer_request(
+    prefix: Prefix, request: StepRequest | UnlistedRequest, rows: np.ndarray
+) -> StepResult | np.ndarray:
+    """Answer a request for some of its texts.
 
     Args:
-        open_prefix, distributions: as in `expansion.iter_selections`.
-        tails: keeps the computed distributions, and serves later visits of the same texts.
-        continuations: (n, d) int64, the tokens after the prefix.
-        request: alpha, k and whether longer continuations will follow.
+        prefix: the prompt's prefix.
+        request: the request.
+        rows: (n,) int64, the positions of the texts.
     """
-    # a second visit of a text needs more tokens of the same distribution
-    kept = tails.select(continuations, request.alpha, request.k)
-    if distributions is not None:
-        for rows, selection in kept:
-            distributions.add(continuations[rows], selection)
-    is_missing = np.ones(len(continuations), dtype=bool)
-    is_missing[[row for rows, _ in kept for row in rows]] = False
-    missing = np.flatnonzero(is_missing)
-    selections = iter_selections(
-        open_prefix,
-        distributions,
-        continuations[missing],
-        request.alpha,
-        request.k,
+    continuations = request.continuations[rows]
+    if isinstance(request, UnlistedRequest):
+        return sample_unlisted(prefix, request, rows, continuations)
+    parts = prefix.map_next(
+        lambda part, distributions: request.compute_step(rows[part], distributions),
+        continuations,
         request.will_extend,
-        lambda rows, computed: tails.keep(continuations[missing[rows]], computed),
     )
-    return kept + [(missing[rows], selection) for rows, selection in selections]
+    return StepResult.concatenate(list(parts))
+
+
+def sample_unlisted(
+    prefix: Prefix, request: UnlistedRequest, rows: np.ndarray, continuations: np.ndarray
+) -> np.ndarray:
+    """Let a server sample a token that it does not list after each text."""
+    assert hasattr(prefix, "sample_next")
+    server: TopLogprobsPrefix = prefix
+    seeds = (request.uniforms[rows] * _SEED_COUNT).astype(np.int64).tolist()
+    return server.sample_next(continuations, [request.excluded[row] for row in rows], seeds)
+
+
+def join_answers(parts: Sequence[StepResult | np.ndarray]) -> StepResult | np.ndarray:
+    """Join the answers to consecutive texts of one request."""
+    results = [part for part in parts if isinstance(part, StepResult)]
+    if results:
+        return StepResult.concatenate(results)
+    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])

@@ -1,35 +1,24 @@
-"""Samples of a partial tree's undecided texts, with exact look-ahead.
+"""Samples of an explored tree's undecided texts, with exact look-ahead.
 
-A round draws texts from the undecided part of the tree as it is at the start of the round. At each
-text the model's most probable next tokens are added to the tree. What they decide counts with its
-exact mass, and the sample goes on among the undecided tokens. So a sample returns a number in
-[0, 1] and not a bit (Rao-Blackwell). The next round begins with the larger tree.
+A round draws texts from the undecided part of the tree as it is at the start of the round. After
+each text the whole vocabulary counts: what its tokens decide joins the sample with its exact
+probability, and the sample goes on with one of the undecided tokens. So a sample returns a number
+in [0, 1] and not a bit (Rao-Blackwell). The next round begins with the larger tree.
 
-The seed and the number of a sample determine its random numbers, which come from a counter-based
-generator (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").
+Random numbers come from a counter-based generator (Salmon et al. 2011, "Parallel Random Numbers: As
+Easy as 1, 2, 3"), by the seed and the number of the round's first sample.
 """
 
-import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
-from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.partial_tree import (
-    ModelRequest,
-    PartialTree,
-    Selections,
-    TailRequest,
-)
-
-CORRECTION_LIMITS = np.array([(0.0, 0.0), *product((0.1, 0.3, 0.6, 1.0), repeat=2)])
-"""The largest negative and positive sums of a sample's control variates, of which one is chosen.
-
-A larger limit lets them remove more variance, but widens the range of the values.
-"""
+from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
+from llmchecker.models.distribution import find_by_inversion
 
 _MIN_EXACT_SHARE = 1 / 16
 """The least share of a sample that goes on for certain.
@@ -38,30 +27,17 @@ A smaller undecided share is drawn against the decided share, so that few sample
 it. That adds little variance and keeps every value in [0, 1].
 """
 
-_MIN_VISITS = 2
-"""The number of visits that select tokens from the `rest` of every text.
-
-The second one needs no second evaluation of a text in the same round.
-"""
-_MIN_VISIT_MASS = 1 / 512
-"""The least probability of a `rest` that a later visit splits.
-
-From a smaller one the model samples a single token, which saves scoring thousands of texts.
-"""
-
-_TINY = np.finfo(np.float64).tiny
-
-_ModelSteps = Generator[ModelRequest | TailRequest, Selections | np.ndarray, None]
-"""Steps that yield requests to the model and receive its selections or sampled tokens."""
+Requests = Generator[StepRequest | UnlistedRequest, StepResult | np.ndarray, None]
+"""Requests to the model, each answered by the results of its texts, or by sampled tokens."""
 
 
 @dataclass(frozen=True)
 class UndecidedPart:
-    """The decided sums of a partial tree, and its undecided leaves.
+    """The decided sums of an explored tree, and its undecided leaves.
 
     Attributes:
         numerator, denominator: the sums over decided texts, weighted by their probabilities.
-        leaves: (m,) int64, the texts with undecided `rest`, which is all of an unvisited text.
+        leaves: (m,) int64, the texts with an undecided rest, which is all of an unvisited text.
         weights: (m,) float64, the probability of each of these.
         total: the sum of the weights, U.
     """
@@ -73,25 +49,12 @@ class UndecidedPart:
     total: float
 
 
-def split_tree(tree: PartialTree, estimand: Estimand) -> UndecidedPart:
-    """Split a partial tree into decided sums and undecided leaves."""
-    is_undecided = tree.is_undecided
-    # a text counts at the first of its ancestors that decides the query
-    is_first = ~is_undecided & is_undecided[tree.parent]
-    is_first[0] = not is_undecided[0]
-    decided = np.flatnonzero(is_first)
-    numerators, denominators = estimand.compute_contributions(tree, decided)
-    masses = tree.mass[decided]
-    open_mass = tree.mass * tree.rest
-    leaves = np.flatnonzero(is_undecided & (tree.step < tree.length) & (open_mass > 0))
-    weights = open_mass[leaves]
-    return UndecidedPart(
-        math.fsum(masses * numerators),
-        math.fsum(masses * denominators),
-        leaves,
-        weights,
-        math.fsum(weights),
-    )
+def split_tree(tree: ExploredTree) -> UndecidedPart:
+    """Split an explored tree into decided sums and undecided leaves."""
+    mass = tree.undecided_mass
+    leaves = np.flatnonzero(mass > 0)
+    weights = mass[leaves]
+    return UndecidedPart(tree.numerator, tree.denominator, leaves, weights, float(weights.sum()))
 
 
 class SampleRound:
@@ -101,7 +64,6 @@ class SampleRound:
         tree: the tree, which grows by the texts that the samples visit.
         estimand: the estimated quantity.
         part: the undecided part of the tree, which must not be empty.
-        predictor: the predictor, which has learned from earlier rounds only.
         seed: seed of all samples.
         first: number of the first sample of the round.
         count: number of samples.
@@ -109,33 +71,32 @@ class SampleRound:
     Attributes:
         part: the undecided part at the start of the round.
         numerator, denominator: (count,) float64, the samples' values from the undecided part.
-        corrections: (limits, count) float64, the sums of control variates by their limit.
         is_complete: (count,) bool.
     """
 
     def __init__(
         self,
-        tree: PartialTree,
+        tree: ExploredTree,
         estimand: Estimand,
         part: UndecidedPart,
-        predictor: TextPredictor,
         seed: int,
         first: int,
         count: int,
     ) -> None:
         self.part = part
         self.numerator, self.denominator = np.zeros((2, count))
-        self.corrections = np.zeros((len(CORRECTION_LIMITS), count))
         self.is_complete = np.zeros(count, dtype=bool)
         self._tree, self._estimand = tree, estimand
-        self._predictor = predictor
         self._weight = np.ones(count)
-        self._draws = np.zeros(count, dtype=np.int64)
-        # a draw for the leaf, and one for each visit
-        self._uniforms = _draw_uniforms(seed, first, count, 1 + tree.length * (tree.max_visits + 1))
-        self._evaluated_nodes: set[int] = set()
-        self._history: list[tuple[np.ndarray, ...]] = []
-        self._node, self._visit = self._draw_leaves()
+        generator = np.random.Generator(np.random.Philox(key=(seed << 64) | first))
+        sums = part.weights.cumsum()
+        leaves = find_by_inversion(sums, generator.random(count) * sums[-1])
+        self._row = part.leaves[leaves]
+        # a visited leaf has undecided tokens that have no row yet
+        self._is_rest = tree.is_visited[self._row]
+        # for each token of a text: whether it goes on, the token, and the token of a rest
+        self._uniforms = generator.random((3, tree.length + 1, count))
+        self._evaluated: set[int] = set()
 
     @property
     def complete_count(self) -> int:
@@ -143,214 +104,164 @@ class SampleRound:
         incomplete = np.flatnonzero(~self.is_complete)
         return int(incomplete[0]) if len(incomplete) else len(self.is_complete)
 
-    def run(self) -> _ModelSteps:
+    def run(self) -> Requests:
         """Yield requests to the model until all samples are complete."""
         tree = self._tree
         while len(active := np.flatnonzero(~self.is_complete)):
-            # texts of one length and visit form a batch; the shortest come first
-            keys = tree.step[self._node[active]] * (tree.max_visits + 1) + self._visit[active]
-            group = active[keys == keys.min()]
-            is_unlisted = self._is_unlisted(group)
-            if is_unlisted.any():
-                yield from self._sample_unlisted(group[is_unlisted])
-                continue
-            nodes = np.unique(self._node[group])
-            missing = nodes[tree.visits[nodes] < self._visit[group[0]]]
-            for batch in tree.split_batches(missing):
-                request = tree.build_request(batch, self._count_passes(batch))
-                tree.add_children(batch, (yield request), request.passes)
-            self._advance(group)
+            # texts of one length form a batch; the shortest come first
+            steps = tree.step[self._row[active]]
+            group = active[steps == steps.min()]
+            group = self._finish_decided(group)
+            if not tree.lists_vocabulary:
+                is_rest = self._is_rest[group]
+                yield from self._sample_unlisted(group[is_rest])
+                group = group[~is_rest]
+            is_whole = ~self._is_rest[group]
+            if tree.scores_children and is_whole.any():
+                yield from self._look(group[is_whole])
+            elif len(group):
+                yield from self._visit(group)
 
-    def _count_passes(self, nodes: np.ndarray) -> int:
-        """Return the number of texts that no earlier request of this round evaluated."""
-        new_nodes = set(nodes.tolist()) - self._evaluated_nodes
-        self._evaluated_nodes |= new_nodes
-        return len(new_nodes)
-
-    def _is_unlisted(self, group: np.ndarray) -> np.ndarray:
-        """Return for each sample whether the model samples its next token from a `rest`."""
-        tree, visit = self._tree, int(self._visit[group[0]])
-        if visit > tree.max_visits:
-            return np.ones(len(group), dtype=bool)
-        if visit <= _MIN_VISITS:
-            return np.zeros(len(group), dtype=bool)
-        nodes = self._node[group].tolist()
-        rests = np.array([tree.find_visit(uid, visit - 1).rest for uid in nodes])
-        return tree.mass[nodes] * rests < _MIN_VISIT_MASS
-
-    def learn(self, predictor: TextPredictor) -> None:
-        """Teach a predictor the complete samples, from each of their texts on."""
-        for samples, nodes, is_rest, numerators, weights in self._history:
-            use = self.is_complete[samples] & (weights > 0)
-            rows = samples[use]
-            values = (self.numerator[rows] - numerators[use]) / weights[use]
-            predictor.learn(self._tree, nodes[use], is_rest[use], values)
-
-    def _draw_leaves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the text where each sample begins, and return the number of its next visit."""
-        part, tree = self.part, self._tree
-        sums = part.weights.cumsum()
-        samples = np.arange(len(self._draws))
-        uniforms = self._draw(samples)
-        indices = np.searchsorted(sums, uniforms * sums[-1], side="right").clip(max=len(sums) - 1)
-        leaves = part.leaves[indices]
-        is_rest = tree.visits[part.leaves] > 0
-        predictions = self._predictor.predict(tree, part.leaves, is_rest.astype(np.int64))
-        mean = float(part.weights @ predictions / sums[-1])
-        self._correct(samples, predictions[indices], mean, predictions, 1.0)
-        return leaves, tree.visits[leaves] + 1
-
-    def _advance(self, group: np.ndarray) -> None:
-        """Move samples on by one visit of their texts."""
-        nodes = self._node[group]
-        self._history.append(
-            (
-                group,
-                nodes,
-                (self._visit[group] > 1).astype(np.int64),
-                self.numerator[group].copy(),
-                self._weight[group].copy(),
-            )
-        )
-        order = np.argsort(nodes, kind="stable")
-        boundaries = np.flatnonzero(np.diff(nodes[order])) + 1
-        for samples in np.split(group[order], boundaries):
-            self._advance_from(int(self._node[samples[0]]), int(self._visit[samples[0]]), samples)
-
-    def _advance_from(self, node: int, visit_number: int, samples: np.ndarray) -> None:
-        """Move samples on by one visit of the same text."""
-        tree, visit = self._tree, self._tree.find_visit(node, visit_number)
-        children = np.arange(visit.children.start, visit.children.stop)
-        probabilities = tree.probability[children]
-        is_undecided = (tree.truth[:, children] < 0).any(axis=0)
-        undecided = children[is_undecided]
-        decided_probabilities = probabilities[~is_undecided]
-        contributions = [
-            decided_probabilities @ column
-            for column in self._estimand.compute_contributions(tree, children[~is_undecided])
-        ]
-        decided_share = decided_probabilities.sum()
-        options = np.append(probabilities[is_undecided], visit.rest)
-        undecided_share = options.sum()
-        # the children and the remaining rest have the probability of the visited rest
-        total = decided_share + undecided_share
-        weight = self._weight[samples]
-        goes_on = weight * (undecided_share / total) >= _MIN_EXACT_SHARE
-        is_rest = np.zeros(len(options), dtype=np.int64)
-        is_rest[-1] = 1
-        predictions = self._predictor.predict(tree, np.append(undecided, node), is_rest)
-        next_nodes, next_visits = np.append(undecided, node), np.ones(len(options), dtype=np.int64)
-        next_visits[-1] = visit_number + 1
-        # the decided share counts exactly for samples of much weight
-        self._add(samples[goes_on], [c / total for c in contributions])
-        self._weight[samples[goes_on]] *= undecided_share / total
-        self._choose(samples[goes_on], options, predictions, next_nodes, next_visits)
-        # other samples draw it against the undecided share
-        if decided_share == 0 or not (~goes_on).any():
-            self._choose(samples[~goes_on], options, predictions, next_nodes, next_visits)
-            return
-        shares = [c / decided_share for c in contributions]
-        is_decided = self._choose(
-            samples[~goes_on],
-            np.append(options, decided_share),
-            np.append(predictions, shares[0]),
-            np.append(next_nodes, node),
-            np.append(next_visits, visit_number),
-        ) == len(options)
-        ended = samples[~goes_on][is_decided]
-        self._add(ended, shares)
-        self.is_complete[ended] = True
-
-    def _add(self, samples: np.ndarray, shares: list[float]) -> None:
-        """Add contributions to samples, in proportion to their weights."""
-        self.numerator[samples] += self._weight[samples] * shares[0]
-        self.denominator[samples] += self._weight[samples] * shares[1]
-
-    def _choose(
-        self,
-        samples: np.ndarray,
-        options: np.ndarray,
-        predictions: np.ndarray,
-        next_nodes: np.ndarray,
-        next_visits: np.ndarray,
-    ) -> np.ndarray:
-        """Draw an option for each sample, and return the index of each drawn option.
-
-        Args:
-            samples: the samples.
-            options: (m,) float64, weights of the options.
-            predictions: (m,) float64, of the options.
-            next_nodes, next_visits: (m,) int64, the text and the number of its visit to go on with.
-        """
-        if len(samples) == 0:
-            return samples
-        sums = options.cumsum()
-        # a product that is rounded up to the whole sum would select an option after the last
-        last = np.flatnonzero(options)[-1]
-        choices = np.searchsorted(sums, self._draw(samples) * sums[-1], side="right").clip(max=last)
-        mean = float(options @ predictions / sums[-1])
-        possible = predictions[options > 0]
-        self._correct(samples, predictions[choices], mean, possible, self._weight[samples])
-        self._node[samples], self._visit[samples] = next_nodes[choices], next_visits[choices]
-        return choices
-
-    def _sample_unlisted(self, group: np.ndarray) -> _ModelSteps:
-        """Let the model sample a token from the `rest` of a text."""
+    def _finish_decided(self, group: np.ndarray) -> np.ndarray:
+        """Complete the samples whose text is decided; return the others."""
         tree = self._tree
-        nodes = self._node[group]
-        # all samples of a group have the same number of visits, and many continue the same text
-        visit_count = int(self._visit[group[0]]) - 1
-        child_tokens = {uid: tree.child_tokens(uid, visit_count) for uid in set(nodes.tolist())}
-        excluded = [child_tokens[uid] for uid in nodes.tolist()]
-        continuations = tree.collect_continuations(nodes)
-        # a server samples in a request of its own
-        passes = self._count_passes(nodes) if tree.lists_vocabulary else len(nodes)
-        tokens = yield TailRequest(continuations, passes, excluded, self._draw(group))
-        tree.passes += passes
-        texts = tree.add_unlisted(nodes, tokens)
-        self._node[group], self._visit[group] = texts, 1
-        is_decided = ~(tree.truth[:, texts] < 0).any(axis=0)
+        tree.score(np.unique(self._row[group]))
+        is_decided = ~tree.is_undecided[self._row[group]]
         decided = group[is_decided]
-        numerators, denominators = self._estimand.compute_contributions(tree, texts[is_decided])
-        self.numerator[decided] += self._weight[decided] * numerators
-        self.denominator[decided] += self._weight[decided] * denominators
+        rows = self._row[decided]
+        values = self._estimand.compute_values(tree.truth[:, rows], tree.scores[:, rows])
+        self._add(decided, values[:2])
         self.is_complete[decided] = True
+        return group[~is_decided]
 
-    def _draw(self, samples: np.ndarray) -> np.ndarray:
-        """Return the next random number of each sample."""
-        uniforms = self._uniforms[samples, self._draws[samples]]
-        self._draws[samples] += 1
-        return uniforms
+    def _visit(self, group: np.ndarray) -> Requests:
+        """Evaluate the texts of samples, and move the samples on by one token."""
+        tree = self._tree
+        rows, text = np.unique(self._row[group], return_inverse=True)
+        step = int(tree.step[rows[0]])
+        draw = _count_within(text)
+        uniforms = np.zeros((len(rows), int(draw.max()) + 1))
+        is_drawn = np.zeros(uniforms.shape, dtype=bool)
+        # a sample may have chosen the rest by the second of its numbers
+        uniforms[text, draw] = self._uniforms[2, step, group]
+        is_drawn[text, draw] = True
+        request = tree.build_request(rows, uniforms, is_drawn, self._count_passes(rows))
+        result = yield request
+        assert isinstance(result, StepResult)
+        drawn_rows = tree.add_step(rows, request, result).drawn[text, draw]
+        sums, undecided = result.sums[text], result.undecided[text]
+        goes_on = self._add_decided(group, sums, undecided, self._uniforms[0, step, group])
+        is_unlisted = result.drawn[text, draw] == UNLISTED
+        listed = goes_on & ~is_unlisted
+        self._row[group[listed]], self._is_rest[group[listed]] = drawn_rows[listed], False
+        # a server draws a token that it does not list
+        self._is_rest[group[goes_on & is_unlisted]] = True
 
-    def _correct(
-        self,
-        samples: np.ndarray,
-        drawn: np.ndarray,
-        mean: float,
-        possible: np.ndarray,
-        weight: np.ndarray | float,
-    ) -> None:
-        """Add the control variate of a draw, within the limits of the sums.
+    def _look(self, group: np.ndarray) -> Requests:
+        """Evaluate and score what follows texts, and move the samples on by one token or a rest.
+
+        Without transducers the scores of listed tokens are known only after the evaluation.
+        """
+        tree = self._tree
+        rows, text = np.unique(self._row[group], return_inverse=True)
+        step = int(tree.step[rows[0]])
+        request = tree.build_request(rows, passes=self._count_passes(rows))
+        result = yield request
+        assert isinstance(result, StepResult)
+        children = tree.add_step(rows, request, result)
+        for index, row in enumerate(rows.tolist()):
+            first = int(children.firsts[index])
+            listed = np.arange(first, first + int(children.counts[index]))
+            # what the step itself decided is in its sums
+            scored = listed[~request.is_known(index, tree.token[listed])]
+            is_decided = ~tree.is_undecided[scored]
+            decided = scored[is_decided]
+            values = self._estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])
+            sums = result.sums[index] + values @ tree.probability[decided]
+            undecided = result.undecided[index] - tree.probability[decided].sum()
+            samples = group[text == index]
+            options = np.append(listed[tree.is_undecided[listed]], row)
+            weights = tree.probability[options]
+            weights[-1] = tree.undecided_rest[row] / tree.mass[row] if tree.mass[row] else 0.0
+            n = len(samples)
+            goes_on = self._add_decided(
+                samples,
+                np.repeat(sums[np.newaxis], n, axis=0),
+                np.full(n, max(0.0, undecided) if weights.any() else 0.0),
+                self._uniforms[0, step, samples],
+            )
+            going = samples[goes_on]
+            if len(going):
+                cumulative = weights.cumsum()
+                chosen = find_by_inversion(
+                    cumulative, self._uniforms[1, step, going] * cumulative[-1]
+                )
+                self._row[going] = options[chosen]
+                self._is_rest[going] = chosen == len(options) - 1
+
+    def _add_decided(
+        self, group: np.ndarray, sums: np.ndarray, undecided: np.ndarray, uniforms: np.ndarray
+    ) -> np.ndarray:
+        """Add the decided share of the next tokens of each sample.
 
         Args:
-            samples: the samples.
-            drawn: (n,) the prediction of what each sample drew.
-            mean: the exact mean of the predictions.
-            possible: the predictions of everything that could be drawn.
-            weight: the weight of the samples after the draw.
+            group: the samples.
+            sums: (n, 3) float64, the values of the decided tokens, weighted by probability.
+            undecided: (n,) float64, the probability of the undecided tokens.
+            uniforms: (n,) float64 from [0, 1).
+
+        Returns:
+            (n,) bool, the samples that go on with an undecided token.
         """
-        largest, least = float(possible.max()) - mean, mean - float(possible.min())
-        sums = self.corrections[:, samples]
-        below, above = CORRECTION_LIMITS.T[:, :, np.newaxis]
-        # the factor is chosen before the draw: whatever is drawn, the sum stays within its limits
-        room_above = (above - sums) / np.maximum(weight * largest, _TINY)
-        room_below = (below + sums) / np.maximum(weight * least, _TINY)
-        factors = np.minimum(room_above, room_below).clip(0.0, 1.0)
-        self.corrections[:, samples] = sums + factors * (weight * (drawn - mean))
+        # a rest has only its undecided tokens left: the decided ones counted at the first visit
+        is_rest = self._is_rest[group]
+        weight = self._weight[group]
+        share = np.where(is_rest, 1.0, undecided)
+        is_exact = (weight * share >= _MIN_EXACT_SHARE) | (share == 0)
+        exact = group[is_exact & ~is_rest]
+        # the decided share counts exactly for samples of much weight
+        self._add(exact, sums[is_exact & ~is_rest, :2].T)
+        self._weight[group[is_exact]] *= share[is_exact]
+        # other samples draw it against the undecided share
+        ends = ~is_exact & (uniforms >= share)
+        self._add(group[ends], (sums[ends, :2] / (1 - share[ends])[:, np.newaxis]).T)
+        is_over = ends | (undecided == 0)
+        self.is_complete[group[is_over]] = True
+        return ~is_over
+
+    def _add(self, samples: np.ndarray, values: np.ndarray) -> None:
+        """Add (2, n) values to samples, in proportion to their weights."""
+        self.numerator[samples] += self._weight[samples] * values[0]
+        self.denominator[samples] += self._weight[samples] * values[1]
+
+    def _count_passes(self, rows: np.ndarray) -> int:
+        """Return the number of texts that no earlier request of this round evaluated."""
+        new_rows = set(rows.tolist()) - self._evaluated
+        self._evaluated |= new_rows
+        return len(new_rows)
+
+    def _sample_unlisted(self, group: np.ndarray) -> Requests:
+        """Let the model sample a token that it does not list."""
+        if len(group) == 0:
+            return
+        tree, rows = self._tree, self._row[group]
+        step = int(tree.step[rows[0]])
+        request = UnlistedRequest(
+            tree.collect_continuations(rows),
+            len(rows),
+            [tree.find_known(row) for row in rows.tolist()],
+            self._uniforms[1, step, group],
+        )
+        tokens = yield request
+        assert isinstance(tokens, np.ndarray)
+        tree.passes += len(rows)
+        self._row[group], self._is_rest[group] = tree.add_unlisted(rows, tokens), False
 
 
-def _draw_uniforms(seed: int, first: int, count: int, draws: int) -> np.ndarray:
-    """Draw (count, draws) float64 in [0, 1) by seed and sample number."""
-    # a stream for each sample: its numbers do not depend on the batch
-    streams = (np.random.Philox(key=(seed << 64) | n) for n in range(first, first + count))
-    return np.stack([np.random.Generator(stream).random(draws) for stream in streams])
+def _count_within(groups: np.ndarray) -> np.ndarray:
+    """Return (n,) int64: the number of earlier entries with the same value."""
+    order = np.argsort(groups, kind="stable")
+    counts = np.bincount(groups)
+    numbers = np.empty(len(groups), dtype=np.int64)
+    numbers[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers

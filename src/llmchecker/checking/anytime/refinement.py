@@ -11,8 +11,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from llmchecker.checking.anytime.partial_tree import PartialTree
-from llmchecker.checking.row_groups import group_rows
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 
 _MAX_BATCH_TEXTS = 384
 """The largest number of texts in a batch."""
@@ -48,28 +47,32 @@ with 1/2 they were half as full.
 """
 
 
-def select_batch(tree: PartialTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.ndarray:
+def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.ndarray:
     """Select the texts of the next batch; none where nothing is left to visit.
 
-    A batch contains texts of one length with equally many visits, so that the model and the
-    selection can treat them together. Each has at least `_BATCH_SHARE` of the largest gain among
-    them. The batch with the largest total gain comes next. Batches grow, since earlier results
-    choose the texts of later ones better.
+    A batch contains texts of one length, so that the model can evaluate them together. Each has at
+    least `_BATCH_SHARE` of the largest gain among them. The batch with the largest total gain comes
+    next. Batches grow, since earlier results choose the texts of later ones better.
 
     Args:
-        tree: the partial tree.
+        tree: the explored tree.
         max_texts: the largest number of texts.
     """
     max_texts = int(min(max_texts, max(_MIN_BATCH_LIMIT, tree.passes // _BATCH_GROWTH_DIVISOR)))
-    # a visit has no effect if the text or its rest has probability 0
-    uids = np.flatnonzero(tree.is_open & (tree.mass * tree.rest > 0))
+    mass = tree.undecided_mass
+    # a second evaluation shows nothing of the tokens that a model does not list
+    can_visit = (mass > 0) & (tree.lists_vocabulary | ~tree.is_visited)
+    rows = np.flatnonzero(can_visit)
     # beyond the cap, a longer distance to the horizon lowers the weight no further
-    missing_tokens = np.minimum(tree.length - 1 - tree.step[uids], _HORIZON_CAP)
-    gain = tree.mass[uids] * tree.rest[uids] * np.power(_HORIZON_WEIGHT, missing_tokens)
+    missing_tokens = np.clip(tree.length - 1 - tree.step[rows], 0, _HORIZON_CAP)
+    # a visit of a rest only lists texts, which need further visits
+    missing_tokens = missing_tokens + tree.is_visited[rows]
+    gain = mass[rows] * np.power(_HORIZON_WEIGHT, missing_tokens)
     batches = []
-    for group, _ in group_rows(tree.step[uids], tree.visits[uids]):
+    for step in np.unique(tree.step[rows]):
+        group = np.flatnonzero(tree.step[rows] == step)
         members = group[gain[group] >= _BATCH_SHARE * gain[group].max()]
         # stable, so that of equal masses the text that was found first comes first
         members = members[np.argsort(-gain[members], kind="stable")[:max_texts]]
         batches.append((gain[members].sum(), members))
-    return uids[max(batches, key=itemgetter(0))[1]] if batches else uids
+    return rows[max(batches, key=itemgetter(0))[1]] if batches else rows

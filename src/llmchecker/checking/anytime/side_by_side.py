@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from os.path import commonprefix
 from typing import Any, Protocol
@@ -19,17 +19,16 @@ import numpy as np
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import AnswerBudget
-from llmchecker.checking.anytime.model_batches import BatchSize, select_next
-from llmchecker.checking.anytime.partial_tree import ModelRequest, Selections, TailRequest
+from llmchecker.checking.anytime.model_batches import BatchSize, join_answers, sample_unlisted
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.anytime.token_sampler import TailSampler
+from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
-from llmchecker.trees.distribution_cache import select_rows
 from llmchecker.trees.expansion import EndOfSequence
-from llmchecker.trees.selection import Selection
 from llmchecker.utils.memory_errors import is_out_of_memory
 from llmchecker.utils.processes import is_interrupt
 
@@ -185,7 +184,7 @@ class _Job:
     ) -> None:
         self.tail = tail
         self.has_deadline = question.budget.seconds is not None
-        self.request: ModelRequest | TailRequest | None = None
+        self.request: StepRequest | UnlistedRequest | None = None
         self._error: BaseException | None = None
         self._run = AnytimeRun(
             model,
@@ -197,9 +196,9 @@ class _Job:
         self._requests = self._run.check.run()
         self.advance(None)
 
-    def advance(self, answer: Selections | np.ndarray | None) -> None:
+    def advance(self, answer: StepResult | np.ndarray | None) -> None:
         """Pass an answer on, and wait for the next request."""
-        self._parts: list = []
+        self._parts: list[StepResult | np.ndarray] = []
         try:
             self.request = self._requests.send(answer)
             self.rows = np.arange(len(self.request.continuations))
@@ -208,7 +207,7 @@ class _Job:
         except FOREIGN_ERRORS as error:
             self.fail(error)
 
-    def receive(self, rows: np.ndarray, answer: Selections | np.ndarray) -> None:
+    def receive(self, rows: np.ndarray, answer: StepResult | np.ndarray) -> None:
         """Store the answer for the first of the remaining texts; pass a complete one on.
 
         Args:
@@ -216,10 +215,9 @@ class _Job:
             answer: as if the request had only these texts.
         """
         self.rows = self.rows[len(rows) :]
-        is_tail = isinstance(self.request, TailRequest)
-        self._parts += [answer] if is_tail else [(rows[part], found) for part, found in answer]
+        self._parts.append(answer)
         if len(self.rows) == 0:
-            self.advance(np.concatenate(self._parts) if is_tail else self._parts)
+            self.advance(join_answers(self._parts))
 
     def stop_if_due(self) -> None:
         """End the check if its time is over; its answer so far is right."""
@@ -278,7 +276,6 @@ class _SharedBatches:
         self.shared = shared
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
-        self._tails = TailSampler(model, self._open_prefix)
         # a model of unknown speed gets one text at first
         self._size = BatchSize(1)
         self._length = 0
@@ -330,7 +327,7 @@ class _SharedBatches:
         self._answer_shares(_split_batch(largest, self._size.texts if has_deadline else None))
 
     def _answer_shares(self, shares: Sequence[_Share]) -> None:
-        start_time, evaluated = time.monotonic(), self._tails.evaluated
+        start_time = time.monotonic()
         answers = None
         try:
             with _translate_failures(self._model):
@@ -346,30 +343,67 @@ class _SharedBatches:
             for share in shares:
                 self._answer_shares([share])
             return
-        # texts with kept distributions take no time
-        if texts := self._tails.evaluated - evaluated:
-            self._size.update(texts, time.monotonic() - start_time)
+        texts = sum(len(share.rows) for share in shares)
+        self._size.update(texts, time.monotonic() - start_time)
         for share, answer in zip(shares, answers, strict=True):
             share.job.receive(share.rows, answer)
 
-    def _answer_together(self, shares: Sequence[_Share]) -> list[Selections | np.ndarray]:
-        request = shares[0].job.request
+    def _answer_together(self, shares: Sequence[_Share]) -> list[StepResult | np.ndarray]:
+        prefix = self._open_prefix()
         parts = [_continue_prompt(share) for share in shares]
-        if isinstance(request, TailRequest):
+        if isinstance(shares[0].job.request, UnlistedRequest):
             return [
-                self._tails.sample(
-                    replace(share.job.request.select(share.rows), continuations=part)
-                )
+                sample_unlisted(prefix, share.job.request, share.rows, part)
                 for share, part in zip(shares, parts, strict=True)
             ]
         # jobs about one prompt visit the same texts, which are evaluated once
-        texts, rows = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
-        selections = select_next(self._open_prefix, None, self._tails, texts, request)
+        texts, places = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
         boundaries = np.cumsum([len(part) for part in parts])[:-1]
+        places_of = np.split(places.reshape(-1), boundaries)
+
+        def compute_steps(
+            rows: np.ndarray, distributions: Distributions
+        ) -> list[tuple[np.ndarray, StepResult] | None]:
+            return [
+                _compute_step(share, places, rows, distributions)
+                for share, places in zip(shares, places_of, strict=True)
+            ]
+
+        will_extend = shares[0].job.request.will_extend
+        chunks = list(prefix.map_next(compute_steps, texts, will_extend))
         return [
-            list(_select_texts(selections, len(texts), part_rows))
-            for part_rows in np.split(rows.reshape(-1), boundaries)
+            _sort_results([found for found in column if found is not None])
+            for column in zip(*chunks, strict=True)
         ]
+
+
+def _compute_step(
+    share: _Share, places: np.ndarray, rows: np.ndarray, distributions: Distributions
+) -> tuple[np.ndarray, StepResult] | None:
+    """Compute the next tokens of a share's texts that are among some evaluated texts.
+
+    Args:
+        share: the share.
+        places: (n,) int64, the number of each text of the share among the evaluated texts.
+        rows: (m,) int64, the numbers of these evaluated texts, which rise.
+        distributions: the m distributions.
+
+    Returns:
+        The positions in the share, and their results; None for no text.
+    """
+    positions = np.flatnonzero((places >= rows[0]) & (places <= rows[-1]))
+    if len(positions) == 0:
+        return None
+    indices = places[positions] - rows[0]
+    is_whole = len(indices) == len(rows) and (np.diff(indices) == 1).all()
+    part = distributions if is_whole else distributions.select(indices)
+    return positions, share.job.request.compute_step(share.rows[positions], part)
+
+
+def _sort_results(found: Sequence[tuple[np.ndarray, StepResult]]) -> StepResult:
+    """Join results, in the order of their positions."""
+    order = np.argsort(np.concatenate([positions for positions, _ in found]))
+    return StepResult.concatenate([result for _, result in found]).select(order)
 
 
 def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:
@@ -409,9 +443,7 @@ def _batch_key(job: _Job) -> tuple[Any, ...]:
     """Return a key, length first; jobs of equal keys can share a batch."""
     request = job.request
     length = len(job.tail) + request.continuations.shape[1]
-    if isinstance(request, TailRequest):
-        return (length,)
-    return (length, request.alpha, request.k, request.will_extend)
+    return (length, isinstance(request, UnlistedRequest), getattr(request, "will_extend", None))
 
 
 def _continue_prompt(share: _Share) -> np.ndarray:
@@ -420,22 +452,3 @@ def _continue_prompt(share: _Share) -> np.ndarray:
     prompt_tail = np.array(share.job.tail, np.int64)
     tail = np.broadcast_to(prompt_tail, (len(continuations), len(prompt_tail)))
     return np.concatenate([tail, continuations], axis=1)
-
-
-def _select_texts(
-    selections: Selections, count: int, texts: np.ndarray
-) -> Iterator[tuple[np.ndarray, Selection]]:
-    """Yield positions in a list of texts, and the selections after these texts.
-
-    Args:
-        selections: pairs of numbers of texts and the selections after them.
-        count: the number of all texts.
-        texts: (n,) int64, numbers of texts, in any order and with repetitions.
-    """
-    for numbers, selection in selections:
-        rows = np.full(count, -1)
-        rows[numbers] = np.arange(len(numbers))
-        found = rows[texts]
-        positions = np.flatnonzero(found >= 0)
-        if len(positions):
-            yield positions, select_rows(selection, found[positions])

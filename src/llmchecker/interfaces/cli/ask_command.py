@@ -31,8 +31,6 @@ def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
     """
     builder = open_model(question.model, registry.expansion)
     model = builder.model
-    # Loaded first: its log line is on the screen while Storm's import takes seconds.
-    distributions = builder.open_distributions(question.prompt)
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.answer import check_anytime
 
@@ -45,7 +43,6 @@ def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
                 question.checked_query,
                 question.budget,
                 end_of_sequence=builder.end_of_sequence,
-                distributions=distributions,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(
                     format_progress(progress, question.budget, question.checked_query)

@@ -137,12 +137,7 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
 def _open_side(builder: TreeBuilder, question: Question) -> "Side":
     from llmchecker.checking.anytime.comparison import Side
 
-    return Side(
-        builder.model,
-        question.prompt,
-        builder.end_of_sequence,
-        builder.open_distributions(question.prompt),
-    )
+    return Side(builder.model, question.prompt, builder.end_of_sequence)
 
 
 def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:

@@ -53,7 +53,6 @@ def compute_answers(
             question.checked_query,
             question.budget,
             end_of_sequence=builder.end_of_sequence,
-            distributions=builder.open_distributions(question.prompt),
             watch=_build_watch(str(check)),
         )
         record = build_record(

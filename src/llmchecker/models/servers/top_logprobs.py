@@ -33,6 +33,10 @@ class TopLogprobs:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def select(self, rows: np.ndarray) -> "TopLogprobs":
+        """Return the distributions of some of the rows, in the given order."""
+        return TopLogprobs(self.tokens[rows], self.token_probabilities[rows], self.vocabulary_size)
+
     @property
     def listed_tokens(self) -> int:
         """Number of tokens that each distribution lists."""
@@ -54,6 +58,15 @@ class TopLogprobs:
         return torch.from_numpy(self.token_probabilities[:, :k]), torch.from_numpy(
             self.tokens[:, :k]
         )
+
+    @property
+    def totals(self) -> Tensor:
+        """(n, 1) float64; a weight divided by its total is a probability."""
+        return torch.ones((len(self), 1), dtype=torch.float64)
+
+    def weights(self) -> Tensor:
+        """Return a new tensor of weights, which are the probabilities."""
+        return self.probabilities()
 
     def probabilities(self) -> Tensor:
         """Return (n, vocabulary) float64, with 0 for tokens outside the list."""

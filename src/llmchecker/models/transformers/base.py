@@ -37,6 +37,8 @@ class TokenizedModel:
         end_tokens: ids of the tokens that end a text.
     """
 
+    vocabulary_size: int
+    """Number of tokens."""
     is_truncated = False
     """Whether decoding leaves few tokens with a probability above 0."""
     compares_prompt = False
@@ -126,6 +128,20 @@ class TokenizedModel:
     def detokenizer(self) -> Detokenizer | None:
         """Detokenizer of single tokens; None if a token's text depends on its context."""
         return Detokenizer(self.tokenizer) if is_piecewise(self.tokenizer) else None
+
+    @cached_property
+    def token_pieces(self) -> tuple[str | None, ...] | None:
+        """The text that each token adds to a text of whole characters.
+
+        None for a token of single bytes or one that ends within a character. None if a token's text
+        depends on its context.
+        """
+        if self.detokenizer is None:
+            return None
+        tokens = np.arange(self.vocabulary_size)
+        pieces = self.detokenizer.decode_tokens(tokens)
+        pieces[self.detokenizer.find_incomplete(tokens)] = None
+        return tuple(pieces.tolist())
 
     @property
     def start_token(self) -> int:

@@ -40,7 +40,7 @@ SCORE_BYTES = 16
 _NEUTRAL_SETTINGS = frozenset({"sliding_window", "position_ids", "cache_position", "use_cache"})
 """Settings that change nothing here: the mask contains a sliding window."""
 
-SharedPrompt = Sequence[tuple[Tensor, Tensor]]
+_SharedPrompt = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of a prompt in each layer, (1, tokens, heads, width) each."""
 
 _state = threading.local()
@@ -66,7 +66,7 @@ def restore_attention(network: PreTrainedModel) -> None:
 
 
 @contextmanager
-def share_prompt(prompt: SharedPrompt | None) -> Iterator[None]:
+def share_prompt(prompt: _SharedPrompt | None) -> Iterator[None]:
     """Let networks in this thread attend to a prompt that their cache does not contain.
 
     Args:
@@ -102,7 +102,7 @@ def _compute_attention(
     Raises:
         NotImplementedError: the layer needs more than a mask, such as a cap of the scores.
     """
-    prompt: SharedPrompt | None = getattr(_state, "prompt", None)
+    prompt: _SharedPrompt | None = getattr(_state, "prompt", None)
     if prompt is None:
         output: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, **settings

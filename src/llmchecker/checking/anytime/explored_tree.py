@@ -1,0 +1,602 @@
+"""An explored tree: the texts that a check has visited, and the most probable next texts.
+
+A visit evaluates the model on a text once. The whole vocabulary counts: tokens that decide the
+query are added to sums and need no row. The most probable tokens become rows, and further tokens do
+when a sample draws them. What is left of the undecided tokens is the text's *rest*, which another
+visit splits. So the size of the tree is a small multiple of the number of passes.
+
+Refinement and sampling share the tree, so that no text is paid for twice.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.growing_table import GrowingTable
+from llmchecker.checking.anytime.product_automaton import (
+    OPAQUE,
+    UNDECIDED,
+    ProductAutomaton,
+    Row,
+    TextStates,
+)
+from llmchecker.checking.anytime.step_request import StepRequest
+from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.errors import ConfigError
+from llmchecker.models.interface import LanguageModel
+from llmchecker.models.transformers.batching import join_prompt
+from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.properties.scores import score_texts, split_text
+from llmchecker.trees.expansion import EndOfSequence, decode_texts
+from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
+
+_LISTED_TOKENS = 32
+"""The number of most probable tokens that a visit lists."""
+
+_MIN_LISTED_SHARE = 2.0**-24
+"""The least mass of a listed text as a share of all undecided mass.
+
+A text of less mass stays in its parent's rest.
+
+A later visit of the parent lists it. Few checks have enough passes to visit it.
+"""
+
+
+@dataclass(frozen=True)
+class Children:
+    """The rows that a visit of n texts added.
+
+    Attributes:
+        firsts, counts: (n,) int64, the first row of each text's listed tokens, and their number.
+        drawn: (n, draws) int64, the row of each drawn token. Arbitrary where no token is undecided
+            or the model does not list the token.
+    """
+
+    firsts: np.ndarray
+    counts: np.ndarray
+    drawn: np.ndarray
+
+
+class ExploredTree:
+    """The explored texts as columns, and the sums of what they decide.
+
+    Attributes:
+        automaton: the product automaton of the query.
+        estimand: the quantity whose decided sums are kept.
+        length: the horizon in tokens.
+        passes: number of texts that the model evaluated so far.
+        lists_vocabulary: whether the model lists all tokens of a distribution.
+        scores_children: whether the listed tokens of a visit are decoded and scored at once.
+        numerator, denominator, complement: the sums of the estimand's values over decided texts,
+            weighted by their probabilities; the complement is 1 minus the numerator.
+        parent: (n,) int64, the row of the parent; -1 for the root.
+        step: (n,) int64, number of tokens after the prompt.
+        token: (n,) int64, the last token.
+        has_ended: (n,) bool, whether the last token ends the text.
+        is_visited: (n,) bool.
+        is_scored: (n,) bool, whether the states of the text are known.
+        is_listed: (n,) bool, whether the probability of the text is known.
+        probability: (n,) float64, of the text given its parent.
+        mass: (n,) float64, of the path from the root.
+        undecided_rest: (n,) float64, the mass of undecided tokens without a row; all of the mass
+            of an unvisited text.
+        rest: (n,) float64, the probability of all tokens without a row, given the text.
+        controls, counts, scores, obligations, truth, is_open_ended: as in `TextStates`.
+
+    Args:
+        model: the language model.
+        prompt: the tokens of the start string.
+        estimand: the quantity whose decided sums are kept.
+        quantifiers: the quantifiers that the formulas name, by name.
+        end_of_sequence: as in `expansion.build_tree`.
+        listed_tokens: number of most probable tokens that a visit lists.
+        min_share: the least mass of a text that a first visit lists, as a share of what stays
+            undecided.
+    """
+
+    parent: np.ndarray
+    step: np.ndarray
+    token: np.ndarray
+    has_ended: np.ndarray
+    is_visited: np.ndarray
+    is_scored: np.ndarray
+    is_listed: np.ndarray
+    probability: np.ndarray
+    mass: np.ndarray
+    undecided_rest: np.ndarray
+    rest: np.ndarray
+    controls: np.ndarray
+    counts: np.ndarray
+    scores: np.ndarray
+    obligations: np.ndarray
+    truth: np.ndarray
+    is_open_ended: np.ndarray
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompt: Sequence[int],
+        estimand: Estimand,
+        quantifiers: Mapping[str, Quantifier],
+        end_of_sequence: EndOfSequence = "terminal",
+        *,
+        listed_tokens: int = _LISTED_TOKENS,
+        min_share: float = _MIN_LISTED_SHARE,
+    ) -> None:
+        monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
+        self.length, self.passes = monitors[0].length, 0
+        self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
+        self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
+        self.estimand = estimand
+        end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
+        self._end_tokens = np.array(end_tokens, dtype=np.int64)
+        self.automaton = ProductAutomaton(model, monitors, quantifiers, end_tokens)
+        # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
+        # costs little, so that what a visit lists is scored before a sample chooses among it.
+        self.scores_children = any(
+            table is None and not isinstance(quantifier, BatchQuantifier)
+            for table, quantifier in zip(self.automaton.tables, quantifiers.values(), strict=True)
+        ) and not any(
+            isinstance(quantifier, BatchQuantifier) for quantifier in quantifiers.values()
+        )
+        self._order = ClassOrder(self.automaton.class_of)
+        # a server's listed tokens must all have a row, since only the others can be drawn there
+        self._listed_tokens = (
+            min(listed_tokens, model.vocabulary_size)
+            if self.lists_vocabulary
+            else model.listed_tokens
+        )
+        self._min_share = min_share
+        (self._start_text,) = model.decode_unfinished([prompt])
+        self.numerator = self.denominator = self.complement = 0.0
+        self._row_values: dict[int, np.ndarray] = {}
+        self._unlisted_rows: dict[tuple[int, int], int] = {}
+        self._children: dict[int, list[np.ndarray]] = defaultdict(list)
+        self._has_differences = False
+        self._table = GrowingTable()
+        self._append_root()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @property
+    def is_undecided(self) -> np.ndarray:
+        """(n,) bool: the texts on which at least one formula is undecided."""
+        undecided: np.ndarray = (self.truth == UNDECIDED).any(axis=0)
+        return undecided
+
+    @property
+    def is_terminal(self) -> np.ndarray:
+        """(n,) bool: the texts without continuations."""
+        terminal: np.ndarray = self.has_ended | (self.step == self.length)
+        return terminal
+
+    @property
+    def undecided_mass(self) -> np.ndarray:
+        """(n,) float64: the undecided mass of each text that is in no other row."""
+        mass: np.ndarray = np.where(self.is_undecided, self.undecided_rest, 0.0)
+        return mass
+
+    @property
+    def rounding_error(self) -> float:
+        """A limit above the relative rounding error of the sums.
+
+        A sum of n positive terms, one after another, is wrong by at most n u of its value, u =
+        2^-53 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2). The mass
+        of a text is a product of as many probabilities as it has tokens.
+        """
+        terms = self._order.max_terms + self._listed_tokens
+        unit = float(np.finfo(np.float64).eps) / 2
+        return unit * (terms + 64) * (self.length + 2)
+
+    @property
+    def difference_error(self) -> float:
+        """A limit above the error of undecided mass from which drawn tokens were subtracted."""
+        unit = float(np.finfo(np.float64).eps) / 2
+        return unit * 8 * (self.length + 2) if self._has_differences else 0.0
+
+    def collect_continuations(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n, d) int64: the tokens after the prompt of texts of one length."""
+        columns = []
+        for _ in range(self.step[rows[0]]):
+            columns.append(self.token[rows])
+            rows = self.parent[rows]
+        # the tokens were collected from the last to the first
+        return np.column_stack(columns[::-1]) if columns else np.empty((len(rows), 0), np.int64)
+
+    def score(self, rows: np.ndarray) -> None:
+        """Find the states of texts of one length by their characters, where they are unknown.
+
+        Texts that decide the query are visited by that, and their values join the sums.
+        """
+        rows = rows[~self.is_scored[rows]]
+        if len(rows) == 0:
+            return
+        step, has_ended = int(self.step[rows[0]]), self.has_ended[rows]
+        sequences = join_prompt(self._prompt, self.collect_continuations(rows))
+        texts = self._decode(rows)
+        self.is_open_ended[rows] = self._find_open_ends(sequences)
+        pairs = [split_text(self._start_text, text) for text in texts]
+        for index, (name, quantifier) in enumerate(self._quantifiers.items()):
+            self.scores[index, rows] = score_texts(quantifier, self._start_text, texts, name)
+            states = [self.automaton.start(*pair, index) for pair in pairs]
+            self.controls[index, rows], self.counts[index, rows] = np.array(states).T
+        parents = self.parent[rows]
+        is_root = parents < 0
+        initial = np.array([[monitor.initial_obligation] for monitor in self.automaton.monitors])
+        truth, obligations = self.automaton.decide(
+            step,
+            has_ended,
+            self.scores[:, rows],
+            np.where(is_root, initial, self.obligations[:, parents]),
+            np.where(is_root, UNDECIDED, self.truth[:, parents]),
+        )
+        self.truth[:, rows], self.obligations[:, rows] = truth, obligations
+        self.is_scored[rows] = True
+        decided = rows[~(truth == UNDECIDED).any(axis=0)]
+        self.is_visited[decided] = True
+        self.undecided_rest[decided] = 0.0
+        values = self.estimand.compute_values(self.truth[:, decided], self.scores[:, decided])
+        self._add_sums(values * self.mass[decided])
+
+    def build_request(
+        self,
+        rows: np.ndarray,
+        uniforms: np.ndarray | None = None,
+        is_drawn: np.ndarray | None = None,
+        passes: int | None = None,
+    ) -> StepRequest:
+        """Build the request of a visit of texts of one length, whose states are known.
+
+        Args:
+            rows: the texts.
+            uniforms, is_drawn: (n, draws), as in `StepRequest`; None for no draws.
+            passes: the number of texts that no earlier request of the same round evaluated; None
+                for all.
+        """
+        step = int(self.step[rows[0]])
+        if uniforms is None or is_drawn is None:
+            uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
+        automaton_rows = self.automaton.find_rows(self._select_states(rows), step)
+        return StepRequest(
+            continuations=self.collect_continuations(rows),
+            will_extend=step + 1 < self.length,
+            passes=len(rows) if passes is None else passes,
+            order=self._order,
+            rows=automaton_rows,
+            values=[self._find_values(row) for row in automaton_rows],
+            known=[self.find_known(row) for row in rows.tolist()],
+            uniforms=uniforms,
+            is_drawn=is_drawn,
+            k=self._listed_tokens,
+        )
+
+    def add_step(self, rows: np.ndarray, request: StepRequest, result: StepResult) -> Children:
+        """Add what a visit of texts found.
+
+        Args:
+            rows: the texts.
+            request, result: the request of the visit, and its answer.
+        """
+        self.passes += request.passes
+        is_new = ~self.is_visited[rows]
+        # a later visit sees the decided tokens again
+        self._add_sums((result.sums[is_new] * self.mass[rows[is_new], np.newaxis]).T)
+        self.is_visited[rows] = True
+        masses = self.mass[rows, np.newaxis] * result.probabilities
+        is_kept = result.probabilities > 0
+        if self.lists_vocabulary:
+            # a later visit keeps tokens of any mass, so that a refinement reaches all texts
+            is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]
+        # the tokens are in the order of their probabilities, so the first ones are kept
+        counts = is_kept.sum(axis=1)
+        firsts = len(self) + np.cumsum(counts) - counts
+        text, position = np.nonzero(is_kept)
+        self._append_children(
+            rows[text],
+            result.tokens[text, position],
+            result.probabilities[text, position],
+            request.rows,
+            text,
+        )
+        dropped = np.where(is_kept, 0.0, result.probabilities)
+        classes = self.automaton.class_of[result.tokens]
+        is_open = np.stack([row.is_undecided for row in request.rows])
+        dropped_open = np.where(np.take_along_axis(is_open, classes, axis=1), dropped, 0.0)
+        self.rest[rows] = result.rest + dropped.sum(axis=1)
+        undecided = result.undecided_rest + dropped_open.sum(axis=1)
+        self.undecided_rest[rows] = self.mass[rows] * undecided
+        drawn = self._find_drawn(rows, request, result, firsts, counts)
+        if self.scores_children and len(text):
+            self.score(firsts[text] + position)
+        return Children(firsts, counts, drawn)
+
+    def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
+        """Return the least mass of a listed text, a share of what stays undecided."""
+        others = self.undecided_mass.sum() - self.undecided_rest[rows].sum()
+        return self._min_share * max(0.0, others + self.mass[rows] @ result.undecided)
+
+    def _find_drawn(
+        self,
+        rows: np.ndarray,
+        request: StepRequest,
+        result: StepResult,
+        firsts: np.ndarray,
+        counts: np.ndarray,
+    ) -> np.ndarray:
+        """Return the rows of drawn tokens; new rows for tokens that are not kept.
+
+        Args:
+            rows, request, result: of the visit.
+            firsts, counts: (n,) int64, the first row of each text's kept tokens, and their number.
+        """
+        found = firsts[:, np.newaxis] + result.positions
+        is_new = (result.positions >= counts[:, np.newaxis]) & (result.drawn_probabilities > 0)
+        text, draw = np.nonzero(is_new & (result.drawn >= 0) & request.is_drawn)
+        # several samples may draw the same token
+        keys = np.stack([text, result.drawn[text, draw]])
+        distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        text_of, tokens = distinct
+        probabilities = result.drawn_probabilities[text[first], draw[first]]
+        found[text, draw] = len(self) + inverse.reshape(-1)
+        parents = rows[text_of]
+        self._append_children(parents, tokens, probabilities, request.rows, text_of)
+        self._has_differences = self._has_differences or len(parents) > 0
+        np.subtract.at(self.rest, parents, probabilities)
+        np.subtract.at(self.undecided_rest, parents, self.mass[parents] * probabilities)
+        # rounding may leave less than nothing
+        self.rest[rows] = self.rest[rows].clip(min=0.0)
+        self.undecided_rest[rows] = self.undecided_rest[rows].clip(min=0.0)
+        return found
+
+    def add_unlisted(self, parents: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """Add texts with a token that the model does not list, and return their rows.
+
+        The probability of such a text is unknown, so it has the mass 0 and is not in `build_tree`.
+        """
+        keys = list(zip(parents.tolist(), tokens.tolist(), strict=True))
+        new_keys = [key for key in dict.fromkeys(keys) if key not in self._unlisted_rows]
+        if new_keys:
+            self._unlisted_rows |= {key: len(self) + i for i, key in enumerate(new_keys)}
+            new_parents, new_tokens = np.array(new_keys).T
+            states = self._select_states(new_parents)
+            rows = self.automaton.find_rows(states, int(self.step[parents[0]]))
+            self._append_children(
+                new_parents, new_tokens, np.zeros(len(new_keys)), rows, np.arange(len(rows))
+            )
+        return np.array([self._unlisted_rows[key] for key in keys])
+
+    def find_known(self, row: int) -> np.ndarray:
+        """Return the tokens of a text that have a row, but for unlisted ones."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *self._children.get(row, ())])
+
+    def _find_values(self, row: Row) -> np.ndarray:
+        """Return (3, classes) the estimand's values of a row, 0 for undecided classes."""
+        if row.number not in self._row_values:
+            values = self.estimand.compute_values(row.truth, row.scores)
+            self._row_values[row.number] = np.where(row.is_undecided, 0.0, values)
+        return self._row_values[row.number]
+
+    def _add_sums(self, values: np.ndarray) -> None:
+        """Add (3, n) values of decided mass to the sums."""
+        self.numerator, self.denominator, self.complement = (
+            math.fsum([total, *column.tolist()])
+            for total, column in zip(
+                (self.numerator, self.denominator, self.complement), values, strict=True
+            )
+        )
+
+    def _select_states(self, rows: np.ndarray) -> TextStates:
+        return TextStates(
+            self.controls[:, rows],
+            self.counts[:, rows],
+            self.scores[:, rows],
+            self.obligations[:, rows],
+            self.truth[:, rows],
+            self.is_open_ended[rows],
+        )
+
+    def _append_root(self) -> None:
+        quantifiers, formulas = len(self._quantifiers), len(self.automaton.monitors)
+        self._append(
+            parent=np.array([-1]),
+            step=np.zeros(1, dtype=np.int64),
+            token=np.array([NO_TOKEN]),
+            probability=np.ones(1),
+            mass=np.ones(1),
+            is_scored=np.zeros(1, dtype=bool),
+            is_listed=np.ones(1, dtype=bool),
+            controls=np.full((quantifiers, 1), OPAQUE, dtype=np.int32),
+            counts=np.zeros((quantifiers, 1), dtype=np.int64),
+            scores=np.zeros((quantifiers, 1), dtype=np.int64),
+            obligations=np.zeros((formulas, 1), dtype=np.int64),
+            truth=np.full((formulas, 1), UNDECIDED, dtype=np.int8),
+            is_open_ended=np.zeros(1, dtype=bool),
+        )
+        self.score(np.zeros(1, dtype=np.int64))
+
+    def _append_children(
+        self,
+        parents: np.ndarray,
+        tokens: np.ndarray,
+        probabilities: np.ndarray,
+        rows: Sequence[Row],
+        row_of: np.ndarray,
+    ) -> None:
+        """Add texts of one length.
+
+        Args:
+            parents, tokens, probabilities: (n,) the parent's row, the last token and its
+                probability.
+            rows: rows of the automaton.
+            row_of: (n,) int64, the index of each parent's row in `rows`.
+        """
+        if len(parents) == 0:
+            return
+        # the texts of a parent follow each other
+        boundaries = np.flatnonzero(np.diff(parents)) + 1
+        for part in np.split(np.arange(len(parents)), boundaries):
+            if probabilities[part[0]] > 0:
+                self._children[int(parents[part[0]])].append(tokens[part])
+        classes = self.automaton.class_of[tokens]
+
+        def collect(name: str) -> np.ndarray:
+            columns = np.stack([getattr(row, name) for row in rows])
+            # the last axis has the classes
+            return np.moveaxis(columns[row_of, ..., classes], 0, -1)
+
+        self._append(
+            parent=parents,
+            step=self.step[parents] + 1,
+            token=tokens,
+            probability=probabilities,
+            mass=self.mass[parents] * probabilities,
+            is_scored=collect("is_known"),
+            is_listed=self.is_listed[parents] & (probabilities > 0),
+            controls=collect("controls"),
+            counts=self.counts[:, parents] + collect("gains"),
+            scores=collect("scores"),
+            obligations=collect("obligations"),
+            truth=collect("truth"),
+            is_open_ended=np.ones(len(parents), dtype=bool),
+        )
+
+    def _append(self, **columns: np.ndarray) -> None:
+        token = columns["token"]
+        truth = columns["truth"]
+        is_decided = ~(truth == UNDECIDED).any(axis=0)
+        self._table.append(
+            **columns,
+            has_ended=np.isin(token, self._end_tokens),
+            # a decided text counted at its parent
+            is_visited=is_decided,
+            undecided_rest=np.where(is_decided, 0.0, columns["mass"]),
+            rest=np.ones(len(token)),
+        )
+        for name, column in self._table.columns.items():
+            setattr(self, name, column)
+
+    def _find_open_ends(self, sequences: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether a token's piece continues the text of each sequence."""
+        if self._model.token_pieces is None:
+            return np.zeros(len(sequences), dtype=bool)
+        detokenizer = getattr(self._model, "detokenizer", None)
+        # every token of a table is whole characters
+        if detokenizer is None:
+            return np.ones(len(sequences), dtype=bool)
+        characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
+        return np.array([character is None for character in characters], dtype=bool)
+
+    def check_law(self, count: int = 64) -> None:
+        """Compare the scores of a few visited texts with the quantifiers' plain calls.
+
+        Args:
+            count: the largest number of texts.
+
+        Raises:
+            ConfigError: a transducer and its quantifier disagree.
+        """
+        rows = np.flatnonzero(self.is_listed & self.is_scored)
+        # spread over the tree, the latest included
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))]
+        for step in np.unique(self.step[rows]):
+            part = rows[self.step[rows] == step]
+            self._compare_scores(part, self._decode(part))
+
+    def _decode(self, rows: np.ndarray) -> list[str]:
+        """Return the texts of rows of one length."""
+        sequences = join_prompt(self._prompt, self.collect_continuations(rows))
+        kinds = np.where(self.has_ended[rows], StateKind.END, StateKind.TEXT)
+        texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
+        return texts
+
+    def _compare_scores(self, rows: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        """Return (quantifiers, n) the plain scores of texts.
+
+        Raises:
+            ConfigError: a score is another one than that of the transducer.
+        """
+        plain = np.zeros((len(self._quantifiers), len(rows)), dtype=np.int64)
+        for index, (name, quantifier) in enumerate(self._quantifiers.items()):
+            plain[index] = score_texts(quantifier, self._start_text, texts, name)
+            differs = (plain[index] != self.scores[index, rows]) & self.is_scored[rows]
+            if differs.any():
+                position = int(np.flatnonzero(differs)[0])
+                raise ConfigError(
+                    f"quantifier {name!r}: its transducer gives "
+                    f"{self.scores[index, rows[position]]} for {texts[position]!r}, its call "
+                    f"{plain[index, position]}; correct the transducer"
+                )
+        return plain
+
+    def build_tree(self, max_texts: int | None = None) -> tuple[TextTree, dict[str, np.ndarray]]:
+        """Return the scored texts and what they lack as a tree, and its scores by name.
+
+        The scores come from the quantifiers' plain calls.
+
+        Args:
+            max_texts: the largest number of texts, the most probable ones; None for all.
+
+        Raises:
+            ConfigError: a transducer and its quantifier disagree.
+        """
+        is_used = self.is_listed & self.is_scored
+        if max_texts is not None and is_used.sum() > max_texts:
+            # stable: a text comes after its parent, which is at least as probable
+            order = np.argsort(-np.where(is_used, self.mass, -1.0), kind="stable")
+            is_used[order[max_texts:]] = False
+        rest = np.where(is_used, self.rest, 0.0)
+        left_out = np.flatnonzero(
+            self.is_listed & ~is_used & np.append(False, is_used[self.parent[1:]])
+        )
+        np.add.at(rest, self.parent[left_out], self.probability[left_out])
+        # without any child a text is all `rest`
+        has_children = np.zeros(len(self), dtype=bool)
+        has_children[self.parent[is_used][1:]] = True
+        rest = np.where(has_children, rest, 1.0)
+        rest_parents = np.flatnonzero(is_used & ~self.is_terminal & (rest > 0))
+        n, m = len(self), len(rest_parents)
+        parent = np.concatenate([self.parent, rest_parents])
+        step = np.concatenate([self.step, self.step[rest_parents] + 1])
+        kind = np.where(self.has_ended, StateKind.END, StateKind.TEXT).astype(np.int8)
+        is_state = np.append(is_used, np.ones(m, dtype=bool))
+        uids = np.full(n, -1)  # of each text in the tree
+        levels = []
+        for depth in range(step.max() + 1):
+            # a `rest` comes after its siblings, because its row comes after all texts
+            level = np.flatnonzero((step == depth) & is_state)
+            parent_uids = uids[parent[level]] if depth else np.zeros(1)
+            level = level[np.argsort(parent_uids, kind="stable")]
+            is_text = level < n
+            first = sum(map(len, levels))
+            uids[level[is_text]] = first + np.flatnonzero(is_text)
+            levels.append(level)
+        order = np.concatenate(levels)
+        texts = np.full(n + m, None, dtype=object)
+        plain = np.zeros((len(self._quantifiers), n + m), dtype=np.int64)
+        for depth in range(self.length + 1):
+            rows = np.flatnonzero(is_used & (self.step == depth))
+            if len(rows):
+                texts[rows] = self._decode(rows)
+                plain[:, rows] = self._compare_scores(rows, texts[rows].tolist())
+        parents = parent[order]
+        tree = TextTree(
+            model=self._model.name,
+            # an explored tree has no alpha and k of its own; these allow all of its children
+            truncation=Truncation(
+                1.0, max(1, int(np.bincount(parents[1:], minlength=1).max(initial=0))), self.length
+            ),
+            parent=np.where(parents < 0, -1, uids[parents]),
+            step=step[order],
+            token=np.concatenate([self.token, np.full(m, NO_TOKEN)])[order],
+            probability=np.concatenate([self.probability, rest[rest_parents]])[order],
+            kind=np.concatenate([kind, np.full(m, StateKind.REST, dtype=np.int8)])[order],
+            text=texts[order],
+        )
+        # a `rest` has no score; callers ignore its placeholder
+        return tree, dict(zip(self._quantifiers, plain[:, order], strict=True))

@@ -1,0 +1,320 @@
+"""Product automaton: token transducers and monitors, read one token further at once.
+
+A text is in one state of each transducer and leaves one obligation of each formula. From there
+every token leads to a text on which the formulas are decided or not. Tokens of one class of all
+transducers lead to equal texts, so a *row* has one entry for each class of the product and not for
+each token (Willard and Louf 2023, "Efficient Guided Generation for LLMs", index a vocabulary by the
+states of one automaton in the same way).
+
+A token without a piece of its own, such as a byte, and a quantifier without a transducer are
+*opaque*: what they lead to is known only after the text was decoded and scored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.errors import TooManyStates
+from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.logic.ast import STEP
+from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.transducers.interface import HasTransducer
+from llmchecker.properties.transducers.token_classes import Row as TransducerRow
+from llmchecker.properties.transducers.token_classes import TokenClasses, TransducerTable
+
+UNDECIDED = -1
+"""The truth of a formula on a text that does not decide it."""
+
+OPAQUE = -1
+"""The number of a state that is not known."""
+
+
+@dataclass(frozen=True)
+class TextStates:
+    """The states of n texts.
+
+    Attributes:
+        controls: (quantifiers, n) int32, the state of each transducer; `OPAQUE` if it is unknown.
+        counts: (quantifiers, n) int64, the count of each transducer.
+        scores: (quantifiers, n) int64, the score of each quantifier.
+        obligations: (formulas, n) int64, the obligation of each formula after the text.
+        truth: (formulas, n) int8: 0, 1 or `UNDECIDED`.
+        is_open_ended: (n,) bool, whether a token's piece continues the text: False within a
+            character.
+    """
+
+    controls: np.ndarray
+    counts: np.ndarray
+    scores: np.ndarray
+    obligations: np.ndarray
+    truth: np.ndarray
+    is_open_ended: np.ndarray
+
+    def select(self, rows: np.ndarray) -> "TextStates":
+        """Return the states of some of the texts."""
+        return TextStates(*(column[..., rows] for column in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What each class of tokens leads to from the state of a text.
+
+    Attributes:
+        number: the number of the row, in order of first use.
+        truth: (formulas, classes) int8: 0, 1 or `UNDECIDED`.
+        scores: (quantifiers, classes) int64; 0 where they are unknown.
+        controls: (quantifiers, classes) int32; `OPAQUE` where they are unknown.
+        gains: (quantifiers, classes) int64, the count that the tokens add.
+        obligations: (formulas, classes) int64, the obligation after each next text.
+        is_known: (classes,) bool, whether the next text needs no look at its characters.
+    """
+
+    number: int
+    truth: np.ndarray
+    scores: np.ndarray
+    controls: np.ndarray
+    gains: np.ndarray
+    obligations: np.ndarray
+    is_known: np.ndarray
+
+    @property
+    def is_undecided(self) -> np.ndarray:
+        """(classes,) bool: whether at least one formula is undecided."""
+        undecided: np.ndarray = (self.truth == UNDECIDED).any(axis=0)
+        return undecided
+
+
+class ProductAutomaton:
+    """Transducers of quantifiers and monitors of formulas over one vocabulary.
+
+    Attributes:
+        class_of: (vocabulary,) int64, the class of each token.
+        class_count: number of classes.
+        has_ended: (classes,) bool, whether a class ends a text.
+
+    Args:
+        model: the language model, whose tokens are read.
+        monitors: monitors of the formulas, all with the same horizon.
+        quantifiers: the quantifiers that the formulas name, by name.
+        end_tokens: ids of the tokens that end a text.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        monitors: Sequence[Monitor | HorizonMonitor],
+        quantifiers: Mapping[str, Quantifier],
+        end_tokens: Sequence[int],
+    ) -> None:
+        self.monitors, self._names = tuple(monitors), tuple(quantifiers)
+        self._length = monitors[0].length
+        pieces = model.token_pieces
+        self.tables = _build_tables(pieces, quantifiers)
+        is_end = np.zeros(model.vocabulary_size, dtype=bool)
+        is_end[list(end_tokens)] = True
+        adds_text = np.array([piece != "" for piece in pieces or [None] * len(is_end)])
+        components = [
+            np.zeros(len(is_end), np.int64) if table is None else table.classes.class_of
+            for table in self.tables
+        ]
+        classes, self.class_of = _find_distinct(np.stack([~is_end, adds_text, *components]))
+        self.class_count, self.has_ended = len(classes), classes[:, 0] == 0
+        self._components = classes[:, 2:].T
+        # where no text is added, every score stays
+        self._is_silent = classes[:, 1] == 0
+        is_opaque = any(table is None for table in self.tables)
+        self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
+        self._rows: dict[tuple[int, ...], Row] = {}
+        self._unknown_row: Row | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows so far."""
+        return len(self._rows) + (self._unknown_row is not None)
+
+    def start(self, start: str, continuation: str, index: int) -> tuple[int, int]:
+        """Return the state and the count of a quantifier's transducer after a text.
+
+        Returns:
+            `OPAQUE` and 0 without a transducer, or if the text leads to too many states.
+        """
+        table = self.tables[index]
+        if table is None:
+            return OPAQUE, 0
+        try:
+            state, count = table.start(start)
+            if continuation:
+                state, gain = table.advance_text(state, continuation)
+                count += gain
+        except TooManyStates:
+            return OPAQUE, 0
+        return state, count
+
+    def find_rows(self, states: TextStates, step: int) -> list[Row]:
+        """Return the row of each text of one length."""
+        keys = np.concatenate(
+            [states.controls, states.counts, states.scores, states.obligations, states.truth]
+        ).T.tolist()
+        return [
+            self._find_row(tuple(key), states, position, step) if is_open else self._get_unknown()
+            for position, (key, is_open) in enumerate(
+                zip(keys, states.is_open_ended.tolist(), strict=True)
+            )
+        ]
+
+    def _find_row(self, key: tuple[int, ...], states: TextStates, position: int, step: int) -> Row:
+        key = (step, *key)
+        if key not in self._rows:
+            self._rows[key] = self._build_row(states, position, step)
+        return self._rows[key]
+
+    def _get_unknown(self) -> Row:
+        """Return the row of a text after which every token is opaque."""
+        if self._unknown_row is None:
+            formulas, quantifiers, n = len(self.monitors), len(self._names), self.class_count
+            self._unknown_row = Row(
+                self.row_count,
+                np.full((formulas, n), UNDECIDED, dtype=np.int8),
+                np.zeros((quantifiers, n), dtype=np.int64),
+                np.full((quantifiers, n), OPAQUE, dtype=np.int32),
+                np.zeros((quantifiers, n), dtype=np.int64),
+                np.zeros((formulas, n), dtype=np.int64),
+                np.zeros(n, dtype=bool),
+            )
+        return self._unknown_row
+
+    def _build_row(self, states: TextStates, position: int, step: int) -> Row:
+        n, quantifiers = self.class_count, len(self._names)
+        controls = np.full((quantifiers, n), OPAQUE, dtype=np.int32)
+        gains, scores = np.zeros((2, quantifiers, n), dtype=np.int64)
+        is_known = self._is_readable.copy()
+        for index, table in enumerate(self.tables):
+            row = _read_row(table, int(states.controls[index, position]))
+            if table is None or row is None:
+                is_known[:] = False
+                continue
+            component = np.maximum(self._components[index], 0)
+            controls[index] = row.next_states[component]
+            gains[index] = row.gains[component]
+            count = int(states.counts[index, position])
+            scores[index] = count + gains[index] + table.scores[controls[index]]
+        is_known |= self._is_silent
+        silent = np.flatnonzero(self._is_silent)
+        for column, own in (
+            (controls, states.controls),
+            (gains, np.zeros_like(states.counts)),
+            (scores, states.scores),
+        ):
+            column[:, silent] = own[:, position, np.newaxis]
+        truth, obligations = self.decide(
+            step + 1,
+            self.has_ended,
+            scores,
+            np.repeat(states.obligations[:, position, np.newaxis], n, axis=1),
+            np.repeat(states.truth[:, position, np.newaxis], n, axis=1),
+            is_known,
+        )
+        return Row(self.row_count, truth, scores, controls, gains, obligations, is_known)
+
+    def decide(
+        self,
+        step: int,
+        has_ended: np.ndarray,
+        scores: np.ndarray,
+        obligations: np.ndarray,
+        truth: np.ndarray,
+        is_known: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Progress every formula by the step of n texts.
+
+        Args:
+            step: number of tokens of the texts.
+            has_ended: (n,) bool, whether an end token ended each text.
+            scores: (quantifiers, n) int64.
+            obligations: (formulas, n) int64, before this step.
+            truth: (formulas, n), before this step.
+            is_known: (n,) bool, the texts whose scores are known; None for all.
+
+        Returns:
+            (formulas, n) int8, the truth, and (formulas, n) int64, the obligations after the step.
+        """
+        n = len(has_ended)
+        columns = dict(zip(self._names, scores, strict=True))
+        columns[STEP] = np.full(n, step)
+        new_truth, new_obligations = truth.astype(np.int8), obligations.copy()
+        # texts at the horizon stay as they are, like ended texts
+        is_terminal = has_ended | (step == self._length)
+        for index, monitor in enumerate(self.monitors):
+            letters = monitor.compute_letters(columns, has_ended)
+            use = np.ones(n, dtype=bool) if is_known is None else is_known
+            situations = np.stack([obligations[index], letters, is_terminal.astype(np.int64)])
+            distinct, inverse = _find_distinct(situations[:, use])
+            results = [
+                self._decide_situation(monitor, step, *situation) for situation in distinct.tolist()
+            ]
+            decisions = np.array([decision for decision, _ in results], dtype=np.int8)
+            after = np.array([obligation for _, obligation in results], dtype=np.int64)
+            # a decided text stays decided: its mass has counted at the text that decided it
+            is_open = new_truth[index, use] == UNDECIDED
+            new_truth[index, use] = np.where(is_open, decisions[inverse], new_truth[index, use])
+            new_obligations[index, use] = after[inverse]
+        return new_truth, new_obligations
+
+    @staticmethod
+    def _decide_situation(
+        monitor: Monitor | HorizonMonitor,
+        step: int,
+        obligation: int,
+        letter: int,
+        is_terminal: int,
+    ) -> tuple[int, int]:
+        after = monitor.progress(obligation, letter)
+        if is_terminal:
+            return int(monitor.holds_under_stutter(obligation, letter)), after
+        decision = monitor.decide(after, step + 1, letter)
+        return UNDECIDED if decision is None else int(decision), after
+
+
+def _find_distinct(situations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct columns as rows, and the number of the row of each column."""
+    n = situations.shape[1]
+    if n == 0:
+        return np.empty((0, len(situations)), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    # nearly always all columns are equal but for a few: a comparison is faster than a sort
+    order = np.lexsort(situations[::-1])
+    ordered = situations[:, order]
+    is_new = np.append(True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
+    inverse = np.empty(n, dtype=np.int64)
+    inverse[order] = np.cumsum(is_new) - 1
+    return ordered[:, is_new].T, inverse
+
+
+def _read_row(table: TransducerTable | None, state: int) -> TransducerRow | None:
+    """Return the transitions of a state; None if they are not known."""
+    if table is None or state == OPAQUE:
+        return None
+    try:
+        return table.row(state)
+    except TooManyStates:
+        return None
+
+
+def _build_tables(
+    pieces: Sequence[str | None] | None, quantifiers: Mapping[str, Quantifier]
+) -> list[TransducerTable | None]:
+    """Return the table of each quantifier's transducer; None for an opaque quantifier."""
+    tables: list[TransducerTable | None] = []
+    for quantifier in quantifiers.values():
+        transducer = (
+            quantifier.build_transducer()
+            if pieces is not None and isinstance(quantifier, HasTransducer)
+            else None
+        )
+        tables.append(
+            None
+            if pieces is None or transducer is None
+            else TransducerTable(transducer, TokenClasses.from_pieces(transducer, pieces))
+        )
+    return tables

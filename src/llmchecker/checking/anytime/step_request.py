@@ -1,0 +1,69 @@
+"""Requests of a check to its model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.models.distribution import Distributions
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """Texts of one length that the model evaluates.
+
+    Attributes:
+        continuations: (n, d) int64, the tokens after the prompt.
+        will_extend: whether longer continuations will follow.
+        passes: the number of texts that no earlier request of the same round evaluated.
+        order: the tokens of the vocabulary by class.
+        rows, values, known, uniforms, k: as in `ClassOrder.compute_step`.
+        is_drawn: (n, draws) bool, which of the random numbers belong to a sample.
+    """
+
+    continuations: np.ndarray
+    will_extend: bool
+    passes: int
+    order: ClassOrder
+    rows: Sequence[Row]
+    values: Sequence[np.ndarray]
+    known: Sequence[np.ndarray]
+    uniforms: np.ndarray
+    is_drawn: np.ndarray
+    k: int
+
+    def is_known(self, index: int, tokens: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether the row of a text decides about tokens by itself."""
+        known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
+        return known
+
+    def compute_step(self, positions: np.ndarray, distributions: Distributions) -> StepResult:
+        """Compute the next tokens of some of the texts from their distributions."""
+        indices = positions.tolist()
+        return self.order.compute_step(
+            distributions,
+            [self.rows[index] for index in indices],
+            [self.values[index] for index in indices],
+            [self.known[index] for index in indices],
+            self.uniforms[positions],
+            self.k,
+        )
+
+
+@dataclass(frozen=True)
+class UnlistedRequest:
+    """Texts of one length after which a server samples a token that it does not list.
+
+    Attributes:
+        continuations: (n, d) int64, the tokens after the prompt.
+        passes: as in `StepRequest`.
+        excluded: the tokens of each text that must not be sampled.
+        uniforms: (n,) random numbers from [0, 1) that choose the tokens.
+    """
+
+    continuations: np.ndarray
+    passes: int
+    excluded: Sequence[np.ndarray]
+    uniforms: np.ndarray
