@@ -1,4 +1,4 @@
-"""The anytime check of a query: one loop that refines and samples a partial tree.
+"""The anytime check of a query: one loop that refines and samples an explored tree.
 
 The tree splits the probability into D (decided true), V (decided false) and U = 1 - D - V. Each
 round draws samples from the undecided part, and the texts that they visit join the tree before the

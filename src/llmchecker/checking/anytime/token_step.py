@@ -149,11 +149,12 @@ class ClassOrder:
         top_classes = self._columns["class_of"][top_tokens]
         open_top = top * is_open.gather(1, top_classes)
         open_blocks = blocks * is_open[:, classes]
-        sums = torch.einsum("nb,nvb->nv", blocks, class_values[:, :, classes])
+        # not a matrix product, whose order of addition depends on the number of texts
+        sums = (blocks[:, None, :] * class_values[:, :, classes]).sum(dim=2)
         top_values = class_values.gather(
             2, top_classes[:, None, :].expand(-1, class_values.shape[1], -1)
         )
-        sums += torch.einsum("nk,nvk->nv", top, top_values)
+        sums += (top[:, None, :] * top_values).sum(dim=2)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
         options = torch.cat([open_top, open_blocks, unlisted[:, None]], dim=1)
         numbers = torch.from_numpy(uniforms).to(device)
@@ -175,13 +176,16 @@ class ClassOrder:
 
     def _sum_blocks(self, weights: Tensor) -> Tensor:
         """Return (n, blocks) the sums of blocks, each in the order of its tokens."""
-        n = len(weights)
         # on a processor additions are in order, and tokens need not be sorted
         if weights.device.type == "cpu":
-            sums = torch.zeros((n, self.block_count), dtype=torch.float64)
-            return sums.scatter_add_(1, self._columns["block_of"].expand(n, -1), weights)
+            sums = torch.zeros((len(weights), self.block_count), dtype=torch.float64)
+            return sums.scatter_add_(1, self._columns["block_of"].expand(len(weights), -1), weights)
+        return self.sum_sorted(weights)
+
+    def sum_sorted(self, weights: Tensor) -> Tensor:
+        """Return (n, blocks) the sums of blocks in a fixed order, on any device."""
         ordered = weights.index_select(1, self._columns["order"])
-        lengths = self._columns["lengths"].expand(n, -1).contiguous()
+        lengths = self._columns["lengths"].expand(len(weights), -1).contiguous()
         return torch.segment_reduce(ordered, "sum", lengths=lengths, axis=1, unsafe=True)
 
     def _draw(

@@ -1,0 +1,122 @@
+"""A step sums the whole vocabulary by class, and draws undecided tokens in proportion."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.token_step import UNLISTED, ClassOrder
+from llmchecker.models.distribution import Distributions
+from llmchecker.models.servers.top_logprobs import TopLogprobs
+
+VOCABULARY, CLASSES = 3000, 40
+
+
+def random_classes(seed: int) -> np.ndarray:
+    """Classes of which one has most tokens, and one has none."""
+    chance = np.random.default_rng(seed)
+    classes = chance.integers(2, CLASSES, VOCABULARY)
+    classes[chance.random(VOCABULARY) < 0.7] = 0
+    return classes
+
+
+def row_of(truth: np.ndarray, number: int) -> Row:
+    """A row of which only the truth matters here."""
+    zeros = np.zeros((1, len(truth)), dtype=np.int64)
+    return Row(number, truth[np.newaxis], zeros, zeros, zeros, zeros, np.ones(len(truth), bool))
+
+
+def random_case(seed: int, n: int = 5):
+    """Classes, logits, rows with undecided, true and false classes, and their values."""
+    chance = np.random.default_rng(seed)
+    classes = random_classes(seed)
+    logits = torch.from_numpy(chance.normal(0, 4, (n, VOCABULARY)).astype(np.float32))
+    logits[0, chance.random(VOCABULARY) < 0.9] = -torch.inf
+    rows = [row_of(chance.integers(-1, 2, CLASSES).astype(np.int8), i % 2) for i in range(n)]
+    rows[2:] = [rows[i % 2] for i in range(2, n)]
+    values = [np.where(r.truth[0] == 1, 1.0, 0.0)[np.newaxis].repeat(3, axis=0) for r in rows]
+    return classes, logits, rows, values
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("has_known", [False, True])
+def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
+    """Values, undecided mass and rests are the sums that a loop over the vocabulary finds; listed
+    tokens are the most probable ones, and known ones count nowhere."""
+    classes, logits, rows, values = random_case(seed)
+    known = [np.arange(7 * i * has_known, dtype=np.int64) * 11 for i in range(len(rows))]
+    result = ClassOrder(classes).compute_step(
+        Distributions.from_logits(logits), rows, values, known, np.zeros((len(rows), 0)), 8
+    )
+    probabilities = torch.softmax(logits.double(), dim=1).numpy()
+    for i, row in enumerate(rows):
+        p = probabilities[i].copy()
+        p[known[i]] = 0
+        is_open = row.truth[0][classes] < 0
+        listed = result.tokens[i]
+        order = np.lexsort((np.arange(VOCABULARY), -p))[:8]
+        assert np.array_equal(listed[p[listed] > 0], order[p[order] > 0])
+        is_rest = ~np.isin(np.arange(VOCABULARY), listed)
+        close = {"rel": 1e-12, "abs": 0}
+        assert result.sums[i, 0] == pytest.approx(math.fsum(p * values[i][0][classes]), **close)
+        assert result.undecided[i] == pytest.approx(math.fsum(p[is_open]), **close)
+        assert result.undecided_rest[i] == pytest.approx(math.fsum(p[is_open & is_rest]), **close)
+        assert result.rest[i] == pytest.approx(math.fsum(p[is_rest]), **close)
+        assert result.probabilities[i] == pytest.approx(p[listed], **close)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sorted_sum_is_the_sum_of_an_accelerator(seed):
+    """Sums over sorted tokens, as on a GPU, are those of the processor up to rounding."""
+    classes, logits, _, _ = random_case(seed)
+    order = ClassOrder(classes)
+    weights = Distributions.from_logits(logits).weights()
+    found = order.sum_sorted(weights).numpy()
+    assert found == pytest.approx(order._sum_blocks(weights).numpy(), rel=1e-12)
+    assert order.max_terms >= 512
+
+
+def test_draws_are_in_proportion_to_undecided_probability():
+    """Of evenly spread numbers each undecided token gets its share, and no other token any."""
+    classes, logits, rows, values = random_case(9, n=3)
+    known = [np.arange(5), np.arange(0), np.arange(40)]
+    uniforms = np.tile((np.arange(20_000) + 0.5) / 20_000, (3, 1))
+    result = ClassOrder(classes).compute_step(
+        Distributions.from_logits(logits), rows, values, known, uniforms, 16
+    )
+    probabilities = torch.softmax(logits.double(), dim=1).numpy()
+    for i, row in enumerate(rows):
+        p = np.where(row.truth[0][classes] < 0, probabilities[i], 0.0)
+        p[known[i]] = 0
+        counts = np.bincount(result.drawn[i], minlength=VOCABULARY)
+        assert (p[counts > 0] > 0).all()
+        frequent = p / p.sum() > 1e-3
+        assert frequent.sum() > 20
+        expected = np.append(p[frequent], p[~frequent].sum()) / p.sum() * 20_000
+        found = np.append(counts[frequent], counts[~frequent].sum())
+        assert np.abs(found - expected)[:-1].max() <= 1.001
+        assert np.abs(found - expected)[-1] <= 20
+        assert chisquare(found, expected).pvalue > 0.99
+        assert result.drawn_probabilities[i] == pytest.approx(probabilities[i][result.drawn[i]])
+        is_listed = result.positions[i] < 16
+        listed = result.tokens[i][result.positions[i][is_listed]]
+        assert np.array_equal(listed, result.drawn[i][is_listed])
+        assert not np.isin(result.drawn[i][~is_listed], result.tokens[i]).any()
+
+
+def test_what_a_server_does_not_list_is_undecided():
+    """The mass outside the list is undecided and can be drawn, and is never 0."""
+    tokens = np.array([[0, 1], [0, 1]])
+    listed = TopLogprobs(tokens, np.array([[0.5, 0.2], [0.75, 0.25]]), 5)
+    row = row_of(np.array([1, 0], dtype=np.int8), 0)
+    values = [np.array([[1.0, 0.0]])] * 2
+    result = ClassOrder(np.array([0, 1, 1, 1, 1])).compute_step(
+        listed, [row, row], values, [np.arange(0)] * 2, np.full((2, 1), 0.3), 2
+    )
+    assert result.sums[:, 0].tolist() == [0.5, 0.75]
+    assert result.undecided == pytest.approx([0.3, 0], abs=1e-15)
+    assert 0 < result.undecided[1] == result.rest[1]
+    assert result.drawn.tolist() == [[UNLISTED], [UNLISTED]]
