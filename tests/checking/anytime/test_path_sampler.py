@@ -85,9 +85,10 @@ def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens):
         assert is_mean(part.numerator + part.total * samples.numerator, truth)
 
 
-def test_the_mean_of_a_server_s_samples_is_the_truth():
+@pytest.mark.parametrize("quantifiers", [READ_QUANTIFIERS, QUANTIFIERS])
+def test_the_mean_of_a_server_s_samples_is_the_truth(quantifiers):
     """Of a model that lists two tokens of five, the samples have the enumerated mean."""
-    kind, table = Kind(MANY_A), table_model(5)
+    kind, table = Kind(MANY_A, length=4, quantifiers=quantifiers), table_model(5)
     table.listed_tokens = 2
     for earlier in (0, 5):
         sampled = Sampled(kind, table)

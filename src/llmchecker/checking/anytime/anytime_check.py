@@ -378,7 +378,7 @@ class AnytimeCheck:
                 request = requests.send(answer)
             except StopIteration:
                 return
-            if self.spent_passes + request.passes > self._passes_limit():
+            if self.spent_passes + len(request.continuations) > self._passes_limit():
                 requests.close()
                 return
             answer = yield request

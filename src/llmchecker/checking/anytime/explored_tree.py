@@ -249,15 +249,12 @@ class ExploredTree:
         rows: np.ndarray,
         uniforms: np.ndarray | None = None,
         is_drawn: np.ndarray | None = None,
-        passes: int | None = None,
     ) -> StepRequest:
         """Build the request of a visit of texts of one length, whose states are known.
 
         Args:
             rows: the texts.
             uniforms, is_drawn: (n, draws), as in `StepRequest`; None for no draws.
-            passes: the number of texts that no earlier request of the same round evaluated; None
-                for all.
         """
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
@@ -266,7 +263,6 @@ class ExploredTree:
         return StepRequest(
             continuations=self.collect_continuations(rows),
             will_extend=step + 1 < self.length,
-            passes=len(rows) if passes is None else passes,
             order=self._order,
             rows=automaton_rows,
             values=[self._find_values(row) for row in automaton_rows],
@@ -283,7 +279,7 @@ class ExploredTree:
             rows: the texts.
             request, result: the request of the visit, and its answer.
         """
-        self.passes += request.passes
+        self.passes += len(rows)
         is_new = ~self.is_visited[rows]
         # a later visit sees the decided tokens again
         self._add_sums((result.sums[is_new] * self.mass[rows[is_new], np.newaxis]).T)

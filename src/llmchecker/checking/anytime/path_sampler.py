@@ -27,6 +27,9 @@ A smaller undecided share is drawn against the decided share, so that few sample
 it. That adds little variance and keeps every value in [0, 1].
 """
 
+_MAX_ROUNDING = 1e-14
+"""A limit above the rounding error of a difference of probabilities."""
+
 Requests = Generator[StepRequest | UnlistedRequest, StepResult | np.ndarray, None]
 """Requests to the model, each answered by the results of its texts, or by sampled tokens."""
 
@@ -96,7 +99,6 @@ class SampleRound:
         self._is_rest = tree.is_visited[self._row]
         # for each token of a text: whether it goes on, the token, and the token of a rest
         self._uniforms = generator.random((3, tree.length + 1, count))
-        self._evaluated: set[int] = set()
 
     @property
     def complete_count(self) -> int:
@@ -145,7 +147,7 @@ class SampleRound:
         # a sample may have chosen the rest by the second of its numbers
         uniforms[text, draw] = self._uniforms[2, step, group]
         is_drawn[text, draw] = True
-        request = tree.build_request(rows, uniforms, is_drawn, self._count_passes(rows))
+        request = tree.build_request(rows, uniforms, is_drawn)
         result = yield request
         assert isinstance(result, StepResult)
         drawn_rows = tree.add_step(rows, request, result).drawn[text, draw]
@@ -158,46 +160,64 @@ class SampleRound:
         self._is_rest[group[goes_on & is_unlisted]] = True
 
     def _look(self, group: np.ndarray) -> Requests:
-        """Evaluate and score what follows texts, and move the samples on by one token or a rest.
+        """Evaluate texts, score what follows, and move the samples on by one token or a rest.
 
         Without transducers the scores of listed tokens are known only after the evaluation.
         """
         tree = self._tree
         rows, text = np.unique(self._row[group], return_inverse=True)
-        step = int(tree.step[rows[0]])
-        request = tree.build_request(rows, passes=self._count_passes(rows))
+        request = tree.build_request(rows)
         result = yield request
         assert isinstance(result, StepResult)
         children = tree.add_step(rows, request, result)
         for index, row in enumerate(rows.tolist()):
             first = int(children.firsts[index])
             listed = np.arange(first, first + int(children.counts[index]))
-            # what the step itself decided is in its sums
-            scored = listed[~request.is_known(index, tree.token[listed])]
-            is_decided = ~tree.is_undecided[scored]
-            decided = scored[is_decided]
-            values = self._estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])
-            sums = result.sums[index] + values @ tree.probability[decided]
-            undecided = result.undecided[index] - tree.probability[decided].sum()
-            samples = group[text == index]
-            options = np.append(listed[tree.is_undecided[listed]], row)
-            weights = tree.probability[options]
-            weights[-1] = tree.undecided_rest[row] / tree.mass[row] if tree.mass[row] else 0.0
-            n = len(samples)
-            goes_on = self._add_decided(
-                samples,
-                np.repeat(sums[np.newaxis], n, axis=0),
-                np.full(n, max(0.0, undecided) if weights.any() else 0.0),
-                self._uniforms[0, step, samples],
-            )
-            going = samples[goes_on]
-            if len(going):
-                cumulative = weights.cumsum()
-                chosen = find_by_inversion(
-                    cumulative, self._uniforms[1, step, going] * cumulative[-1]
-                )
-                self._row[going] = options[chosen]
-                self._is_rest[going] = chosen == len(options) - 1
+            # what the row of the automaton decided is in the sums of the step
+            is_late = ~request.is_known(index, tree.token[listed])
+            self._choose_scored(group[text == index], row, listed, is_late, result.select(index))
+
+    def _choose_scored(
+        self,
+        samples: np.ndarray,
+        row: int,
+        listed: np.ndarray,
+        is_late: np.ndarray,
+        step: StepResult,
+    ) -> None:
+        """Move samples on from one text by a listed token or its rest.
+
+        Args:
+            samples: the samples.
+            row: the text.
+            listed: (m,) int64, its listed children, which are scored.
+            is_late: (m,) bool, whether a child was decided only by its score.
+            step: the result of the text.
+        """
+        tree = self._tree
+        is_undecided = tree.is_undecided[listed]
+        decided = listed[is_late & ~is_undecided]
+        values = self._estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])
+        sums = step.sums + values @ tree.probability[decided]
+        undecided = float(step.undecided - tree.probability[decided].sum())
+        options = np.append(listed[is_undecided], row)
+        shares = tree.probability[options]
+        rest = undecided - shares[:-1].sum()
+        # a difference that is all rounding is no rest
+        shares[-1] = rest if rest > _MAX_ROUNDING else 0.0
+        n, position = len(samples), int(tree.step[row])
+        goes_on = self._add_decided(
+            samples,
+            np.repeat(sums[np.newaxis], n, axis=0),
+            np.full(n, shares.sum()),
+            self._uniforms[0, position, samples],
+        )
+        going = samples[goes_on]
+        if len(going):
+            sums = shares.cumsum()
+            chosen = find_by_inversion(sums, self._uniforms[1, position, going] * sums[-1])
+            self._row[going] = options[chosen]
+            self._is_rest[going] = chosen == len(options) - 1
 
     def _add_decided(
         self, group: np.ndarray, sums: np.ndarray, undecided: np.ndarray, uniforms: np.ndarray
@@ -234,12 +254,6 @@ class SampleRound:
         self.numerator[samples] += self._weight[samples] * values[0]
         self.denominator[samples] += self._weight[samples] * values[1]
 
-    def _count_passes(self, rows: np.ndarray) -> int:
-        """Return the number of texts that no earlier request of this round evaluated."""
-        new_rows = set(rows.tolist()) - self._evaluated
-        self._evaluated |= new_rows
-        return len(new_rows)
-
     def _sample_unlisted(self, group: np.ndarray) -> Requests:
         """Let the model sample a token that it does not list."""
         if len(group) == 0:
@@ -248,7 +262,6 @@ class SampleRound:
         step = int(tree.step[rows[0]])
         request = UnlistedRequest(
             tree.collect_continuations(rows),
-            len(rows),
             [tree.find_known(row) for row in rows.tolist()],
             self._uniforms[1, step, group],
         )

@@ -17,7 +17,6 @@ class StepRequest:
     Attributes:
         continuations: (n, d) int64, the tokens after the prompt.
         will_extend: whether longer continuations will follow.
-        passes: the number of texts that no earlier request of the same round evaluated.
         order: the tokens of the vocabulary by class.
         rows, values, known, uniforms, k: as in `ClassOrder.compute_step`.
         is_drawn: (n, draws) bool, which of the random numbers belong to a sample.
@@ -25,7 +24,6 @@ class StepRequest:
 
     continuations: np.ndarray
     will_extend: bool
-    passes: int
     order: ClassOrder
     rows: Sequence[Row]
     values: Sequence[np.ndarray]
@@ -58,12 +56,10 @@ class UnlistedRequest:
 
     Attributes:
         continuations: (n, d) int64, the tokens after the prompt.
-        passes: as in `StepRequest`.
         excluded: the tokens of each text that must not be sampled.
         uniforms: (n,) random numbers from [0, 1) that choose the tokens.
     """
 
     continuations: np.ndarray
-    passes: int
     excluded: Sequence[np.ndarray]
     uniforms: np.ndarray

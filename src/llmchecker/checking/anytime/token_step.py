@@ -53,8 +53,8 @@ class StepResult:
     positions: np.ndarray
     drawn_probabilities: np.ndarray
 
-    def select(self, rows: np.ndarray) -> "StepResult":
-        """Return the results of some of the texts."""
+    def select(self, rows: np.ndarray | int) -> "StepResult":
+        """Return the results of some of the texts; those of one text without its axis."""
         return StepResult(*(column[rows] for column in vars(self).values()))
 
     @classmethod
