@@ -83,6 +83,7 @@ class LanguageModel(Protocol):
         token_pieces: (vocabulary,) the text that each token adds to a text of whole characters;
             None for a token of single bytes or one that ends within a character. None for a model
             whose tokens do not add a text of their own.
+        batch_texts: number of texts that the model evaluates about as fast as one.
         probability_spread: largest difference between probabilities of the same text in batches of
             different sizes, before decoding, measured on a few texts when the model was loaded;
             None for float32, float64 and models that do not compute in this process.
@@ -94,6 +95,7 @@ class LanguageModel(Protocol):
     is_truncated: bool
     compares_prompt: bool
     end_tokens: frozenset[int]
+    batch_texts: int
     probability_spread: float | None
 
     @property

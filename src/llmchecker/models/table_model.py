@@ -68,6 +68,7 @@ class TableModel:
         name: str = "table",
     ) -> None:
         self.is_truncated = self.compares_prompt = False
+        self.batch_texts = 1
         self.probability_spread: float | None = None
         self.name = name
         self.vocabulary = tuple(vocabulary)

@@ -4,7 +4,8 @@ import pytest
 from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
 
 from llmchecker.checking.anytime import anytime_check
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.answer import Progress
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.properties.logic.parser import parse
@@ -20,7 +21,7 @@ def _small_rounds(monkeypatch):
     monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 8)
 
 
-def check(seed: int, query: str = KIND.query, **limits) -> AnytimeProgress:
+def check(seed: int, query: str = KIND.query, **limits) -> Progress:
     """Return the last intervals of a check of a table with two tokens a letter."""
     asked = CheckedQuery(parse(query), KIND.quantifiers, KIND.length)
     tree, server = plant(asked, copied(spread_model(seed), 2))

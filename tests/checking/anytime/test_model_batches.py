@@ -108,3 +108,12 @@ def test_a_check_counts_the_texts_that_the_model_evaluates():
     assert result.history[-1].passes == result.passes
     widths = np.array([progress.width for progress in result.history])
     assert (np.diff(widths) <= 1e-12).all()
+
+
+def test_an_answer_in_reduced_precision_names_its_spread():
+    """The spread that loading measured is a note of the answer, and float32 has none."""
+    model = copied(TABLE, 4)
+    assert check(model, passes=5).notes == ()
+    model.probability_spread = 0.0123
+    (note,) = check(model, passes=5).notes
+    assert "differs by up to 0.012" in note

@@ -21,7 +21,8 @@ from llmchecker.checking.answer import (
     select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.anytime.anytime_check import AnytimeCheck, AnytimeProgress
+from llmchecker.checking.answer import Progress
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
@@ -71,11 +72,12 @@ class AnytimeRun:
         *,
         end_of_sequence: EndOfSequence = "terminal",
         is_cancelled: Callable[[], bool] = lambda: False,
-        watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
+        watch: Callable[[Progress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
     ) -> None:
         self._asked, self._budget, self._watch = asked, budget, watch
         self._share_passes = share_passes
+        self._probability_spread = model.probability_spread
         self._start_time = time.monotonic()
         prompt = model.encode(start)
         open_prefix = cache(lambda: model.open_prefix(prompt))
@@ -83,7 +85,7 @@ class AnytimeRun:
         tree = ExploredTree(model, prompt, estimand, asked.quantifiers, end_of_sequence)
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
         self.batches = ModelBatches(open_prefix, is_cancelled, deadline)
-        self.history: list[AnytimeProgress] = []
+        self.history: list[Progress] = []
         self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
 
     @property
@@ -128,6 +130,17 @@ class AnytimeRun:
             forecast=_forecast(answer, asked, self._budget, history),
             probability=_bound_probability(asked, check),
             evidence=evidence,
+            notes=(*answer.notes, *self._describe_spread()),
+        )
+
+    def _describe_spread(self) -> tuple[str, ...]:
+        """Return a note on the precision of the model's probabilities, if it is reduced."""
+        spread = self._probability_spread
+        if spread is None:
+            return ()
+        return (
+            f"the numbers are those of this computation: a probability differs by up to {spread:.2g} "
+            "between batches of the model",
         )
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
@@ -167,7 +180,7 @@ class AnytimeRun:
         """
         del self.check
 
-    def _record(self, progress: AnytimeProgress) -> bool:
+    def _record(self, progress: Progress) -> bool:
         self.history.append(progress)
         return bool(self._watch(progress)) or self.batches.must_stop(len(self.check.tree))
 
@@ -225,7 +238,7 @@ def _forecast(
     answer: Answer,
     asked: CheckedQuery,
     budget: AnswerBudget,
-    history: tuple[AnytimeProgress, ...],
+    history: tuple[Progress, ...],
 ) -> Forecast | None:
     """Forecast the costs of an undecided threshold or a wanted width."""
     root = asked.query.root

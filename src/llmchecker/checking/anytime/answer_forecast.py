@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.forecast import Forecast
 from llmchecker.utils.number_format import format_number
 
@@ -27,7 +27,7 @@ _DIGITS = 1
 """The significant digits of a forecast."""
 
 
-def forecast_width(history: Sequence[AnytimeProgress], width: float) -> Forecast | None:
+def forecast_width(history: Sequence[Progress], width: float) -> Forecast | None:
     """Forecast the costs of an interval of a width.
 
     Args:
@@ -42,7 +42,7 @@ def forecast_width(history: Sequence[AnytimeProgress], width: float) -> Forecast
     return _extrapolate(history, width / history[-1].width, width)
 
 
-def forecast_decision(history: Sequence[AnytimeProgress], threshold: float) -> Forecast | None:
+def forecast_decision(history: Sequence[Progress], threshold: float) -> Forecast | None:
     """Forecast the costs of an interval that excludes a threshold.
 
     The centre of the last interval is taken for the answer.
@@ -63,7 +63,7 @@ def forecast_decision(history: Sequence[AnytimeProgress], threshold: float) -> F
 
 
 def _extrapolate(
-    history: Sequence[AnytimeProgress], shrinkage: float, width: float | None
+    history: Sequence[Progress], shrinkage: float, width: float | None
 ) -> Forecast | None:
     """Return the costs at which the width is `shrinkage` of the last one."""
     exponent = _fit_exponent(history)
@@ -78,7 +78,7 @@ def _extrapolate(
     )
 
 
-def _fit_exponent(history: Sequence[AnytimeProgress]) -> float | None:
+def _fit_exponent(history: Sequence[Progress]) -> float | None:
     """Fit the exponent of the width as a power of the passes; None without a trend."""
     last = history[-1]
     # certain bounds alone narrow in another way than an interval of samples

@@ -18,7 +18,7 @@ from llmchecker.utils.number_format import format_count, format_number
 
 # tables read records without the packages that compute answers
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+    from llmchecker.checking.answer import Progress
 
 _HISTORY_FIELDS = ("passes", "samples", "lower", "upper", "low", "high")
 _TIME_NOTE = "The limit of seconds makes this answer depend on the machine's speed."
@@ -136,7 +136,7 @@ def build_record(
 
 
 def _build_history(
-    asked: CheckedQuery, history: "Sequence[AnytimeProgress]"
+    asked: CheckedQuery, history: "Sequence[Progress]"
 ) -> dict[str, list[float | None]]:
     # the masses of a query that single texts do not decide are no bounds of its answer
     if asked.estimation_obstacle is not None:

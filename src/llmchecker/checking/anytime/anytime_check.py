@@ -80,9 +80,6 @@ _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
 
 
-AnytimeProgress = Progress
-
-
 class AnytimeCheck:
     """A query on a model's texts after one start string, within a budget.
 
@@ -103,7 +100,7 @@ class AnytimeCheck:
         tree: ExploredTree,
         asked: CheckedQuery,
         budget: AnswerBudget,
-        report: Callable[[AnytimeProgress], bool] = lambda progress: False,
+        report: Callable[[Progress], bool] = lambda progress: False,
         clock: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.tree, self._budget, self._report, self._clock = tree, budget, report, clock
@@ -178,7 +175,7 @@ class AnytimeCheck:
             return None
         return self._estimand.to_answer(self._sequence.estimate)
 
-    def compute_progress(self) -> AnytimeProgress:
+    def compute_progress(self) -> Progress:
         """Compute both intervals from the tree and the samples so far."""
         lower, upper = self.compute_bounds()
         low, high = self.interval or (None, None)
@@ -186,7 +183,7 @@ class AnytimeCheck:
             # the two never contradict each other but for rounding and misses
             low, high = min(max(low, lower), upper), max(min(high, upper), lower)
         seconds = time.monotonic() - self._start_time
-        return AnytimeProgress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
+        return Progress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
 
     def limit_passes(self, passes: int) -> None:
         """Replace the maximum number of texts that the model evaluates for this check.
@@ -270,7 +267,7 @@ class AnytimeCheck:
     def _largest_denominator(self, part: UndecidedPart) -> float:
         return part.denominator + part.total if self._estimand.is_ratio else 1.0
 
-    def _is_narrow(self, progress: AnytimeProgress) -> bool:
+    def _is_narrow(self, progress: Progress) -> bool:
         """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""
         is_wanted = progress.width <= self._budget.width
         if is_wanted or self._is_rounding(progress.lower, progress.upper):
@@ -327,7 +324,8 @@ class AnytimeCheck:
         affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
         ends_by_passes = self._refines and self._budget.passes is not None
         divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
-        wanted = max(_MIN_ROUND, self._drawn_samples // divisor)
+        # a smaller batch takes the model about as long
+        wanted = max(_MIN_ROUND, self.tree.batch_texts, self._drawn_samples // divisor)
         count = int(min(wanted, _MAX_ROUND, affordable))
         # a few samples after many narrow hardly anything, and their small batches are slow
         is_worthwhile = count >= min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)

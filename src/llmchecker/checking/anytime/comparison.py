@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.anytime.anytime_check import AnytimeProgress
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.comparison import Comparison
@@ -57,7 +57,7 @@ def compare_sides(
     budget: AnswerBudget,
     *,
     is_cancelled: Callable[[], bool] = lambda: False,
-    watch: Callable[[AnytimeProgress], bool | None] = lambda progress: None,
+    watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Comparison:
     """Compare the answers of two sides, as narrowly as the budget allows.
 
@@ -109,7 +109,7 @@ class _ComparisonRun:
     ) -> None:
         self._sides, self._budget = sides, budget
         self._start_time = time.monotonic()
-        self._history: list[AnytimeProgress] = []
+        self._history: list[Progress] = []
         # rounded upwards, so that both errors together are at most the allowed error
         confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
         own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
@@ -140,7 +140,7 @@ class _ComparisonRun:
             or all(run.is_finished for run in self._runs)
         )
 
-    def record(self) -> AnytimeProgress:
+    def record(self) -> Progress:
         """Return the difference so far, and keep it in the history."""
         self._history.append(self._compute_difference())
         return self._history[-1]
@@ -195,7 +195,7 @@ class _ComparisonRun:
         is_unknown = comparison.outcome == ComparisonOutcome.UNKNOWN
         return forecast_decision(self._history, 0.0) if is_unknown else None
 
-    def _compute_difference(self) -> AnytimeProgress:
+    def _compute_difference(self) -> Progress:
         """Return the difference of the current intervals of both sides."""
         first, versus = self._progress
         certain = Interval(first.lower, first.upper) - Interval(versus.lower, versus.upper)
@@ -209,7 +209,7 @@ class _ComparisonRun:
             )
             interval = minuend - subtrahend
             low, high = interval.lower, interval.upper
-        return AnytimeProgress(
+        return Progress(
             passes=first.passes + versus.passes,
             seconds=time.monotonic() - self._start_time,
             lower=certain.lower,

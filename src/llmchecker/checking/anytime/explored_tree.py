@@ -71,6 +71,7 @@ class ExploredTree:
         length: the horizon in tokens.
         passes: number of texts that the model evaluated so far.
         lists_vocabulary: whether the model lists all tokens of a distribution.
+        batch_texts: number of texts that take the model about as long as one.
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
         numerator, denominator, complement: the sums of the estimand's values over decided texts,
             weighted by their probabilities; the complement is 1 minus the numerator.
@@ -131,6 +132,7 @@ class ExploredTree:
         monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
         self.length, self.passes = monitors[0].length, 0
         self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
+        self.batch_texts = model.batch_texts
         self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
         self.estimand = estimand
         end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []

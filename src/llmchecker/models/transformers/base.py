@@ -25,6 +25,9 @@ from llmchecker.models.transformers.token_pieces import (
     is_piecewise,
 )
 
+_PROCESSOR_BATCH = 32
+"""Number of texts that a few processor cores evaluate about as fast as one."""
+
 _T = TypeVar("_T")
 
 
@@ -43,6 +46,8 @@ class TokenizedModel:
     """Whether decoding leaves few tokens with a probability above 0."""
     compares_prompt = False
     """Whether decoding compares texts with the prompt."""
+    batch_texts = 16
+    """Number of texts that are evaluated about as fast as one."""
     probability_spread: float | None = None
     """Largest difference between probabilities of a text in batches of different sizes."""
 
@@ -201,6 +206,12 @@ class Transformer(TokenizedModel):
     def listed_tokens(self) -> int:
         """Number of tokens that each distribution lists: the whole vocabulary."""
         return self.vocabulary_size
+
+    @property
+    def batch_texts(self) -> int:  # type: ignore[override]
+        """Number of texts that are evaluated about as fast as one."""
+        # On a processor the same number everywhere: an answer depends on the sizes of its rounds.
+        return _PROCESSOR_BATCH if self.executor.is_processor else self.executor.max_rows
 
     @property
     def dtype(self) -> str:
