@@ -29,6 +29,7 @@ refuse what would be too large."""
 
 OF_NO_DISTRIBUTION = {
     "llmchecker/errors.py": "says why there is no result",
+    "llmchecker/config/prompt.py": "reads a prompt, whose tokens are in a fingerprint",
     "llmchecker/utils/": "logs, processes and files; others decide what is in a tree",
     "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
     "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",

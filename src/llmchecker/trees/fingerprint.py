@@ -20,6 +20,7 @@ from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.atomic_files import compute_sha256
 
 MODEL_MODULES = (
+    "models/device.py",
     "models/decoding/chat_template.py",
     "models/decoding/typed_tokens.py",
     "models/decoding/settings.py",
@@ -27,8 +28,11 @@ MODEL_MODULES = (
     "models/transformers/batch_invariance.py",
     "models/transformers/load.py",
     "models/transformers/load_settings.py",
+    "models/transformers/batch_size.py",
     "models/transformers/batching.py",
     "models/transformers/causal.py",
+    "models/transformers/key_values.py",
+    "models/transformers/prompt_attention.py",
     "models/distribution.py",
     "models/transformers/masked.py",
     "models/transformers/token_pieces.py",

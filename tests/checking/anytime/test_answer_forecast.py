@@ -2,12 +2,12 @@
 
 import pytest
 
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer_forecast import (
     Forecast,
     forecast_decision,
     forecast_width,
 )
-from llmchecker.checking.answer import Progress
 from llmchecker.checking.forecast import format_duration
 
 

@@ -3,8 +3,8 @@
 import pytest
 from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
 
-from llmchecker.checking.anytime import anytime_check
 from llmchecker.checking.answer import Progress
+from llmchecker.checking.anytime import anytime_check
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery

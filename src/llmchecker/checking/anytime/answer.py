@@ -17,11 +17,11 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import (
     Answer,
     Evidence,
+    Progress,
     Sampled,
     select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.estimand import Estimand
@@ -139,8 +139,8 @@ class AnytimeRun:
         if spread is None:
             return ()
         return (
-            f"the numbers are those of this computation: a probability differs by up to {spread:.2g} "
-            "between batches of the model",
+            "the numbers are those of this computation: a probability differs by up to "
+            f"{spread:.2g} between batches of the model",
         )
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.comparison import Comparison
