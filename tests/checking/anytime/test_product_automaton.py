@@ -7,6 +7,7 @@ import pytest
 from helpers.anytime_checks import Kind, plant, refine, spread_model
 from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 
+from llmchecker.checking.anytime import explored_tree, product_automaton
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.budget import AnswerBudget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -87,3 +88,14 @@ def test_a_model_without_pieces_is_checked_by_whole_texts(monkeypatch):
     monkeypatch.setattr(TableModel, "token_pieces", None)
     found = check_anytime(model, START, kind.ask(), AnswerBudget(width=1e-9))
     assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-9)
+
+
+def test_rows_that_are_computed_again_change_nothing(monkeypatch):
+    """With room for hardly any row the answer has the same bits."""
+    kind, model = Kind(MANY_A, length=4), spread_model(2)
+    expected = check_anytime(model, START, kind.ask(), AnswerBudget(passes=40))
+    for module in (product_automaton, explored_tree):
+        monkeypatch.setattr(module, "MAX_ROW_ENTRIES", 12)
+    found = check_anytime(model, START, kind.ask(), AnswerBudget(passes=40))
+    assert (found.lower, found.upper) == (expected.lower, expected.upper)
+    assert (found.low, found.high) == (expected.low, expected.high)

@@ -18,6 +18,7 @@ import numpy as np
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.growing_table import GrowingTable
 from llmchecker.checking.anytime.product_automaton import (
+    MAX_ROW_ENTRIES,
     OPAQUE,
     UNDECIDED,
     ProductAutomaton,
@@ -376,6 +377,8 @@ class ExploredTree:
     def _find_values(self, row: Row) -> np.ndarray:
         """Return (3, classes) the estimand's values of a row, 0 for undecided classes."""
         if row.number not in self._row_values:
+            if len(self._row_values) * self.automaton.class_count > MAX_ROW_ENTRIES:
+                self._row_values.clear()
             values = self.estimand.compute_values(row.truth, row.scores)
             self._row_values[row.number] = np.where(row.is_undecided, 0.0, values)
         return self._row_values[row.number]

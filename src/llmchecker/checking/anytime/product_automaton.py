@@ -10,6 +10,7 @@ A token without a piece of its own, such as a byte, and a quantifier without a t
 *opaque*: what they lead to is known only after the text was decoded and scored.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,9 @@ UNDECIDED = -1
 
 OPAQUE = -1
 """The number of a state that is not known."""
+
+MAX_ROW_ENTRIES = 2**21
+"""The largest number of rows times that of classes that is kept, about 100 MB for a quantifier."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Row:
     """What each class of tokens leads to from the state of a text.
 
     Attributes:
-        number: the number of the row, in order of first use.
+        number: the number of the row, which no other row of its automaton has.
         truth: (formulas, classes) int8: 0, 1 or `UNDECIDED`.
         scores: (quantifiers, classes) int64; 0 where they are unknown.
         controls: (quantifiers, classes) int32; `OPAQUE` where they are unknown.
@@ -127,12 +131,8 @@ class ProductAutomaton:
         is_opaque = any(table is None for table in self.tables)
         self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
         self._rows: dict[tuple[int, ...], Row] = {}
+        self._numbers = itertools.count()
         self._unknown_row: Row | None = None
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows so far."""
-        return len(self._rows) + (self._unknown_row is not None)
 
     def start(self, start: str, continuation: str, index: int) -> tuple[int, int]:
         """Return the state and the count of a quantifier's transducer after a text.
@@ -167,6 +167,9 @@ class ProductAutomaton:
     def _find_row(self, key: tuple[int, ...], states: TextStates, position: int, step: int) -> Row:
         key = (step, *key)
         if key not in self._rows:
+            # a row is computed again if it is needed again
+            if len(self._rows) * self.class_count > MAX_ROW_ENTRIES:
+                self._rows.clear()
             self._rows[key] = self._build_row(states, position, step)
         return self._rows[key]
 
@@ -175,7 +178,7 @@ class ProductAutomaton:
         if self._unknown_row is None:
             formulas, quantifiers, n = len(self.monitors), len(self._names), self.class_count
             self._unknown_row = Row(
-                self.row_count,
+                next(self._numbers),
                 np.full((formulas, n), UNDECIDED, dtype=np.int8),
                 np.zeros((quantifiers, n), dtype=np.int64),
                 np.full((quantifiers, n), OPAQUE, dtype=np.int32),
@@ -216,7 +219,7 @@ class ProductAutomaton:
             np.repeat(states.truth[:, position, np.newaxis], n, axis=1),
             is_known,
         )
-        return Row(self.row_count, truth, scores, controls, gains, obligations, is_known)
+        return Row(next(self._numbers), truth, scores, controls, gains, obligations, is_known)
 
     def decide(
         self,
@@ -282,7 +285,6 @@ def _find_distinct(situations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = situations.shape[1]
     if n == 0:
         return np.empty((0, len(situations)), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    # nearly always all columns are equal but for a few: a comparison is faster than a sort
     order = np.lexsort(situations[::-1])
     ordered = situations[:, order]
     is_new = np.append(True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
