@@ -13,6 +13,7 @@ from helpers.anytime_checks import (
 )
 from helpers.random_tables import QUANTIFIERS, READ_QUANTIFIERS, Balance, table_model
 
+from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS, TextPredictor
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 
 MANY_A = ("F", None, ("atom", "gender", ">", 1))
@@ -42,14 +43,14 @@ class Sampled:
 
     def __init__(self, kind: Kind, model, passes: int = 2, listed_tokens: int = 2) -> None:
         self.tree, self.server = plant(kind.ask(), model, listed_tokens)
-        self.estimand = self.tree.estimand
+        self.estimand, self.predictor = self.tree.estimand, TextPredictor()
         while self.tree.passes < passes and refine(self.tree, self.server, 1):
             pass
 
     def draw(self, count: int, first: int = 0, seed: int = 0) -> SampleRound:
         """Draw a round of samples."""
         part = split_tree(self.tree)
-        samples = SampleRound(self.tree, self.estimand, part, seed, first, count)
+        samples = SampleRound(self.tree, self.estimand, part, self.predictor, seed, first, count)
         serve(samples.run(), self.server)
         return samples
 
@@ -60,11 +61,20 @@ def is_mean(values: np.ndarray, mean: float) -> bool:
     return abs(values.mean() - mean) < 4.5 * error
 
 
+def teach_at_random(sampled: Sampled) -> None:
+    """Teach a predictor random values of the situations of a tree."""
+    chance = np.random.default_rng(0)
+    situations = chance.integers(sampled.tree.automaton.situation_count, size=300)
+    sampled.predictor.learn(situations, chance.random(300) < 0.5, chance.random(300).round())
+
+
+@pytest.mark.parametrize("is_taught", [False, True])
 @pytest.mark.parametrize("listed_tokens", [1, 5])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.query)
-def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens):
+def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens, is_taught):
     """Decided part plus U times a value has the enumerated mean, on the first tree and on the one
-    that samples have extended, whether tokens are read or opaque; values keep their range."""
+    that samples have extended, whether tokens are read or opaque, and for every limit of control
+    variates, whatever they predict; values keep their range, and corrections have mean 0."""
     table = table_model(5)
     for earlier in (0, 3):
         sampled = Sampled(kind, table, listed_tokens=listed_tokens)
@@ -72,6 +82,8 @@ def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens):
         # a tree that a few samples have extended has drawn rows too
         if earlier:
             sampled.draw(earlier, first=10_000)
+        if is_taught:
+            teach_at_random(sampled)
         # nothing is left to sample where all tokens are listed and few steps matter
         if split_tree(sampled.tree).total == 0:
             assert listed_tokens == 5
@@ -82,7 +94,13 @@ def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens):
         assert samples.denominator == pytest.approx(1.0)
         assert samples.numerator.min() >= 0
         assert samples.numerator.max() <= 1 + 1e-12
-        assert is_mean(part.numerator + part.total * samples.numerator, truth)
+        for limits, corrections in zip(CORRECTION_LIMITS, samples.corrections.sums, strict=True):
+            below, above = limits
+            values = samples.numerator - corrections
+            assert is_mean(part.numerator + part.total * values, truth)
+            assert is_mean(corrections, 0.0)
+            assert corrections.min() >= -below - 1e-12
+            assert corrections.max() <= above + 1e-12
 
 
 @pytest.mark.parametrize("quantifiers", [READ_QUANTIFIERS, QUANTIFIERS])
@@ -158,7 +176,7 @@ def test_an_interrupted_round_counts_samples_before_the_first_incomplete_one():
     for most in range(1, 5):
         sampled = Sampled(kind, model)
         part = split_tree(sampled.tree)
-        samples = SampleRound(sampled.tree, sampled.estimand, part, 0, 0, 20)
+        samples = SampleRound(sampled.tree, sampled.estimand, part, sampled.predictor, 0, 0, 20)
         serve(samples.run(), sampled.server, most)
         complete = samples.is_complete
         assert np.array_equal(samples.numerator[complete], whole.numerator[complete])

@@ -26,7 +26,17 @@ def random_classes(seed: int) -> np.ndarray:
 def row_of(truth: np.ndarray, number: int) -> Row:
     """A row of which only the truth matters here."""
     zeros = np.zeros((1, len(truth)), dtype=np.int64)
-    return Row(number, truth[np.newaxis], zeros, zeros, zeros, zeros, np.ones(len(truth), bool))
+    return Row(
+        number,
+        truth[np.newaxis],
+        zeros,
+        zeros,
+        zeros,
+        zeros,
+        zeros,
+        zeros[0],
+        np.ones(len(truth), bool),
+    )
 
 
 def random_case(seed: int, n: int = 5):

@@ -26,6 +26,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
     Values,
     predict_variances,
 )
+from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS, TextPredictor
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -76,6 +77,8 @@ _SAMPLES_PER_PASS = 16
 Samples of few texts share evaluations, so that thousands of them may need a single pass. They have
 costs of their own, which a limit of passes must limit too.
 """
+_MIN_MEASURED_SAMPLES = 16
+"""The least number of samples that choose a limit of control variates."""
 _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
 
@@ -112,8 +115,9 @@ class AnytimeCheck:
         self._threshold = root.threshold if isinstance(root, Probability) else None
         threshold = None if self._threshold is None else float(self._threshold)
         self._sequence = ConfidenceSequence(budget.confidence, threshold)
-        # the values of all samples in units of U
-        self._unit_values = np.zeros(0)
+        self._predictor = TextPredictor()
+        # for each limit of control variates, the values of all samples in units of U
+        self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
         # refinements would delay the end by a threshold or a width
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
@@ -352,14 +356,21 @@ class AnytimeCheck:
             return
         passes = self.tree.passes
         # bets on a round must not depend on what it shows, not even on its passes or seconds
-        planned = count + self._expect_samples(count)
-        seed = self._budget.seed
-        samples = SampleRound(self.tree, self._estimand, part, seed, self._drawn_samples, count)
+        index, planned = self._choose_limit(part), count + self._expect_samples(count)
+        samples = SampleRound(
+            self.tree,
+            self._estimand,
+            part,
+            self._predictor,
+            self._budget.seed,
+            self._drawn_samples,
+            count,
+        )
         try:
             yield from self._within_passes(samples.run())
         # also after a stop in the middle: the complete samples count
         finally:
-            self._append(samples, planned)
+            self._append(samples, index, planned)
         visited = self.tree.passes - passes
         cost = max(visited, count / _SAMPLES_PER_PASS)
         self._sampling_costs += cost - visited
@@ -384,18 +395,20 @@ class AnytimeCheck:
     def _passes_limit(self) -> float:
         return math.inf if self._budget.passes is None else self._budget.passes
 
-    def _append(self, samples: SampleRound, planned: float) -> None:
+    def _append(self, samples: SampleRound, index: int, planned: float) -> None:
         """Add the values of a round to the confidence sequence.
 
         Args:
             samples: the round.
+            index: the index of the limit of control variates.
             planned: the number of values that were expected from the first of the round on.
         """
-        count, part = samples.complete_count, samples.part
-        numerator, denominator = samples.numerator[:count], samples.denominator[:count]
-        low, high = part.numerator, part.numerator + part.total
+        count = samples.complete_count
+        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
+        numerator = samples.numerator - samples.corrections.sums[index]
+        low, high = part.numerator - part.total * above, part.numerator + part.total * (1 + below)
         self._mean_evidence = self._mean_evidence.add_round(
-            part.numerator + part.total * numerator,
+            part.numerator + part.total * numerator[:count],
             len(samples.is_complete),
             low,
             high,
@@ -406,10 +419,12 @@ class AnytimeCheck:
         self._can_sample = count == len(samples.is_complete)
         if count == 0:
             return
+        denominator = samples.denominator
+        ratio = self._sequence.estimate if self._estimand.is_ratio else 0.0
+        unit_values = (numerator - ratio * denominator)[:count]
+        variances = predict_variances(self._unit_values[index], unit_values)
+        numerator, denominator = numerator[:count], denominator[:count]
         is_ratio = self._estimand.is_ratio
-        ratio = self._sequence.estimate if is_ratio else 0.0
-        unit_values = numerator - ratio * denominator
-        variances = predict_variances(self._unit_values, unit_values)
         self._sequence.narrow_interval(
             Values(
                 numerator=part.numerator + part.total * numerator,
@@ -425,7 +440,49 @@ class AnytimeCheck:
         )
         met = part.denominator + part.total * denominator.max() if is_ratio else 1.0
         self._has_condition = self._has_condition or met > 0
-        self._unit_values = np.append(self._unit_values, unit_values)
+        self._unit_values = [
+            np.append(
+                values, (samples.numerator - correction - ratio * samples.denominator)[:count]
+            )
+            for values, correction in zip(self._unit_values, samples.corrections.sums, strict=True)
+        ]
+        # only later rounds may use what these samples show
+        samples.learn(self._predictor)
+
+    def _choose_limit(self, part: UndecidedPart) -> int:
+        """Return the index of the limit of control variates that promises the least width.
+
+        The width counts when passes end, or when a threshold is expected to be decided.
+        """
+        # a ratio needs values that are never negative
+        if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
+            return 0
+        error = math.log(2 / (1 - self._budget.confidence))
+        count = self.samples + self._expect_samples(0)
+        if self._threshold is not None:
+            count = min(count, max(self.samples, self._expect_decisive_count(part, error)))
+
+        def expect_width(index: int) -> float:
+            deviation = float(self._unit_values[index].std())
+            # the width of an interval of means, and the part that the range of values costs
+            return 2 * deviation * math.sqrt(2 * error / count) + (
+                (1 + CORRECTION_LIMITS[index].sum()) * error / count
+            )
+
+        return min(range(len(CORRECTION_LIMITS)), key=expect_width)
+
+    def _expect_decisive_count(self, part: UndecidedPart, error: float) -> float:
+        """Return the number of samples that a decision of the threshold needs at best.
+
+        The logarithm of the fastest wealth grows by s^2 / (2 v) with a value of variance v whose
+        mean is s from the threshold (Kelly 1956, "A New Interpretation of Information Rate").
+        """
+        distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
+        if distance == 0:
+            return math.inf
+        ratio = float(self._unit_values[0].std()) / distance
+        # a product may be infinite, where a power raises an error
+        return 2 * error * ratio * ratio
 
     def _expect_samples(self, count: int) -> float:
         """Return the expected number of samples after the next `count`."""

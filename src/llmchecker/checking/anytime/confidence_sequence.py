@@ -56,7 +56,7 @@ class Values:
     Every z(t) = a - t s is from `low` - t `size` to `high` - t `size`.
 
     Attributes:
-        numerator: (n,) float64, a.
+        numerator: (n,) float64, a, minus any control variates.
         denominator: (n,) float64, s; 1 for a mean.
         low, high: limits of z(0).
         size: the largest denominator.

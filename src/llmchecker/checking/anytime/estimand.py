@@ -32,7 +32,12 @@ class Estimand:
 
     @classmethod
     def from_query(cls, asked: CheckedQuery) -> "Estimand":
-        """Return the estimand of a query that samples can estimate."""
+        """Return the estimand of a query.
+
+        If samples cannot estimate the answer, it only counts the texts that the monitors decide.
+        """
+        if asked.estimation_obstacle is not None:
+            return cls(asked.monitors)
         root = asked.query.root
         if isinstance(root, Expectation):
             low, high, *_ = asked.ranges[root.quantifier]
@@ -56,6 +61,19 @@ class Estimand:
         # a conditional's second formula is !φ & ψ, so ψ holds where either holds
         denominator = (truth == 1).any(axis=0).astype(float) if self.is_ratio else ones
         return np.stack([numerator, denominator, 1 - numerator])
+
+    def compute_numerator_if_ended(
+        self, truth_if_ended: np.ndarray, scores: np.ndarray
+    ) -> np.ndarray:
+        """Return (n,) float64: the numerators of texts, as if each of them ended.
+
+        Args:
+            truth_if_ended: (formulas, n), 0 or 1.
+            scores: (quantifiers, n) int64.
+        """
+        if self.is_score:
+            return ((scores[0] - self.offset) / self.size).clip(0.0, 1.0)
+        return truth_if_ended[0].astype(float)
 
     def to_answer(self, value: float) -> float:
         """Return the answer for a value of the quantity."""

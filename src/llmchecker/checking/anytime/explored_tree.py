@@ -10,7 +10,7 @@ Refinement and sampling share the tree, so that no text is paid for twice.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +88,9 @@ class ExploredTree:
         undecided_rest: (n,) float64, the mass of undecided tokens without a row; all of the mass
             of an unvisited text.
         rest: (n,) float64, the probability of all tokens without a row, given the text.
-        controls, counts, scores, obligations, truth, is_open_ended: as in `TextStates`.
+        situation: (n,) int64, as in `ProductAutomaton.number_situations`.
+        controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended: as in
+            `TextStates`.
 
     Args:
         model: the language model.
@@ -117,6 +119,8 @@ class ExploredTree:
     scores: np.ndarray
     obligations: np.ndarray
     truth: np.ndarray
+    truth_if_ended: np.ndarray
+    situation: np.ndarray
     is_open_ended: np.ndarray
 
     def __init__(
@@ -232,7 +236,7 @@ class ExploredTree:
         parents = self.parent[rows]
         is_root = parents < 0
         initial = np.array([[monitor.initial_obligation] for monitor in self.automaton.monitors])
-        truth, obligations = self.automaton.decide(
+        truth, obligations, truth_if_ended = self.automaton.decide(
             step,
             has_ended,
             self.scores[:, rows],
@@ -240,6 +244,10 @@ class ExploredTree:
             np.where(is_root, UNDECIDED, self.truth[:, parents]),
         )
         self.truth[:, rows], self.obligations[:, rows] = truth, obligations
+        self.truth_if_ended[:, rows] = truth_if_ended
+        self.situation[rows] = self.automaton.number_situations(
+            step, obligations, truth_if_ended, self.scores[:, rows]
+        )
         self.is_scored[rows] = True
         decided = rows[~(truth == UNDECIDED).any(axis=0)]
         self.is_visited[decided] = True
@@ -252,12 +260,14 @@ class ExploredTree:
         rows: np.ndarray,
         uniforms: np.ndarray | None = None,
         is_drawn: np.ndarray | None = None,
+        predict: Callable[[Row], np.ndarray] | None = None,
     ) -> StepRequest:
         """Build the request of a visit of texts of one length, whose states are known.
 
         Args:
             rows: the texts.
             uniforms, is_drawn: (n, draws), as in `StepRequest`; None for no draws.
+            predict: returns (classes,) a further value of a row, 0 for decided classes.
         """
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
@@ -268,7 +278,12 @@ class ExploredTree:
             will_extend=step + 1 < self.length,
             order=self._order,
             rows=automaton_rows,
-            values=[self._find_values(row) for row in automaton_rows],
+            values=[
+                self._find_values(row)
+                if predict is None
+                else np.vstack([self._find_values(row), predict(row)])
+                for row in automaton_rows
+            ],
             known=[self.find_known(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
@@ -285,7 +300,7 @@ class ExploredTree:
         self.passes += len(rows)
         is_new = ~self.is_visited[rows]
         # a later visit sees the decided tokens again
-        self._add_sums((result.sums[is_new] * self.mass[rows[is_new], np.newaxis]).T)
+        self._add_sums((result.sums[is_new, :3] * self.mass[rows[is_new], np.newaxis]).T)
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
         is_kept = result.probabilities > 0
@@ -399,6 +414,7 @@ class ExploredTree:
             self.scores[:, rows],
             self.obligations[:, rows],
             self.truth[:, rows],
+            self.truth_if_ended[:, rows],
             self.is_open_ended[rows],
         )
 
@@ -417,6 +433,8 @@ class ExploredTree:
             scores=np.zeros((quantifiers, 1), dtype=np.int64),
             obligations=np.zeros((formulas, 1), dtype=np.int64),
             truth=np.full((formulas, 1), UNDECIDED, dtype=np.int8),
+            truth_if_ended=np.zeros((formulas, 1), dtype=np.int8),
+            situation=np.zeros(1, dtype=np.int64),
             is_open_ended=np.zeros(1, dtype=bool),
         )
         self.score(np.zeros(1, dtype=np.int64))
@@ -464,6 +482,8 @@ class ExploredTree:
             scores=collect("scores"),
             obligations=collect("obligations"),
             truth=collect("truth"),
+            truth_if_ended=collect("truth_if_ended"),
+            situation=collect("situations"),
             is_open_ended=np.ones(len(parents), dtype=bool),
         )
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmchecker.checking.anytime.control_variates import Corrections, TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
 from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
 from llmchecker.models.distribution import find_by_inversion
@@ -26,6 +28,8 @@ _MIN_EXACT_SHARE = 1 / 16
 A smaller undecided share is drawn against the decided share, so that few samples spend passes on
 it. That adds little variance and keeps every value in [0, 1].
 """
+
+_TINY = float(np.finfo(np.float64).tiny)
 
 _MAX_ROUNDING = 1e-14
 """A limit above the rounding error of a difference of probabilities."""
@@ -67,6 +71,7 @@ class SampleRound:
         tree: the tree, which grows by the texts that the samples visit.
         estimand: the estimated quantity.
         part: the undecided part of the tree, which must not be empty.
+        predictor: the predictor, which has learned from earlier rounds only.
         seed: seed of all samples.
         first: number of the first sample of the round.
         count: number of samples.
@@ -74,6 +79,7 @@ class SampleRound:
     Attributes:
         part: the undecided part at the start of the round.
         numerator, denominator: (count,) float64, the samples' values from the undecided part.
+        corrections: the sums of control variates of the samples.
         is_complete: (count,) bool.
     """
 
@@ -82,6 +88,7 @@ class SampleRound:
         tree: ExploredTree,
         estimand: Estimand,
         part: UndecidedPart,
+        predictor: TextPredictor,
         seed: int,
         first: int,
         count: int,
@@ -89,16 +96,75 @@ class SampleRound:
         self.part = part
         self.numerator, self.denominator = np.zeros((2, count))
         self.is_complete = np.zeros(count, dtype=bool)
-        self._tree, self._estimand = tree, estimand
+        self.corrections = Corrections(count)
+        self._tree, self._estimand, self._predictor = tree, estimand, predictor
         self._weight = np.ones(count)
+        self._row_predictions: dict[int, np.ndarray] = {}
+        self._history: list[tuple[np.ndarray, ...]] = []
         generator = np.random.Generator(np.random.Philox(key=(seed << 64) | first))
-        sums = part.weights.cumsum()
-        leaves = find_by_inversion(sums, generator.random(count) * sums[-1])
-        self._row = part.leaves[leaves]
+        self._row = self._draw_leaves(generator.random(count))
         # a visited leaf has undecided tokens that have no row yet
         self._is_rest = tree.is_visited[self._row]
         # for each token of a text: whether it goes on, the token, and the token of a rest
         self._uniforms = generator.random((3, tree.length + 1, count))
+
+    def _draw_leaves(self, uniforms: np.ndarray) -> np.ndarray:
+        """Draw the text where each sample begins."""
+        part, samples = self.part, np.arange(len(uniforms))
+        sums = part.weights.cumsum()
+        drawn = find_by_inversion(sums, uniforms * sums[-1])
+        predictions = self._predict(part.leaves, self._tree.is_visited[part.leaves])
+        self._correct(
+            samples,
+            predictions[drawn],
+            float(part.weights @ predictions / sums[-1]),
+            predictions.min(),
+            predictions.max(),
+        )
+        return part.leaves[drawn]
+
+    def _predict(self, rows: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
+        """Return (n,) the predictions of texts or of their rests."""
+        tree = self._tree
+        if_ended = self._estimand.compute_numerator_if_ended(
+            tree.truth_if_ended[:, rows], tree.scores[:, rows]
+        )
+        return self._predictor.predict(tree.situation[rows], is_rest, if_ended)
+
+    def _predict_classes(self, row: Row) -> np.ndarray:
+        """Return (classes,) the predictions of the next texts, 0 for decided ones."""
+        if row.number not in self._row_predictions:
+            if_ended = self._estimand.compute_numerator_if_ended(row.truth_if_ended, row.scores)
+            is_text = np.zeros(len(if_ended), dtype=bool)
+            predictions = self._predictor.predict(row.situations, is_text, if_ended)
+            self._row_predictions[row.number] = np.where(row.is_undecided, predictions, 0.0)
+        return self._row_predictions[row.number]
+
+    def _correct(
+        self,
+        samples: np.ndarray,
+        drawn: np.ndarray,
+        mean: np.ndarray | float,
+        least: np.ndarray | float,
+        largest: np.ndarray | float,
+    ) -> None:
+        """Add the control variate of a draw; the arguments are those of `Corrections.add`."""
+        n = len(samples)
+        mean, least, largest = (np.broadcast_to(value, n) for value in (mean, least, largest))
+        self.corrections.add(samples, self._weight[samples], drawn, mean, least, largest)
+
+    def learn(self, predictor: TextPredictor) -> None:
+        """Teach a predictor the complete samples, from each of their texts on."""
+        for samples, situations, is_rest, numerators, weights in self._history:
+            use = self.is_complete[samples] & (weights > 0)
+            values = (self.numerator[samples[use]] - numerators[use]) / weights[use]
+            predictor.learn(situations[use], is_rest[use], values.clip(0.0, 1.0))
+
+    def _record(self, group: np.ndarray) -> None:
+        """Keep where samples are, for the predictor."""
+        situations = self._tree.situation[self._row[group]]
+        state = (self._is_rest[group], self.numerator[group], self._weight[group])
+        self._history.append((group, situations, *(column.copy() for column in state)))
 
     @property
     def complete_count(self) -> int:
@@ -139,6 +205,7 @@ class SampleRound:
     def _visit(self, group: np.ndarray) -> Requests:
         """Evaluate the texts of samples, and move the samples on by one token."""
         tree = self._tree
+        self._record(group)
         rows, text = np.unique(self._row[group], return_inverse=True)
         step = int(tree.step[rows[0]])
         draw = _count_within(text)
@@ -147,13 +214,28 @@ class SampleRound:
         # a sample may have chosen the rest by the second of its numbers
         uniforms[text, draw] = self._uniforms[2, step, group]
         is_drawn[text, draw] = True
-        request = tree.build_request(rows, uniforms, is_drawn)
+        request = tree.build_request(rows, uniforms, is_drawn, self._predict_classes)
         result = yield request
         assert isinstance(result, StepResult)
         drawn_rows = tree.add_step(rows, request, result).drawn[text, draw]
-        sums, undecided = result.sums[text], result.undecided[text]
-        goes_on = self._add_decided(group, sums, undecided, self._uniforms[0, step, group])
-        is_unlisted = result.drawn[text, draw] == UNLISTED
+        undecided = result.undecided[text]
+        means = result.sums[text, 3] / np.maximum(undecided, _TINY)
+        goes_on = self._add_decided(
+            group, result.sums[text, :2], undecided, means, self._uniforms[0, step, group]
+        )
+        tokens = result.drawn[text, draw]
+        is_unlisted = tokens == UNLISTED
+        predictions = np.stack([self._predict_classes(row) for row in request.rows])
+        drawn = np.where(is_unlisted, 0.0, predictions[text, tree.automaton.class_of[tokens]])
+        # a token that is not listed, or a decided class, has the prediction 0
+        least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
+        self._correct(
+            group[goes_on],
+            drawn[goes_on],
+            means[goes_on],
+            least[text[goes_on]],
+            largest[text[goes_on]],
+        )
         listed = goes_on & ~is_unlisted
         self._row[group[listed]], self._is_rest[group[listed]] = drawn_rows[listed], False
         # a server draws a token that it does not list
@@ -165,6 +247,7 @@ class SampleRound:
         Without transducers the scores of listed tokens are known only after the evaluation.
         """
         tree = self._tree
+        self._record(group)
         rows, text = np.unique(self._row[group], return_inverse=True)
         request = tree.build_request(rows)
         result = yield request
@@ -205,29 +288,40 @@ class SampleRound:
         rest = undecided - shares[:-1].sum()
         # a difference that is all rounding is no rest
         shares[-1] = rest if rest > _MAX_ROUNDING else 0.0
+        is_rest = np.arange(len(options)) == len(options) - 1
+        predictions = self._predict(options, is_rest)
+        mean = float(shares @ predictions / max(shares.sum(), _TINY))
         n, position = len(samples), int(tree.step[row])
         goes_on = self._add_decided(
             samples,
-            np.repeat(sums[np.newaxis], n, axis=0),
+            np.repeat(sums[np.newaxis, :2], n, axis=0),
             np.full(n, shares.sum()),
+            np.full(n, mean),
             self._uniforms[0, position, samples],
         )
         going = samples[goes_on]
         if len(going):
             sums = shares.cumsum()
             chosen = find_by_inversion(sums, self._uniforms[1, position, going] * sums[-1])
+            self._correct(going, predictions[chosen], mean, predictions.min(), predictions.max())
             self._row[going] = options[chosen]
             self._is_rest[going] = chosen == len(options) - 1
 
     def _add_decided(
-        self, group: np.ndarray, sums: np.ndarray, undecided: np.ndarray, uniforms: np.ndarray
+        self,
+        group: np.ndarray,
+        sums: np.ndarray,
+        undecided: np.ndarray,
+        predictions: np.ndarray,
+        uniforms: np.ndarray,
     ) -> np.ndarray:
         """Add the decided share of the next tokens of each sample.
 
         Args:
             group: the samples.
-            sums: (n, 3) float64, the values of the decided tokens, weighted by probability.
+            sums: (n, 2) float64, the values of the decided tokens, weighted by probability.
             undecided: (n,) float64, the probability of the undecided tokens.
+            predictions: (n,) float64, the mean of the predictions of these.
             uniforms: (n,) float64 from [0, 1).
 
         Returns:
@@ -240,11 +334,17 @@ class SampleRound:
         is_exact = (weight * share >= _MIN_EXACT_SHARE) | (share == 0)
         exact = group[is_exact & ~is_rest]
         # the decided share counts exactly for samples of much weight
-        self._add(exact, sums[is_exact & ~is_rest, :2].T)
+        self._add(exact, sums[is_exact & ~is_rest].T)
         self._weight[group[is_exact]] *= share[is_exact]
         # other samples draw it against the undecided share
-        ends = ~is_exact & (uniforms >= share)
-        self._add(group[ends], (sums[ends, :2] / (1 - share[ends])[:, np.newaxis]).T)
+        draws = ~is_exact & ~is_rest
+        ends = draws & (uniforms >= share)
+        decided = sums / np.maximum(1 - share, _TINY)[:, np.newaxis]
+        drawn, mean = np.where(ends, decided[:, 0], predictions), sums[:, 0] + share * predictions
+        least, largest = (f(decided[:, 0], predictions) for f in (np.minimum, np.maximum))
+        columns = (drawn, mean, least, largest)
+        self._correct(group[draws], *(column[draws] for column in columns))
+        self._add(group[ends], decided[ends].T)
         is_over = ends | (undecided == 0)
         self.is_complete[group[is_over]] = True
         return ~is_over

@@ -31,6 +31,12 @@ UNDECIDED = -1
 OPAQUE = -1
 """The number of a state that is not known."""
 
+UNKNOWN_SITUATION = 0
+"""The number of the situation of a text whose scores are not known."""
+
+_MAX_SITUATION_SCORE = 8
+"""Scores beyond this and its negative count as equal in a situation."""
+
 MAX_ROW_ENTRIES = 2**21
 """The largest number of rows times that of classes that is kept, about 100 MB for a quantifier."""
 
@@ -45,6 +51,7 @@ class TextStates:
         scores: (quantifiers, n) int64, the score of each quantifier.
         obligations: (formulas, n) int64, the obligation of each formula after the text.
         truth: (formulas, n) int8: 0, 1 or `UNDECIDED`.
+        truth_if_ended: (formulas, n) int8, the truth if the last letter of the text repeats.
         is_open_ended: (n,) bool, whether a token's piece continues the text: False within a
             character.
     """
@@ -54,6 +61,7 @@ class TextStates:
     scores: np.ndarray
     obligations: np.ndarray
     truth: np.ndarray
+    truth_if_ended: np.ndarray
     is_open_ended: np.ndarray
 
     def select(self, rows: np.ndarray) -> "TextStates":
@@ -72,6 +80,8 @@ class Row:
         controls: (quantifiers, classes) int32; `OPAQUE` where they are unknown.
         gains: (quantifiers, classes) int64, the count that the tokens add.
         obligations: (formulas, classes) int64, the obligation after each next text.
+        truth_if_ended: (formulas, classes) int8, the truth if the last letter of the text repeats.
+        situations: (classes,) int64, the situation of each next text; see `number_situations`.
         is_known: (classes,) bool, whether the next text needs no look at its characters.
     """
 
@@ -81,6 +91,8 @@ class Row:
     controls: np.ndarray
     gains: np.ndarray
     obligations: np.ndarray
+    truth_if_ended: np.ndarray
+    situations: np.ndarray
     is_known: np.ndarray
 
     @property
@@ -132,6 +144,7 @@ class ProductAutomaton:
         self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
         self._rows: dict[tuple[int, ...], Row] = {}
         self._numbers = itertools.count()
+        self._situations: dict[tuple[int, ...], int] = {}
         self._unknown_row: Row | None = None
 
     def start(self, start: str, continuation: str, index: int) -> tuple[int, int]:
@@ -184,6 +197,8 @@ class ProductAutomaton:
                 np.full((quantifiers, n), OPAQUE, dtype=np.int32),
                 np.zeros((quantifiers, n), dtype=np.int64),
                 np.zeros((formulas, n), dtype=np.int64),
+                np.zeros((formulas, n), dtype=np.int8),
+                np.full(n, UNKNOWN_SITUATION),
                 np.zeros(n, dtype=bool),
             )
         return self._unknown_row
@@ -211,7 +226,7 @@ class ProductAutomaton:
             (scores, states.scores),
         ):
             column[:, silent] = own[:, position, np.newaxis]
-        truth, obligations = self.decide(
+        truth, obligations, truth_if_ended = self.decide(
             step + 1,
             self.has_ended,
             scores,
@@ -219,7 +234,46 @@ class ProductAutomaton:
             np.repeat(states.truth[:, position, np.newaxis], n, axis=1),
             is_known,
         )
-        return Row(next(self._numbers), truth, scores, controls, gains, obligations, is_known)
+        situations = self.number_situations(step + 1, obligations, truth_if_ended, scores)
+        situations[~is_known] = UNKNOWN_SITUATION
+        return Row(
+            next(self._numbers),
+            truth,
+            scores,
+            controls,
+            gains,
+            obligations,
+            truth_if_ended,
+            situations,
+            is_known,
+        )
+
+    @property
+    def situation_count(self) -> int:
+        """Number of situations so far, with that of unknown texts."""
+        return len(self._situations) + 1
+
+    def number_situations(
+        self, step: int, obligations: np.ndarray, truth_if_ended: np.ndarray, scores: np.ndarray
+    ) -> np.ndarray:
+        """Return (n,) int64: equal numbers for texts whose continuations matter alike.
+
+        Args:
+            step: number of tokens of the texts.
+            obligations, truth_if_ended: (formulas, n) of the texts.
+            scores: (quantifiers, n) of the texts.
+        """
+        # scores far apart would give every text a situation of its own
+        near_scores = np.clip(scores, -_MAX_SITUATION_SCORE, _MAX_SITUATION_SCORE)
+        distinct, inverse = _find_distinct(
+            np.concatenate([obligations, truth_if_ended, near_scores])
+        )
+        numbers = [
+            self._situations.setdefault((step, *row), len(self._situations) + 1)
+            for row in map(tuple, distinct.tolist())
+        ]
+        situations: np.ndarray = np.array(numbers, dtype=np.int64)[inverse]
+        return situations
 
     def decide(
         self,
@@ -229,7 +283,7 @@ class ProductAutomaton:
         obligations: np.ndarray,
         truth: np.ndarray,
         is_known: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Progress every formula by the step of n texts.
 
         Args:
@@ -241,12 +295,14 @@ class ProductAutomaton:
             is_known: (n,) bool, the texts whose scores are known; None for all.
 
         Returns:
-            (formulas, n) int8, the truth, and (formulas, n) int64, the obligations after the step.
+            (formulas, n) int8, the truth; (formulas, n) int64, the obligations after the step; and
+            (formulas, n) int8, the truth if the last letters repeat.
         """
         n = len(has_ended)
         columns = dict(zip(self._names, scores, strict=True))
         columns[STEP] = np.full(n, step)
         new_truth, new_obligations = truth.astype(np.int8), obligations.copy()
+        truth_if_ended = np.zeros_like(new_truth)
         # texts at the horizon stay as they are, like ended texts
         is_terminal = has_ended | (step == self._length)
         for index, monitor in enumerate(self.monitors):
@@ -257,13 +313,15 @@ class ProductAutomaton:
             results = [
                 self._decide_situation(monitor, step, *situation) for situation in distinct.tolist()
             ]
-            decisions = np.array([decision for decision, _ in results], dtype=np.int8)
-            after = np.array([obligation for _, obligation in results], dtype=np.int64)
+            decisions = np.array([decision for decision, _, _ in results], dtype=np.int8)
+            after = np.array([obligation for _, obligation, _ in results], dtype=np.int64)
+            stutters = np.array([stutter for _, _, stutter in results], dtype=np.int8)
             # a decided text stays decided: its mass has counted at the text that decided it
             is_open = new_truth[index, use] == UNDECIDED
             new_truth[index, use] = np.where(is_open, decisions[inverse], new_truth[index, use])
             new_obligations[index, use] = after[inverse]
-        return new_truth, new_obligations
+            truth_if_ended[index, use] = stutters[inverse]
+        return new_truth, new_obligations, truth_if_ended
 
     @staticmethod
     def _decide_situation(
@@ -272,12 +330,13 @@ class ProductAutomaton:
         obligation: int,
         letter: int,
         is_terminal: int,
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, int]:
         after = monitor.progress(obligation, letter)
+        stutter = int(monitor.holds_under_stutter(obligation, letter))
         if is_terminal:
-            return int(monitor.holds_under_stutter(obligation, letter)), after
+            return stutter, after, stutter
         decision = monitor.decide(after, step + 1, letter)
-        return UNDECIDED if decision is None else int(decision), after
+        return UNDECIDED if decision is None else int(decision), after, stutter
 
 
 def _find_distinct(situations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
