@@ -39,6 +39,12 @@ from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 _LISTED_TOKENS = 32
 """The number of most probable tokens that a visit lists."""
 
+_HEAVY_MASS, _HEAVY_LISTED_TOKENS = 2.0**-6, 512
+"""The mass of a text from which on a visit lists more tokens, and their number.
+
+Improbable tokens of few probable texts are among the most probable texts of all.
+"""
+
 _MIN_LISTED_SHARE = 2.0**-24
 """The least mass of a listed text as a share of all undecided mass.
 
@@ -287,8 +293,14 @@ class ExploredTree:
             known=[self.find_known(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=self._listed_tokens,
+            k=self._count_listed(rows),
         )
+
+    def _count_listed(self, rows: np.ndarray) -> int:
+        """Return the number of tokens that a visit of texts lists."""
+        is_heavy = self.mass[rows].max() >= _HEAVY_MASS
+        use_more = is_heavy and self._listed_tokens == _LISTED_TOKENS
+        return _HEAVY_LISTED_TOKENS if use_more else self._listed_tokens
 
     def add_step(self, rows: np.ndarray, request: StepRequest, result: StepResult) -> Children:
         """Add what a visit of texts found.
