@@ -190,7 +190,7 @@ def test_a_wide_interval_has_a_forecast(project, capfd):
     assert main(asked(*limits)) == 0
     out = capfd.readouterr().out
     assert "forecast     about " in out
-    assert " for a width of 0.0001" in out
+    assert " for a width of 0.01" in out
     assert answered(capfd)["forecast"] is None
 
 
