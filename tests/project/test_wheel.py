@@ -102,7 +102,7 @@ def test_a_question_from_the_shell_needs_a_config_and_nothing_else(
     words += ["--model", "small", "--start", "The player won because"]
     words += ["--alpha", "0.8", "--k", "3", "--length", "2"]
     answer = json.loads(python(installed, SHELL, *words, cwd=tmp_path / "elsewhere"))
-    assert answer["value"] == 1
+    assert answer["bounded"] == 1
     assert (tmp_path / "project" / answer["tree"]).is_file()
     assert (tmp_path / "project/resources/models/small").is_dir()
     assert list((tmp_path / "elsewhere").iterdir()) == []
