@@ -151,12 +151,8 @@ class ExploredTree:
         self.automaton = ProductAutomaton(model, monitors, quantifiers, end_tokens)
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.
-        self.scores_children = any(
-            table is None and not isinstance(quantifier, BatchQuantifier)
-            for table, quantifier in zip(self.automaton.tables, quantifiers.values(), strict=True)
-        ) and not any(
-            isinstance(quantifier, BatchQuantifier) for quantifier in quantifiers.values()
-        )
+        has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())
+        self.scores_children = None in self.automaton.tables and not has_batches
         self._order = ClassOrder(self.automaton.class_of)
         # a server's listed tokens must all have a row, since only the others can be drawn there
         self._listed_tokens = (
@@ -203,7 +199,8 @@ class ExploredTree:
         2^-53 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2). The mass
         of a text is a product of as many probabilities as it has tokens.
         """
-        terms = self._order.max_terms + self._listed_tokens
+        listed = max(self._listed_tokens, _HEAVY_LISTED_TOKENS)
+        terms = self._order.max_terms + min(listed, self._model.vocabulary_size)
         unit = float(np.finfo(np.float64).eps) / 2
         return unit * (terms + 64) * (self.length + 2)
 
@@ -231,8 +228,8 @@ class ExploredTree:
         if len(rows) == 0:
             return
         step, has_ended = int(self.step[rows[0]]), self.has_ended[rows]
-        sequences = join_prompt(self._prompt, self.collect_continuations(rows))
-        texts = self._decode(rows)
+        sequences = self._collect_sequences(rows)
+        texts = self._decode(rows, sequences)
         self.is_open_ended[rows] = self._find_open_ends(sequences)
         pairs = [split_text(self._start_text, text) for text in texts]
         for index, (name, quantifier) in enumerate(self._quantifiers.items()):
@@ -539,11 +536,14 @@ class ExploredTree:
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))]
         for step in np.unique(self.step[rows]):
             part = rows[self.step[rows] == step]
-            self._compare_scores(part, self._decode(part))
+            self._compare_scores(part, self._decode(part, self._collect_sequences(part)))
 
-    def _decode(self, rows: np.ndarray) -> list[str]:
-        """Return the texts of rows of one length."""
-        sequences = join_prompt(self._prompt, self.collect_continuations(rows))
+    def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n, length) int64: the tokens of the prompt and of texts of one length."""
+        return join_prompt(self._prompt, self.collect_continuations(rows))
+
+    def _decode(self, rows: np.ndarray, sequences: np.ndarray) -> list[str]:
+        """Return the texts of rows from their tokens."""
         kinds = np.where(self.has_ended[rows], StateKind.END, StateKind.TEXT)
         texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
         return texts
@@ -615,7 +615,7 @@ class ExploredTree:
         for depth in range(self.length + 1):
             rows = np.flatnonzero(is_used & (self.step == depth))
             if len(rows):
-                texts[rows] = self._decode(rows)
+                texts[rows] = self._decode(rows, self._collect_sequences(rows))
                 plain[:, rows] = self._compare_scores(rows, texts[rows].tolist())
         parents = parent[order]
         tree = TextTree(
