@@ -31,7 +31,7 @@ UNDECIDED = -1
 OPAQUE = -1
 """The number of a state that is not known."""
 
-UNKNOWN_SITUATION = 0
+_UNKNOWN_SITUATION = 0
 """The number of the situation of a text whose scores are not known."""
 
 _MAX_SITUATION_SCORE = 8
@@ -198,7 +198,7 @@ class ProductAutomaton:
                 np.zeros((quantifiers, n), dtype=np.int64),
                 np.zeros((formulas, n), dtype=np.int64),
                 np.zeros((formulas, n), dtype=np.int8),
-                np.full(n, UNKNOWN_SITUATION),
+                np.full(n, _UNKNOWN_SITUATION),
                 np.zeros(n, dtype=bool),
             )
         return self._unknown_row
@@ -235,7 +235,7 @@ class ProductAutomaton:
             is_known,
         )
         situations = self.number_situations(step + 1, obligations, truth_if_ended, scores)
-        situations[~is_known] = UNKNOWN_SITUATION
+        situations[~is_known] = _UNKNOWN_SITUATION
         return Row(
             next(self._numbers),
             truth,
