@@ -7,7 +7,7 @@ import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.anytime.answer_record import AnswerRecord, build_record
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome, Decision, Outcome
@@ -113,7 +113,7 @@ def test_a_record_has_what_depends_on_the_seed_alone():
         forecast=Forecast(100, 2.5),
     )
     for has_tree in (True, False):
-        record = build_record("check", asked, AnswerBudget(passes=7), answer, {}, has_tree)
+        record = build_record("check", asked, Budget(passes=7), answer, {}, has_tree)
         assert record.answer.costs == Costs(passes=7, seconds=8)
         assert record.answer.forecast is None
 

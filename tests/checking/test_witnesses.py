@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.anytime.answer import check_anytime
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov import dtmc
@@ -420,7 +420,7 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
     quantifiers = random_tables.WITH_FINAL_SCORES
     for path in ("F (G gender = 2)", "G gender > 0", "gender > 0 U polarity = 0", "F gender = 0"):
         asked = CheckedQuery(parse(f"P=? [ {path} ]"), quantifiers, 4)
-        budget = AnswerBudget(passes=passes, certain=True)
+        budget = Budget(passes=passes, certain=True)
         result = check_anytime(model, random_tables.START, asked, budget)
         chain = dtmc.build_dtmc(result.evidence.tree, result.evidence.scores)
         last = result.history[-1]

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.config import Config
 from llmchecker.config.plan import Check, TreeSpec, _slugify
 from llmchecker.config.registry_keys import ExpansionConfig
@@ -409,7 +409,7 @@ def test_an_answer_alone_has_no_tree():
     assert str(row.check).startswith("one/player/L5/")
     assert not row.check.is_bounded
     assert config.trees("one") == config.scores_of("one") == config.bounded_checks == ()
-    assert config.answered_checks("one") == ((row.check, AnswerBudget(passes=500)),)
+    assert config.answered_checks("one") == ((row.check, Budget(passes=500)),)
     assert set(config.used_quantifiers("one")) == {"gender"}
     assert set(config.used_models) == {"one", "two"}
 
@@ -419,7 +419,7 @@ def test_alpha_k_and_an_answer_go_together():
     config = read((*FIRST, "answer", {"width": 0.25, "seconds": 3}))
     assert config.table2[0].check.is_bounded
     budgets = [budget for _, budget in config.answered_checks("one")]
-    assert budgets == [AnswerBudget(width=0.25, seconds=3)]
+    assert budgets == [Budget(width=0.25, seconds=3)]
 
 
 @pytest.mark.parametrize(
@@ -472,13 +472,13 @@ def test_answer_at_the_top_is_for_what_has_none():
     assert read().answered_checks("one") == ()
     top = ("answer", {"passes": 9, "seed": 2**64 - 1})
     own = (*FIRST, "answer", {"width": 0.5, "passes": 70, "confidence": 0.9})
-    of_top = AnswerBudget(passes=9, seed=2**64 - 1)
-    of_own = AnswerBudget(width=0.5, passes=70, confidence=0.9)
+    of_top = Budget(passes=9, seed=2**64 - 1)
+    of_own = Budget(width=0.5, passes=70, confidence=0.9)
     config = read(top, own)
     assert [budget for _, budget in config.answered_checks("one")] == [of_own, of_top]
     assert [check for check, _ in config.answered_checks("two")] == list(config.checks_of("two"))
     (only,) = read(("figure4", "answer", {"passes": 9})).answered_checks("one")
-    assert only == (read().figure4[0], AnswerBudget(passes=9))
+    assert only == (read().figure4[0], Budget(passes=9))
     (only,) = read(top, (*FIRST, "answer", False)).answered_checks("one")
     assert only == (read().figure4[0], of_top)
     assert read(("answer", False)).answered_checks("one") == ()

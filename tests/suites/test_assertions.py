@@ -7,7 +7,7 @@ import pytest
 
 import llmchecker as lc
 from llmchecker.checking.anytime.answer import check_anytime
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
@@ -71,7 +71,7 @@ def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
     quantifiers = {name: create_quantifier(name, s) for name, s in assertion.properties.items()}
     model = lc.TableModel(TOKENS, lambda tokens: WEIGHTS, frozenset([END]))
     asked = CheckedQuery(query, quantifiers, LENGTH)
-    budget = AnswerBudget(passes=1000, certain=True)
+    budget = Budget(passes=1000, certain=True)
     verdict = check_anytime(model, "s", asked, budget)
     expected = sum(
         probability

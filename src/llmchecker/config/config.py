@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config import paths
 from llmchecker.config.experiments import (
     Experiments,
@@ -137,7 +137,7 @@ class Config(Registry):
         """
         return tuple(dict.fromkeys(check.tree for check in self.bounded_checks_of(model)))
 
-    def answered_checks(self, model: str) -> tuple[tuple[Check, AnswerBudget], ...]:
+    def answered_checks(self, model: str) -> tuple[tuple[Check, Budget], ...]:
         """Return the checks of a model with answers and their budgets, grouped by tree."""
         answers = self.experiments.answers
         return tuple((c, answers[c]) for c in self.checks_of(model) if c in answers)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.keys import ConfigKeys, ExperimentKeys, FigureKeys, build_truncation
 from llmchecker.config.models import (
     ModelConfig,
@@ -37,7 +37,7 @@ class Experiments:
     table2: tuple[TableRow, ...]
     figure4: tuple[Check, ...]
     shards: Mapping[TreeSpec, int]
-    answers: Mapping[Check, AnswerBudget]
+    answers: Mapping[Check, Budget]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Entry:
     checks: tuple[Check, ...]
     rows: tuple[TableRow, ...]
     shards: int
-    budget: AnswerBudget | None
+    budget: Budget | None
     answer_key: str
 
 
@@ -154,7 +154,7 @@ def _parse_figure4(
 
 def _select_budget(
     key: str, entry: ExperimentKeys | FigureKeys, keys: ConfigKeys
-) -> tuple[AnswerBudget | None, str]:
+) -> tuple[Budget | None, str]:
     """Return the budget of an entry's answers, and its key.
 
     The `answer` of the top level applies to entries without an `answer` of their own.
@@ -166,7 +166,7 @@ def _select_budget(
 
 
 def _select_truncation(
-    key: str, entry: ExperimentKeys | FigureKeys, budget: AnswerBudget | None
+    key: str, entry: ExperimentKeys | FigureKeys, budget: Budget | None
 ) -> Truncation | Horizon:
     """Return the truncation of an entry, or its horizon without alpha and k."""
     if entry.alpha is not None and entry.k is not None:
@@ -206,13 +206,13 @@ def _collect_shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:
     return {tree: count for tree, count in shards.items() if count > 1}
 
 
-def _collect_answers(entries: Collection[_Entry]) -> dict[Check, AnswerBudget]:
+def _collect_answers(entries: Collection[_Entry]) -> dict[Check, Budget]:
     """Return the budget of each check with an answer.
 
     Raises:
         ConfigError: two entries have different budgets for the same check.
     """
-    budgets: dict[Check, AnswerBudget] = {}
+    budgets: dict[Check, Budget] = {}
     keys: dict[Check, str] = {}
     for entry in entries:
         # Entries without an answer contradict no other entry.

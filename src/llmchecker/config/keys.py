@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.config.section import (
     Confidence,
@@ -58,9 +58,9 @@ class AnswerKeys(Section):
     become narrow soon."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The time limit of a query in seconds. The answer then depends on the machine's speed."""
-    confidence: Confidence = AnswerBudget.confidence
+    confidence: Confidence = Budget.confidence
     """The confidence of the interval."""
-    seed: Seed = AnswerBudget.seed
+    seed: Seed = Budget.seed
     """The seed of the samples."""
 
     @model_validator(mode="after")
@@ -71,9 +71,9 @@ class AnswerKeys(Section):
         return self
 
     @property
-    def budget(self) -> AnswerBudget:
+    def budget(self) -> Budget:
         """The limits of an answer, and its confidence."""
-        return AnswerBudget(**self.model_dump(exclude_none=True))
+        return Budget(**self.model_dump(exclude_none=True))
 
 
 _AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]

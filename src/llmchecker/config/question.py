@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
@@ -34,8 +34,8 @@ DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
 DEFAULT_SECONDS = 30.0
 """Default time limit in seconds, for a budget without passes and seconds."""
-DEFAULT_CONFIDENCE = AnswerBudget.confidence
-DEFAULT_SEED = AnswerBudget.seed
+DEFAULT_CONFIDENCE = Budget.confidence
+DEFAULT_SEED = Budget.seed
 
 
 def resolve_query(
@@ -68,11 +68,11 @@ def build_budget(
     passes: int | None = None,
     seconds: float | None = None,
     **options: Any,
-) -> AnswerBudget:
+) -> Budget:
     """Build a budget, with the default time limit unless passes or seconds are given.
 
     Args:
-        width, passes, seconds, options: as in `AnswerBudget`.
+        width, passes, seconds, options: as in `Budget`.
 
     Raises:
         InvalidEstimate: a value is out of its range.
@@ -80,7 +80,7 @@ def build_budget(
     # an answer may never become as narrow as its width
     if passes is None and seconds is None:
         seconds = DEFAULT_SECONDS
-    return AnswerBudget(width, passes, seconds, **options)
+    return Budget(width, passes, seconds, **options)
 
 
 class TextProcess(BaseModel):
@@ -114,7 +114,7 @@ class Question(TextProcess):
     """
 
     checked_query: InstanceOf[CheckedQuery]
-    budget: InstanceOf[AnswerBudget] = build_budget()
+    budget: InstanceOf[Budget] = build_budget()
 
     @property
     def query(self) -> Query:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.prompt import parse_prompt
@@ -363,7 +363,7 @@ class CaseBuilder:
             )
         return table
 
-    def _build_budget(self, keys: CaseKeys, row: int) -> AnswerBudget:
+    def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
         """Build the budget of a row's cases, before the intervals of the suite are counted."""
         limits = keys.budget or self._budget
         return build_budget(

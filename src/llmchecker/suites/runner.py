@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.witnesses import Witness
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -170,7 +170,7 @@ class _CaseQuestion:
         return replace(checked, quantifiers=dict(checked.quantifiers))
 
     @property
-    def budget(self) -> AnswerBudget:
+    def budget(self) -> Budget:
         """The limits of the case, and its share of the suite's confidence."""
         return self.case.question.budget
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (
     Confidence,
@@ -141,11 +141,11 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     length: Length = 40
     """The horizon in tokens."""
-    confidence: Confidence = AnswerBudget.confidence
+    confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
-    seed: Seed = AnswerBudget.seed
+    seed: Seed = Budget.seed
     """The seed of the samples."""
     properties: OptionalKey[dict[str, QuantifierEntry]] = None
     """Quantifiers by name, as in a configuration. Texts may contain columns of the prompts."""

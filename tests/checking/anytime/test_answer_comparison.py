@@ -8,7 +8,7 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
@@ -32,7 +32,7 @@ def enumerated(model: lc.TableModel) -> Fraction:
 
 def compared(first: lc.TableModel, versus: lc.TableModel, **limits) -> Comparison:
     asked = resolve_query(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
-    return compare_sides(Side(first, START), Side(versus, START), asked, AnswerBudget(**limits))
+    return compare_sides(Side(first, START), Side(versus, START), asked, Budget(**limits))
 
 
 def find_greater(difference: Fraction) -> ComparisonOutcome:
@@ -76,7 +76,7 @@ def test_equal_answers_that_are_exact_are_equal():
     models = [lc.TableModel(["a", "b"], lambda tokens, p=p: [p, 1 - p]) for p in (0.25, 0.5)]
     asked = resolve_query("P=? [ F step = 1 ]", 2, {})
     sides = [Side(model, "a") for model in models]
-    found = compare_sides(*sides, asked, AnswerBudget(passes=50))
+    found = compare_sides(*sides, asked, Budget(passes=50))
     assert (found.lower, found.upper) == (0, 0)
     assert (found.outcome, found.is_certain) == (ComparisonOutcome.EQUAL, True)
 
@@ -125,7 +125,7 @@ def test_a_watch_ends_the_work():
         calls.append(progress)
         return len(calls) == 4
 
-    found = compare_sides(*sides, asked, AnswerBudget(passes=5000), watch=watch)
+    found = compare_sides(*sides, asked, Budget(passes=5000), watch=watch)
     assert len(calls) == 4
     assert found.passes == calls[-1].passes
 
@@ -161,7 +161,7 @@ def test_a_query_without_a_limited_number_is_refused(query, message):
     asked = resolve_query(query, LENGTH, {"gender": QUANTIFIERS["gender"]})
     side = Side(table_model(2), START)
     with pytest.raises(InvalidQuery, match=message):
-        compare_sides(side, side, asked, AnswerBudget(passes=10))
+        compare_sides(side, side, asked, Budget(passes=10))
 
 
 def test_differences_are_rounded_outwards():

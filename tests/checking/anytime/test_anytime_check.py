@@ -6,7 +6,7 @@ from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime import anytime_check
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.properties.logic.parser import parse
 
@@ -25,7 +25,7 @@ def check(seed: int, query: str = KIND.query, **limits) -> Progress:
     """Return the last intervals of a check of a table with two tokens a letter."""
     asked = CheckedQuery(parse(query), KIND.quantifiers, KIND.length)
     tree, server = plant(asked, copied(spread_model(seed), 2))
-    run = AnytimeCheck(tree, asked, AnswerBudget(seed=seed, **limits))
+    run = AnytimeCheck(tree, asked, Budget(seed=seed, **limits))
     serve(run.run(), server)
     return run.compute_progress()
 

@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from llmchecker.checking.anytime import anytime_check, confidence_sequence
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 from llmchecker.models.table_model import TableModel
@@ -93,7 +93,7 @@ class Runs:
     ) -> AnytimeCheck:
         """Return a new check."""
         tree, _ = plant(self.asked, self.model, listed_tokens)
-        budget = AnswerBudget(confidence=confidence, seed=seed, **limits)
+        budget = Budget(confidence=confidence, seed=seed, **limits)
         return AnytimeCheck(tree, self.asked, budget)
 
     def covers(self, check: AnytimeCheck) -> bool:

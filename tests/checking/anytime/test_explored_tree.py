@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from llmchecker.checking import bounds
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import answer_request
@@ -81,7 +81,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     tree, server = plant(asked, model, listed_tokens)
     seen = []
     check = AnytimeCheck(
-        tree, asked, AnswerBudget(passes=passes, certain=certain), lambda now: seen.append(now)
+        tree, asked, Budget(passes=passes, certain=certain), lambda now: seen.append(now)
     )
     serve(check.run(), server)
     assert tree.passes <= passes
@@ -185,7 +185,7 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
         model, prompt, Estimand.from_query(asked), quantifiers, listed_tokens=200, min_share=0.0
     )
     prefix = model.open_prefix(prompt)
-    check = AnytimeCheck(tree, asked, AnswerBudget(passes=12))
+    check = AnytimeCheck(tree, asked, Budget(passes=12))
     serve(check.run(), PrefixServer(prefix))
     rows = np.flatnonzero(tree.is_scored)
     is_read = model.token_pieces is not None and not is_opaque

@@ -10,7 +10,7 @@ from helpers.random_tables import START
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.models.table_model import TableModel
 
@@ -22,7 +22,7 @@ TRUTH = KIND.find_truth(TABLE)
 
 def check(model=MODEL, **limits):
     """The result of a check with a fixed seed."""
-    budget = AnswerBudget(seed=3, **limits)
+    budget = Budget(seed=3, **limits)
     return check_anytime(model, START, KIND.ask(), budget)
 
 
@@ -60,7 +60,7 @@ def test_an_interruption_after_any_batch_gives_a_right_answer():
             MODEL,
             START,
             KIND.ask(),
-            AnswerBudget(passes=80, confidence=0.9999),
+            Budget(passes=80, confidence=0.9999),
             is_cancelled=lambda asked=asked: next(asked, None) is None,
         )
         verdict = result
@@ -77,9 +77,7 @@ def test_a_bet_does_not_depend_on_the_time_that_its_round_takes():
         asked = KIND.ask()
         tree, server = plant(asked, MODEL)
         left = [1e3]
-        found = AnytimeCheck(
-            tree, asked, AnswerBudget(seconds=1e9), clock=lambda left=left: left[0]
-        )
+        found = AnytimeCheck(tree, asked, Budget(seconds=1e9), clock=lambda left=left: left[0])
         while found.samples == 0:
             requests, result = found.advance(), None
             while True:

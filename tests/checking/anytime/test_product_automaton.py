@@ -9,7 +9,7 @@ from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 
 from llmchecker.checking.anytime import explored_tree, product_automaton
 from llmchecker.checking.anytime.answer import check_anytime
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import TooManyStates
 from llmchecker.models.table_model import TableModel
@@ -60,7 +60,7 @@ def test_an_explosion_of_states_leaves_the_plain_way():
     formula = ("F", None, ("&", ("atom", "gender", "=", 2), ("atom", "step", "=", 2)))
     kind, model = Kind(formula, quantifiers=plain), spread_model(3)
     asked = CheckedQuery(parse(kind.query), quantifiers, 3)
-    answer = check_anytime(model, START, asked, AnswerBudget(width=1e-9))
+    answer = check_anytime(model, START, asked, Budget(width=1e-9))
     truth = float(kind.find_truth(model))
     assert answer.lower - 1e-12 <= truth <= answer.upper + 1e-12
     assert answer.upper - answer.lower < 1e-9
@@ -71,7 +71,7 @@ def test_several_end_tokens_and_tokens_without_text_keep_the_scores():
     vocabulary = ["a", "b", "", ".", "!"]
     model = TableModel(vocabulary, lambda text: [0.2] * 5, frozenset([3, 4]))
     asked = CheckedQuery(parse('P=? [ F (gender = 0 & "end") ]'), READ_QUANTIFIERS, 2)
-    answer = check_anytime(model, "", asked, AnswerBudget(width=1e-9))
+    answer = check_anytime(model, "", asked, Budget(width=1e-9))
     whole = [
         text
         for text in product(range(5), repeat=2)
@@ -84,18 +84,18 @@ def test_several_end_tokens_and_tokens_without_text_keep_the_scores():
 def test_a_model_without_pieces_is_checked_by_whole_texts(monkeypatch):
     """Where the text of a token depends on its neighbours, the answer is the same without rows."""
     kind, model = Kind(MANY_A), spread_model(1)
-    expected = check_anytime(model, START, kind.ask(), AnswerBudget(width=1e-9))
+    expected = check_anytime(model, START, kind.ask(), Budget(width=1e-9))
     monkeypatch.setattr(TableModel, "token_pieces", None)
-    found = check_anytime(model, START, kind.ask(), AnswerBudget(width=1e-9))
+    found = check_anytime(model, START, kind.ask(), Budget(width=1e-9))
     assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-9)
 
 
 def test_rows_that_are_computed_again_change_nothing(monkeypatch):
     """With room for hardly any row the answer has the same bits."""
     kind, model = Kind(MANY_A, length=4), spread_model(2)
-    expected = check_anytime(model, START, kind.ask(), AnswerBudget(passes=40))
+    expected = check_anytime(model, START, kind.ask(), Budget(passes=40))
     for module in (product_automaton, explored_tree):
         monkeypatch.setattr(module, "MAX_ROW_ENTRIES", 12)
-    found = check_anytime(model, START, kind.ask(), AnswerBudget(passes=40))
+    found = check_anytime(model, START, kind.ask(), Budget(passes=40))
     assert (found.lower, found.upper) == (expected.lower, expected.upper)
     assert (found.low, found.high) == (expected.low, expected.high)

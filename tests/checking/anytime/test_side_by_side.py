@@ -11,7 +11,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
@@ -28,7 +28,7 @@ QUERIES = ("P=? [ F gender > 2 ]", "P>=0.4 [ G gender > -2 ]", "P=? [ F G polari
 def question(start: str, query: str, passes: int = 60, seed: int = 3) -> Question:
     quantifiers = {name: value for name, value in QUANTIFIERS.items() if name in query}
     asked = CheckedQuery(parse(query), quantifiers, 6)
-    return Question(start, asked, AnswerBudget(passes=passes, confidence=0.9, seed=seed))
+    return Question(start, asked, Budget(passes=passes, confidence=0.9, seed=seed))
 
 
 def figures(result: Answer) -> tuple:
@@ -64,10 +64,10 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     the company of questions without one, and all answers are right."""
     model = table_model(2)
     questions = [question(start, QUERIES[0]) for start in ("a", "ab", "abca")]
-    timed = AnswerBudget(seconds=seconds, confidence=0.9999)
+    timed = Budget(seconds=seconds, confidence=0.9999)
     questions += [replace(each, budget=timed) for each in questions]
     expected = dict(check_side_by_side(model, questions[:3]))
-    exact = AnswerBudget(width=1e-9)
+    exact = Budget(width=1e-9)
     truths = [check_anytime(model, q.start, q.asked, exact) for q in questions[3:]]
     clock = FakeClock(monkeypatch)
     found = {}
@@ -157,7 +157,7 @@ def test_an_error_of_a_question_leaves_the_others():
     questions = [
         question("a", QUERIES[0]),
         question("a?", QUERIES[0]),
-        Question("ab", broken, AnswerBudget(passes=20)),
+        Question("ab", broken, Budget(passes=20)),
         question("ac", QUERIES[1]),
     ]
     found = dict(check_side_by_side(table_model(2), questions))
@@ -208,7 +208,7 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
     """Tokens of a prompt count as the prompt's, also if another prompt has only some of them."""
     model = load_model(random_model("llama")).with_decoding(Decoding.from_settings(decoding))
     asked = CheckedQuery(parse("P=? [ F step > 1 ]"), {}, 3)
-    budget = AnswerBudget(passes=20, confidence=0.9)
+    budget = Budget(passes=20, confidence=0.9)
     starts = ("The player", "The player won", "The judge won because")
     questions = [Question(start, asked, budget) for start in starts]
     found = dict(check_side_by_side(model, questions))
@@ -226,7 +226,7 @@ def test_the_query_of_a_question_is_built_when_its_check_begins():
     read = []
 
     class Late:
-        start, budget = "a", AnswerBudget(passes=20)
+        start, budget = "a", Budget(passes=20)
 
         def __init__(self, number: int) -> None:
             self._number = number
@@ -256,7 +256,7 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
     lower, upper = threshold.probability.lower, threshold.probability.upper
     assert 0 <= lower < upper <= 1
     whole = CheckedQuery(parse("P=? [ F gender > 2 ]"), few.asked.quantifiers, few.asked.length)
-    exact = check_anytime(model, "a", whole, AnswerBudget(width=1e-9))
+    exact = check_anytime(model, "a", whole, Budget(width=1e-9))
     assert lower <= exact.lower <= exact.upper <= upper
     combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
     found = check_anytime(model, "a", combined.asked, combined.budget)
@@ -315,7 +315,7 @@ def test_any_exception_of_a_question_is_its_result(failure, calls):
     model = table_model(5)
     quantifier = failing_quantifier(failure, calls=calls)
     asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": quantifier}, 6)
-    broken = Question("a", asked, AnswerBudget(passes=20))
+    broken = Question("a", asked, Budget(passes=20))
     others = [question(start, QUERIES[0], passes=20) for start in ("a", "ab")]
     found = dict(check_side_by_side(model, [others[0], broken, others[1]]))
     assert isinstance(found[1], Exception | SystemExit)
@@ -346,7 +346,7 @@ def test_an_interrupt_ends_all_questions():
     failure.__context__ = KeyboardInterrupt()
     asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": failing_quantifier(failure)}, 6)
     with pytest.raises((ImportError, ConfigError), match="half imported"):
-        list(check_side_by_side(table_model(5), [Question("a", asked, AnswerBudget(passes=20))]))
+        list(check_side_by_side(table_model(5), [Question("a", asked, Budget(passes=20))]))
 
 
 def test_memory_that_a_batch_lacks_ends_its_own_question():

@@ -1,7 +1,7 @@
 """The job of answers for the whole model asks the question that the library asks."""
 
 import llmchecker as lc
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.interfaces.snakemake.answer_jobs import compute_answers
 from llmchecker.interfaces.snakemake.check_params import describe_check
@@ -31,7 +31,7 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
         cache=DistributionCache(tmp_path / "store", 10**6),
     )
     check = describe_check(Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY)))
-    budget = dict(vars(AnswerBudget(passes=60, seed=1)))
+    budget = dict(vars(Budget(passes=60, seed=1)))
     params = check | {"text": start_as_json(START), "budget": budget}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:

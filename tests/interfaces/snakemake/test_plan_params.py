@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.config import Config
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.interfaces.snakemake.check_params import parse_check, parse_row, parse_tree
@@ -74,7 +74,7 @@ def test_rows_and_answers_are_parsed_as_they_were_described(config):
     assert parse_prompt(rows[2]["text"]) == Chat((("user", "Who?"),))
     (answer,) = plain(describe_answers(config, "m"))
     assert parse_check(answer) == config.table2[2].check
-    assert AnswerBudget(**answer["budget"]) == AnswerBudget(passes=7)
+    assert Budget(**answer["budget"]) == Budget(passes=7)
     assert config.answer_files(config.checks) == [f"results/answers/{config.table2[2].check}.json"]
     assert [row.check for row in build_figure4_rows(config.checks)] == list(config.checks)
 

@@ -23,7 +23,7 @@ from llmchecker.checking.answer import (
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
@@ -68,7 +68,7 @@ class AnytimeRun:
         model: LanguageModel,
         start: Start,
         asked: CheckedQuery,
-        budget: AnswerBudget,
+        budget: Budget,
         *,
         end_of_sequence: EndOfSequence = "terminal",
         is_cancelled: Callable[[], bool] = lambda: False,
@@ -192,7 +192,7 @@ def check_anytime(
     model: LanguageModel,
     start: Start,
     asked: CheckedQuery,
-    budget: AnswerBudget,
+    budget: Budget,
     **options: Any,
 ) -> Answer:
     """Check a query on a model's texts, as narrowly as the budget allows.
@@ -237,7 +237,7 @@ def describe_failure(model: LanguageModel, failure: Exception) -> str:
 def _forecast(
     answer: Answer,
     asked: CheckedQuery,
-    budget: AnswerBudget,
+    budget: Budget,
     history: tuple[Progress, ...],
 ) -> Forecast | None:
     """Forecast the costs of an undecided threshold or a wanted width."""
@@ -248,7 +248,7 @@ def _forecast(
     return forecast_width(history, budget.width) if asked.query.is_numeric else None
 
 
-def _build_sampled(check: AnytimeCheck, budget: AnswerBudget) -> Sampled | None:
+def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     """Return the estimate of a check, its interval rounded outwards.
 
     A tree that decides everything up to rounding is an estimate without samples, whether or not

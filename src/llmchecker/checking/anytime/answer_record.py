@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
 from llmchecker.errors import DamagedFile
@@ -99,7 +99,7 @@ class AnswerRecord:
 def build_record(
     check: str,
     asked: CheckedQuery,
-    budget: AnswerBudget,
+    budget: Budget,
     answer: Answer,
     making: Mapping[str, Any],
     has_tree: bool,
@@ -144,7 +144,7 @@ def _build_history(
     return {name: [getattr(row, name) for row in history] for name in _HISTORY_FIELDS}
 
 
-def _build_notes(asked: CheckedQuery, budget: AnswerBudget, answer: Answer) -> tuple[str, ...]:
+def _build_notes(asked: CheckedQuery, budget: Budget, answer: Answer) -> tuple[str, ...]:
     notes = list(answer.notes)
     obstacle = asked.estimation_obstacle
     if obstacle is not None:

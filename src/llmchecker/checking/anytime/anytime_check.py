@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
     ConfidenceSequence,
@@ -102,7 +102,7 @@ class AnytimeCheck:
         self,
         tree: ExploredTree,
         asked: CheckedQuery,
-        budget: AnswerBudget,
+        budget: Budget,
         report: Callable[[Progress], bool] = lambda progress: False,
         clock: Callable[[], float | None] = lambda: None,
     ) -> None:

@@ -14,7 +14,7 @@ Nearer to 0 or 1, shares of the error probability would be rounded away.
 
 
 @dataclass(frozen=True)
-class AnswerBudget:
+class Budget:
     """The limits on the costs of an answer, and its confidence.
 
     Attributes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
@@ -54,7 +54,7 @@ def compare_sides(
     first: Side,
     versus: Side,
     asked: CheckedQuery,
-    budget: AnswerBudget,
+    budget: Budget,
     *,
     is_cancelled: Callable[[], bool] = lambda: False,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
@@ -104,7 +104,7 @@ class _ComparisonRun:
         self,
         sides: tuple[Side, Side],
         asked: CheckedQuery,
-        budget: AnswerBudget,
+        budget: Budget,
         is_cancelled: Callable[[], bool],
     ) -> None:
         self._sides, self._budget = sides, budget

@@ -18,7 +18,7 @@ import numpy as np
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import BatchSize, join_answers, sample_unlisted
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
@@ -53,7 +53,7 @@ class AnyQuestion(Protocol):
         ...
 
     @property
-    def budget(self) -> AnswerBudget:
+    def budget(self) -> Budget:
         """The limits on the costs, and the confidence."""
         ...
 
@@ -64,7 +64,7 @@ class Question:
 
     start: Start
     asked: CheckedQuery
-    budget: AnswerBudget
+    budget: Budget
 
 
 Outcome = Answer | BaseException

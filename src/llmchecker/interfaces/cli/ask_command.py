@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.config.opening import open_model
 from llmchecker.config.question import Question
@@ -55,7 +55,7 @@ def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
     return AnsweredQuestion(question, answer, costs, failure=failure)
 
 
-def format_progress(progress: "Progress", budget: AnswerBudget, asked: CheckedQuery) -> str:
+def format_progress(progress: "Progress", budget: Budget, asked: CheckedQuery) -> str:
     """Format the intervals, the passes, their rate and the time left."""
     parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
     if progress.seconds > 0:

@@ -7,7 +7,7 @@ from typing import Any
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.answer_record import build_record
-from llmchecker.checking.anytime.budget import AnswerBudget
+from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, resolve_query
 from llmchecker.interfaces.snakemake.check_params import parse_check
@@ -45,7 +45,7 @@ def compute_answers(
             prompt=parse_prompt(params["text"]),
             truncation=check.tree.truncation,
             checked_query=resolve_query(check.query, check.tree.truncation.length, quantifiers),
-            budget=AnswerBudget(**params["budget"]),
+            budget=Budget(**params["budget"]),
         )
         answer = check_anytime(
             question.model,
