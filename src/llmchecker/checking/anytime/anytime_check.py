@@ -38,6 +38,7 @@ from llmchecker.checking.anytime.path_sampler import (
 )
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.decided_mass import DecidedMass, Mass, bound_quotient
 from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.ast import Probability
 
@@ -248,21 +249,24 @@ class AnytimeCheck:
         A sum without any term is exact, so that 0 and 1 are not moved.
         """
         tree, estimand, part = self.tree, self._estimand, split_tree(self.tree)
-        larger = 1 + 2 * tree.rounding_error
-        open_mass = part.total * larger + tree.difference_error * (part.total > 0)
-        most = part.numerator * larger + open_mass
+        error = 2 * tree.rounding_error
+        undecided = Mass(part.total, error, tree.difference_error * (part.total > 0))
+        satisfied = Mass(part.numerator, error)
         if estimand.is_ratio:
-            size = part.denominator * larger + open_mass
+            size = Mass(part.denominator, error)
             # without any mass of the condition nothing is known
-            if size <= 0:
+            if size.is_empty and undecided.is_empty:
                 return Interval(0.0, 1.0)
-            least_size = (part.denominator + part.total) / larger - open_mass + part.total
-            return Interval(
-                part.numerator / larger / size, min(1.0, most / max(least_size, part.numerator))
+            # the denominator is the numerator and the mass of !φ & ψ
+            return bound_quotient(
+                Interval(satisfied.low, satisfied.high + undecided.high),
+                Interval(
+                    max(0.0, size.low - satisfied.high),
+                    max(0.0, size.high - satisfied.low) + undecided.high,
+                ),
             )
-        low = max(part.numerator / larger, 1 - (tree.complement * larger + open_mass))
-        high = min(most, 1 - tree.complement / larger)
-        low, high = estimand.to_answer(max(0.0, low)), estimand.to_answer(min(1.0, max(low, high)))
+        mass = DecidedMass(satisfied, Mass(tree.complement, error), undecided)
+        low, high = (estimand.to_answer(end) for end in (mass.interval.lower, mass.interval.upper))
         # an offset and a size are rounded too
         if estimand.is_score:
             return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
