@@ -8,7 +8,6 @@ from typing import Any
 
 from llmchecker.config.models import (
     ModelConfig,
-    check_has_distributions,
     describe_directory,
     select_decoding,
 )
@@ -45,9 +44,12 @@ class Deployment:
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
+        source = self.model.source
+        provider = {} if self.model.has_distributions else {"server": source.record}
         return {
             "name": self.name,
-            "source": str(self.model.source.source),
+            "source": str(source.source),
+            **provider,
             "kind": self.model.kind,
             "dtype": self.model.dtype,
             "decoding": decoding_as_json(self.model.decoding),
@@ -75,14 +77,14 @@ def resolve_deployment(
 
     Raises:
         UnknownName: the name is neither a model nor a directory.
-        ConfigError: the model has no distributions, or no decoding.
+        ConfigError: the model has no decoding.
     """
     models = {} if config is None else config.models
     # a server alone names neither its API nor the model's tokenizer
     if "://" in name:
         raise ConfigError(
-            f"{key}: {name!r} is a server; add it to `models` of the configuration with api and "
-            "tokenizer, and give its name"
+            f"{key}: {name!r} is a server; add it to `models` of the configuration with api, and "
+            "give its name"
         )
     directory = folder / Path(name).expanduser()
     if name in models:
@@ -95,7 +97,6 @@ def resolve_deployment(
         raise UnknownName(
             f"{key}: {name!r} is no directory in {folder} and no model{hint} known are {known}"
         )
-    check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
     return Deployment(name, model, system)
 
