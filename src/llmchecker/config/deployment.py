@@ -22,7 +22,6 @@ import platformdirs
 
 from llmchecker.config.models import (
     ModelConfig,
-    check_has_distributions,
     describe_directory,
     parse_model,
     select_decoding,
@@ -112,13 +111,12 @@ def resolve_deployment(
 
     Raises:
         UnknownName: no model, directory or source has the name.
-        ConfigError: a source has an invalid form or lacks a key, or the model has no distributions,
-            or does not support the decoding.
+        ConfigError: a source has an invalid form or lacks a key, or the model does not support the
+            decoding.
         SourceUnavailable: the hub does not return the newest commit.
     """
     folder = (folder or Path.cwd()).absolute()
     text, model = _find_model(place, name, registry, folder)
-    check_has_distributions(place, model)
     model = replace(model, decoding=select_decoding(decoding_place, decoding or {}, model))
     return Deployment(text, model, system)
 
@@ -203,8 +201,10 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         return replace(model, given_directory=source.path)
     # other settings, such as another checksum, need a directory of their own
     settings = json.dumps(model.source.record, sort_keys=True, default=str)
-    directory = _find_cache() / "models" / f"{slug}-{compute_short_hash(settings)}"
-    return replace(model, cached_directory=directory)
+    unique_name = f"{slug}-{compute_short_hash(settings)}"
+    # a host has many models, whose stored answers must not be in one folder
+    name = unique_name if source.scheme == "server" else slug
+    return replace(model, name=name, cached_directory=_find_cache() / "models" / unique_name)
 
 
 def _parse_source(text: str, folder: Path) -> Source:

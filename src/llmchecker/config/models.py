@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.registry_keys import ModelKeys
+from llmchecker.config.registry_keys import ModelKeys, PriceKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -15,7 +15,13 @@ from llmchecker.models.decoding.settings import (
     decoding_as_json,
     parse_decoding,
 )
-from llmchecker.models.servers.settings import SERVER_KEYS, ServerSource, parse_server_source
+from llmchecker.models.servers.settings import (
+    SERVER_KEYS,
+    TEXT_SETTINGS,
+    ServerSource,
+    parse_server_source,
+)
+from llmchecker.models.servers.spending import Prices, parse_price
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
@@ -30,14 +36,15 @@ class ModelConfig:
         name: the name in the configuration and in paths.
         label: the name in tables and figures.
         source: the source of the weights, or the server.
-        kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `writer` for
-            a text-only server.
+        kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `texts` for
+            one that returns texts alone.
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
         given_directory: the directory that a user names, which is the model itself; else None.
         cached_directory: the directory in the user's cache folder of a model that a user names by
             its source; None for a model of the configuration, whose directory is in the project.
+        prices: the prices of a provider's tokens; None if they are unknown.
     """
 
     name: str
@@ -51,6 +58,7 @@ class ModelConfig:
     decoding: DecodingChoice = None
     given_directory: Path | None = None
     cached_directory: Path | None = None
+    prices: Prices | None = None
 
     @property
     def directory(self) -> Path:
@@ -61,7 +69,7 @@ class ModelConfig:
     @property
     def has_distributions(self) -> bool:
         """Whether the model has next-token distributions, which trees need."""
-        return self.kind != "writer"
+        return self.kind != "texts"
 
     @property
     def load_settings(self) -> dict[str, Any]:
@@ -103,12 +111,21 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
         if parsed_source.scheme == "server":
             server = parse_server_source(parsed_source, keys.explicit_keys)
             # A server has its own number format and device.
-            run_settings = ("writer" if server.is_text_only else "served", "as served", "server")
+            run_settings = ("texts" if server.is_text_only else "served", "as served", "server")
             source: ModelSource | ServerSource = server
         else:
             source = _parse_model_source(parsed_source, keys)
             run_settings = (keys.kind, keys.dtype, keys.device)
-    model = ModelConfig(name, keys.label, source, *run_settings, keys.mem_mb, keys.gpu_mem_mb)
+        prices = None if keys.prices is None else _parse_prices(source, keys.prices)
+    model = ModelConfig(
+        name,
+        keys.label,
+        source,
+        *run_settings,
+        keys.mem_mb,
+        keys.gpu_mem_mb,
+        prices=prices,
+    )
     decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
     return replace(model, decoding=decoding)
 
@@ -137,6 +154,8 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
     """
     if "decoding" not in entry:
         return model.decoding
+    if not model.has_distributions:
+        return _parse_text_decoding(key, entry["decoding"], model)
     # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
         raise ConfigError(
@@ -144,6 +163,21 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
         )
     with prefix_errors(key):
         return parse_decoding(entry["decoding"])
+
+
+def _parse_text_decoding(key: str, entry: Any, model: ModelConfig) -> DecodingChoice:
+    """Parse the decoding of a provider, which has few settings."""
+    assert isinstance(model.source, ServerSource)
+    with prefix_errors(key):
+        decoding = parse_decoding(entry)
+    known = TEXT_SETTINGS[model.source.api]
+    unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
+    if unknown:
+        raise ConfigError(
+            f"{key}.{min(unknown)}: the api {model.source.api} has no such setting; it has "
+            f"{', '.join(sorted(known - {'do_sample'}))}"
+        )
+    return decoding
 
 
 def select_decoding_override(
@@ -204,7 +238,7 @@ def check_has_distributions(key: str, model: ModelConfig) -> None:
         model: the model.
 
     Raises:
-        ConfigError: the model is a text-only server.
+        ConfigError: the model returns texts alone.
     """
     if not model.has_distributions:
         raise ConfigError(
@@ -230,6 +264,17 @@ def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
             f"{key}: {k} exceeds models.{model.name}.tokens, {source.tokens}, the number of "
             "requested tokens; raise that (and vLLM's --max-logprobs), or lower this"
         )
+
+
+def _parse_prices(source: ModelSource | ServerSource, keys: PriceKeys) -> Prices:
+    if not (isinstance(source, ServerSource) and source.is_text_only):
+        raise ConfigError(
+            "prices: only a model that returns texts alone has prices; remove the key"
+        )
+    return Prices(
+        input=parse_price("prices.input", keys.input),
+        output=parse_price("prices.output", keys.output),
+    )
 
 
 def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:

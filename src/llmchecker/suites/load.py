@@ -29,6 +29,7 @@ from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
 from llmchecker.suites.templates import Row, insert_columns, list_columns
+from llmchecker.suites.text_models import check_prices
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -118,7 +119,10 @@ def _build_suite(
         seed=keys.seed,
         quantifiers=pool,
         digest=_compute_digest(cases, averages, keys, has_baseline),
+        max_tokens=keys.budget.tokens,
+        max_dollars=keys.budget.dollars,
     )
+    check_prices((case.deployment.model for case in cases), keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
@@ -303,6 +307,8 @@ def _compute_digest(
         named = question.checked_query.quantifiers.items()
         quantifiers = {name: repr(quantifier) for name, quantifier in named}
         limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
+        if not case.deployment.model.has_distributions:
+            limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
         add([quantifiers, question.truncation.length, budget])

@@ -38,7 +38,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.templates import list_columns
 
-_DEFAULT_PASSES = 2000
+DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
 
 _NAME_OF_ALL_KEYS = re.compile(r"(: )config: (?=unknown key '|the key ')")
@@ -87,13 +87,24 @@ class BudgetKeys(Section):
     """The largest number of texts that the model evaluates."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The longest time in seconds. Verdicts then depend on the speed of the machine."""
+    answers: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
+    """For a model that returns texts alone, the largest number of answers; by default 500."""
 
     @model_validator(mode="after")
     def _check_limit(self) -> "BudgetKeys":
         # without a limit the work ends only when everything is decided
-        if self.passes is None and self.seconds is None:
-            raise build_error("the budget has no limit; write passes or seconds")
+        if not self.explicit_keys:
+            raise build_error("the budget has no limit; write passes, answers or seconds")
         return self
+
+
+class SuiteBudgetKeys(BudgetKeys):
+    """The budget of each case, and that of the whole run."""
+
+    tokens: OptionalKey[int] = Field(default=None, ge=1, le=10**15)
+    """For models that return texts alone, the most tokens of prompts and answers of the run."""
+    dollars: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """For models that return texts alone, the most money of the run, by the `prices` of models."""
 
 
 class PromptKeys(Section):
@@ -172,7 +183,7 @@ class SuiteKeys(Section):
     """The horizon in tokens."""
     confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
-    budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
+    budget: SuiteBudgetKeys = SuiteBudgetKeys(passes=DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
     seed: Seed = Budget.seed
     """The seed of the samples."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import DeploymentName, is_address, resolve_deployment
-from llmchecker.config.models import ModelConfig, check_listed_tokens
+from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -285,13 +285,15 @@ def _resolve_model(place: str, registry: Registry, arguments: argparse.Namespace
         sampling["do_sample"] = False
         options.append(f"--{GREEDY}")
     name = arguments.model
-    return resolve_deployment(
+    model = resolve_deployment(
         place,
         None if name is None else name_deployment(name, arguments),
         registry,
         decoding={"decoding": sampling} if sampling else {},
         decoding_place=", ".join(options),
     ).model
+    check_has_distributions(place, model)
+    return model
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:
