@@ -27,6 +27,8 @@ from llmchecker.checking.anytime.product_automaton import (
 )
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.checking.ending_masses import build_endings
+from llmchecker.checking.endings import Endings
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
@@ -521,6 +523,17 @@ class ExploredTree:
             return np.ones(len(sequences), dtype=bool)
         characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
         return np.array([character is None for character in characters], dtype=bool)
+
+    def measure_endings(self) -> Endings:
+        """Measure how much of the texts had ended, and how much the horizon may cut."""
+        is_decided = self.is_scored & ~self.is_undecided & ~self.is_terminal
+        return build_endings(
+            self.mass,
+            self.has_ended,
+            self.is_terminal & ~self.has_ended,
+            is_decided,
+            can_end=len(self._end_tokens) > 0,
+        )
 
     def check_law(self, count: int = 64) -> None:
         """Compare the scores of a few visited texts with the quantifiers' plain calls.
