@@ -19,6 +19,9 @@ from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
+LEAST_UNLISTED = float(np.finfo(np.float64).eps)
+"""The least probability of the tokens that a model does not list."""
+
 UNLISTED = -1
 """The drawn token where the model does not list it."""
 
@@ -133,7 +136,7 @@ class ClassOrder:
         unlisted = torch.zeros(len(weights), dtype=torch.float64, device=device)
         if distributions.listed_tokens < weights.shape[1]:
             # rounding must not hide that other tokens exist
-            unlisted = (1 - weights.sum(dim=1)).clamp(min=_LEAST_UNLISTED)
+            unlisted = (1 - weights.sum(dim=1)).clamp(min=LEAST_UNLISTED)
         if any(map(len, known)):
             for index, tokens in enumerate(known):
                 weights[index, torch.from_numpy(tokens).to(device)] = 0
@@ -238,7 +241,6 @@ class ClassOrder:
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST_UNLISTED = float(np.finfo(np.float64).eps)
 
 
 def _search(cumulative: Tensor, targets: Tensor) -> Tensor:
