@@ -268,9 +268,7 @@ def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
 
 def _parse_prices(source: ModelSource | ServerSource, keys: PriceKeys) -> Prices:
     if not (isinstance(source, ServerSource) and source.is_text_only):
-        raise ConfigError(
-            "prices: only a model that returns texts alone has prices; remove the key"
-        )
+        raise ConfigError("prices: only a model of texts alone has prices; remove the key")
     return Prices(
         input=parse_price("prices.input", keys.input),
         output=parse_price("prices.output", keys.output),

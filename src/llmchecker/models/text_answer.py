@@ -64,15 +64,12 @@ class TextAnswer:
 
 
 class TextModel(Protocol):
-    """A model that returns texts alone.
+    """A model that returns texts alone."""
 
-    Attributes:
-        name: the name in messages.
-        description: the provider's model and its address, for notes.
-    """
-
-    name: str
-    description: str
+    @property
+    def description(self) -> str:
+        """The provider's model and its address, for notes."""
+        ...
 
     def iter_answers(
         self, next_request: Callable[[], tuple[TextStream, int] | None]

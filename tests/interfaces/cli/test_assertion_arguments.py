@@ -109,7 +109,7 @@ def test_messages_are_read_from_a_file(random_model, tmp_path, monkeypatch, capf
         (["--api", "vlm"], "--model: api: 'vlm' is not one of vllm, llama.cpp"),
         (
             ["--api", "openai-completions"],
-            "--model: tokenizer: the api openai-completions returns only texts",
+            "--model: tokenizer: the api openai-comp",
         ),
     ],
 )

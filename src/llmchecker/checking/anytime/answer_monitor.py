@@ -126,9 +126,7 @@ def check_decidable(asked: CheckedQuery) -> None:
     """
     root, text = asked.query.root, asked.query.text
     if not isinstance(root, Probability):
-        raise InvalidQuery(
-            f"{text}: texts alone decide only P of one path formula; write P>=0.9 […]"
-        )
+        raise InvalidQuery(f"{text}: texts alone decide only a single P; write P>=0.9 [ … ]")
     _check_path(_remove_bounds(root.path, asked.length), text)
 
 

@@ -229,7 +229,7 @@ class TextCheck:
         period = "" if not days else f", as it answered on {days[0]}"
         if len(days) > 1:
             period = f", as it answered from {days[0]} to {days[-1]}"
-        yield f"about the sampler of {self._model.description}{period}: texts alone rule nothing out"
+        yield f"about the sampler of {self._model.description}{period}"
         answers, finishes = format_count(count, "answer"), self._finishes
         yield f"{finishes[Finish.ENDED]:,} of {answers} end within {format_count(length, 'token')}"
         for number, problem in (

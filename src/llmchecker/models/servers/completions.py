@@ -98,8 +98,8 @@ class CompletionClient:
         # one of several answers may not be the one with this seed
         if reply.choice_count != 1:
             raise SourceUnavailable(
-                f"{self.client.address}{path}: choices: {reply.choice_count} answers in place of 1; "
-                "check the server"
+                f"{self.client.address}{path}: choices: {reply.choice_count} answers in place of "
+                "1; check the server"
             )
         text = reply.text[:_MAX_TEXT_CHARACTERS]
         write_json_with_digest({**record, "text": text}, file)

@@ -198,9 +198,8 @@ class Anthropic(TextApi[AnthropicResponse]):
 
     def build_headers(self, key: str | None) -> dict[str, str]:
         """Return the HTTP headers that contain the version and the key."""
-        return {"anthropic-version": _ANTHROPIC_VERSION} | (
-            {} if key is None else {"x-api-key": key}
-        )
+        version = {"anthropic-version": _ANTHROPIC_VERSION}
+        return version if key is None else version | {"x-api-key": key}
 
     async def find_model(self, session: ServerSession, name: str | None) -> str:
         """Return the name of a model; the list leaves out names such as `…-latest`."""
