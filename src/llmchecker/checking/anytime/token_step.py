@@ -20,6 +20,9 @@ from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
+LEAST_UNLISTED = float(np.finfo(np.float64).eps)
+"""The least probability of the tokens that a model does not list."""
+
 UNLISTED = -1
 """The drawn token where the model does not list it."""
 
@@ -278,7 +281,9 @@ class ClassOrder:
             is_top, share, members.gather(1, chosen).squeeze(1) / totals[texts, 0]
         )
         token = torch.where(is_unlisted, UNLISTED, token)
-        for column, found in zip(drawn, (token, torch.where(is_top, index, k), probability)):
+        for column, found in zip(
+            drawn, (token, torch.where(is_top, index, k), probability), strict=True
+        ):
             column[text, draw] = found.cpu().numpy()
         return drawn
 
