@@ -62,6 +62,7 @@ def check_chain(
     # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
     explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
     start_time = time.perf_counter()
+    value: float | bool | None
     with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
         if isinstance(query.root, Expectation):
             scores = chain.find_scores(query.root.quantifier)
@@ -107,6 +108,8 @@ def evaluate_value(evaluator: Evaluator, query: Query) -> tuple[float | bool | N
             # a nested P within rounding of its threshold is open, so both values must agree
             maximum = evaluator.compute_probabilities(path, minimize=False).values[0].item()
             return (minimum, None) if minimum == maximum else (None, _UNDECIDED_VALUE_NOTE)
+        case Expectation():
+            raise AssertionError(query)
         case formula:
             # rounding leaves the answer open if the query may hold without surely holding
             surely, possibly = (evaluator.evaluate(formula, side)[0] for side in (True, False))
@@ -127,7 +130,7 @@ def compute_expected_score(
     # Storm takes rewards as floats only
     model = storm.build_model(chain.transitions, {}, {name: scores.astype(np.float64)})
     query = f'R{{"{name}"}}=? [ I={expectation.step} ]'
-    return storm.compute_values(model, query, ROOT)[0].item()
+    return float(storm.compute_values(model, query, ROOT)[0])
 
 
 def _compute_conditional(

@@ -190,7 +190,8 @@ def crosscheck(
             than `_RELATIVE_TOLERANCE`.
     """
     query, value, costs = found.query, found.bounded, found.costs
-    outcome = {"query": query.text, "value": value, "states": costs.states}
+    assert costs.states is not None  # an answer on a tree has its sizes
+    outcome: dict[str, Any] = {"query": query.text, "value": value, "states": costs.states}
     if costs.states <= max_prism_states:
         # PRISM first: JANI is for the chains that Storm reads too slowly from PRISM
         language, path, check = "prism", prism_file, check_prism

@@ -231,10 +231,10 @@ def split_mass(
     # an undecided text has children, which have its probability
     is_term = is_first & ((truth != UNDECIDED) | ~tree.internal)
     sums = _MassSums(tree)
-    return DecidedMass(
-        *(sums.add(is_term & (truth == value)) for value in (1, 0, UNDECIDED)),
-        total_error=sums.relative_error,
+    satisfied, violated, undecided = (
+        sums.add(is_term & (truth == value)) for value in (1, 0, UNDECIDED)
     )
+    return DecidedMass(satisfied, violated, undecided, sums.relative_error)
 
 
 class _MassSums:

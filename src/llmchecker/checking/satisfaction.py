@@ -164,15 +164,17 @@ class Satisfaction:
                 )
             case Connective("!", (operand,)):
                 # negation exchanges the sides: !f surely holds where f cannot hold
-                return ~self.evaluate(operand, not certain, starts)
+                holds: np.ndarray = ~self.evaluate(operand, not certain, starts)
             case Connective("=>", (left, right)):
-                return ~self.evaluate(left, not certain, starts) | self.evaluate(
-                    right, certain, starts
-                )
-            case Connective(operator, operands):
-                left, right = (self.evaluate(operand, certain, starts) for operand in operands)
-                return left & right if operator == "&" else left | right
-        return self._process.labeling[formula][starts]
+                holds = ~self.evaluate(left, not certain, starts)
+                holds |= self.evaluate(right, certain, starts)
+            case Connective("&", (left, right)):
+                holds = self.evaluate(left, certain, starts) & self.evaluate(right, certain, starts)
+            case Connective("|", (left, right)):
+                holds = self.evaluate(left, certain, starts) | self.evaluate(right, certain, starts)
+            case _:
+                holds = self._process.labeling[formula][starts]
+        return holds
 
     def _round_outwards(
         self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray, uses_rest: bool
@@ -209,11 +211,8 @@ class Satisfaction:
             case Connective("!", (operand,)):
                 return Connective("!", (self._substitute_labels(operand, not certain),))
             case Connective("=>", (left, right)):
-                operands = (
-                    self._substitute_labels(left, not certain),
-                    self._substitute_labels(right, certain),
-                )
-                return Connective("=>", operands)
+                premise = self._substitute_labels(left, not certain)
+                return Connective("=>", (premise, self._substitute_labels(right, certain)))
             case Connective() | Temporal():
                 operands = tuple(
                     self._substitute_labels(operand, certain) for operand in formula.operands

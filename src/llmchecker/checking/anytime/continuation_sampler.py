@@ -28,10 +28,11 @@ from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_sampler import Requests, SampleRound, UndecidedPart
-from llmchecker.checking.anytime.product_automaton import UNDECIDED
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
-from llmchecker.checking.anytime.token_step import LEAST_UNLISTED, StepResult
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.models.continuation import Continuation, ContinuationTask
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 
 _SEED_COUNT = 2**62
 """The number of seeds where the seeds of a check may begin."""
