@@ -31,7 +31,7 @@ from llmchecker.utils.number_format import format_count
 _TokenLogprobs = tuple[list[int], list[float]]
 """Token ids and log probabilities after one text, as the server returns them."""
 
-SampledTokens = tuple[list[int], list[_TokenLogprobs]]
+_SampledTokens = tuple[list[int], list[_TokenLogprobs]]
 """Tokens of a continuation, and the most probable tokens at the position of each."""
 
 # Explicit values of all settings, since a server's defaults may truncate or add penalties.
@@ -133,7 +133,7 @@ class ServerApi(Protocol):
 
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         ...
 
@@ -194,7 +194,7 @@ class Vllm:
 
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         # vLLM adds the index of a continuation to the seed
         payload = _VLLM_SETTINGS | {
@@ -291,7 +291,7 @@ class LlamaCpp:
 
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         payload = _LLAMA_CPP_SETTINGS | {
             "model": model,
@@ -395,7 +395,7 @@ async def _complete(
     return [choice.logprobs for choice in answer.choices]
 
 
-def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> SampledTokens:
+def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> _SampledTokens:
     """Return the tokens that vLLM drew, and the n most probable tokens at each position."""
     tokens, heads = logprobs.tokens, logprobs.top_logprobs
     _check_token_count(len(tokens), max_tokens)
