@@ -33,6 +33,12 @@ from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRe
 from llmchecker.checking.anytime.token_step import LEAST_UNLISTED, StepResult
 from llmchecker.models.continuation import Continuation, ContinuationTask
 
+_MAX_TOKENS = 32
+"""Largest number of tokens of a continuation; another one goes on from its end.
+
+A longer one would be lost for longer after a decision, a stop or a failure.
+"""
+
 _SEED_COUNT = 2**62
 """The number of seeds where the seeds of a check may begin."""
 
@@ -94,7 +100,7 @@ class ContinuationRound(SampleRound):
             tasks.append(
                 ContinuationTask(
                     tokens=tuple(tree.collect_continuations(np.array([row]))[0].tolist()),
-                    max_tokens=int(tree.length - tree.step[row]),
+                    max_tokens=min(_MAX_TOKENS, int(tree.length - tree.step[row])),
                     seed=first_seed + number,
                     excluded=known[row] if self._is_rest[sample] else (),
                     second_seed=first_seed + len(samples) + number,

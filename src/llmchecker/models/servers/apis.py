@@ -131,6 +131,11 @@ class ServerApi(Protocol):
         """Largest number of continuations in a request."""
         ...
 
+    @property
+    def slots(self) -> int | None:
+        """Number of texts that the server continues at once; None if unknown."""
+        ...
+
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
     ) -> list[_SampledTokens]:
@@ -143,6 +148,7 @@ class Vllm:
 
     # a failure loses all continuations of a request
     max_continuations = 64
+    slots = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -225,6 +231,7 @@ class LlamaCpp:
 
     def __init__(self, plain_token: int) -> None:
         self._plain_token = plain_token
+        self.slots: int | None = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -233,6 +240,7 @@ class LlamaCpp:
         entry = await _find_model_entry(session, served_as)
         settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
+        self.slots = settings.total_slots
         size = None if entry.meta is None else entry.meta.n_vocab
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
