@@ -331,6 +331,10 @@ class AnytimeCheck:
         if not self._can_sample or self.tree.passes == 0:
             return 0
         affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
+        # a server continues a few texts in about the time of one, and that time alone was measured
+        is_first = self._drawn_samples == 0 and not self.tree.lists_vocabulary
+        if is_first and self._budget.passes is None and affordable >= 1:
+            affordable = max(affordable, _MIN_ROUND)
         ends_by_passes = self._refines and self._budget.passes is not None
         divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
         # a smaller batch takes the model about as long
