@@ -204,11 +204,6 @@ PARTS = (
         for name, module, function in (
             ("functions inlined", "frontend.calls", "CallReader._inline"),
             ("assertions of ACSL", "frontend.calls", "CallReader._read_acsl_assertion"),
-            (
-                "contracts of ACSL",
-                "frontend.translation_unit",
-                "Contract.build_assumptions",
-            ),
             ("switch", "frontend.statements", "StatementReader._read_switch"),
             ("do once", "frontend.statements", "StatementReader._read_do_once"),
             ("pointers", "frontend.pointer_binding", "BindingReader.declare_pointer"),

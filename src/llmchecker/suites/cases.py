@@ -16,6 +16,7 @@ from typing import Any
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.config.deployment import Deployment
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -28,7 +29,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST, is_assertion, parse_assertion
-from llmchecker.suites.deployments import Deployment, RowDeployments
+from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
 from llmchecker.suites.templates import (

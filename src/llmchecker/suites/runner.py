@@ -15,10 +15,10 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.witnesses import Witness
+from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.suites.cases import Case, Suite
-from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt

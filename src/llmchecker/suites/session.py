@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.errors import ConfigError
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.suites.cases import Suite
-from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.fingerprint import CaseKey, compute_fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
 from llmchecker.suites.results import SuiteResult

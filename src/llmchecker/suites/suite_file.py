@@ -10,7 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    model_validator,
+)
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
@@ -24,6 +30,7 @@ from llmchecker.config.section import (
     Seed,
     Sha256,
     build_error,
+    format_value,
     parse_section,
 )
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
@@ -56,6 +63,21 @@ class _OrColumns(OrText):
 
 
 _DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, _OrColumns("object")]]
+
+
+_ModelEntry = Annotated[str | dict[str, Any], OrText("object")]
+"""A name, or the keys of a model, which have the types of a configuration."""
+
+
+def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
+    """Return one or several models as a tuple."""
+    models = tuple(value) if isinstance(value, list) else (value,)
+    for model in models:
+        if not isinstance(model, str | dict):
+            raise build_error(f"{format_value(model)} is not of type string, object or array")
+    if not models:
+        raise build_error("[] is too short; add at least 1 entry")
+    return models
 
 
 class BudgetKeys(Section):
@@ -128,7 +150,7 @@ class CaseKeys(Section):
 class VersusKeys(Section):
     """The model, system prompt and decoding to compare with."""
 
-    model: OptionalKey[str] = None
+    model: OptionalKey[_ModelEntry] = None
     """A model, by default that of the suite."""
     system: OptionalKey[str] = None
     """A system prompt, by default that of the suite."""
@@ -141,8 +163,15 @@ class VersusKeys(Section):
 class SuiteKeys(Section):
     """All keys of a suite file."""
 
-    model: Annotated[str | NonEmpty[str], OrText("array")]
-    """A name of the configuration, a directory, or a list of these."""
+    model: Annotated[
+        Any,
+        AfterValidator(_list_models),
+        WithJsonSchema(
+            {"type": ["string", "object", "array"], "items": {"type": ["string", "object"]}}
+        ),
+    ]
+    """A name of the configuration, a path, a source such as `hf:owner/name@commit`, the keys of a
+    model of a configuration, or a list of these."""
     config: OptionalKey[str] = None
     """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
     suite or above it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmchecker.errors import ProgramError
+from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
@@ -123,5 +124,5 @@ def build_original_text(
         facts.find_check_types(),
         frozenset(facts.functions),
         facts.called_functions,
-        is_annotated=facts.is_annotated,
+        is_annotated=facts.is_annotated or has_contract(source),
     )

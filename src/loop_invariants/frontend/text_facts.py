@@ -6,7 +6,6 @@ from pycparser import c_ast
 
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.expressions import callee_name, nondet_type
-from loop_invariants.frontend.preprocessing.acsl_contracts import REQUIRES_ARRAY
 from loop_invariants.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
     FAILURE_FUNCTIONS,
@@ -64,8 +63,8 @@ class TextFacts:
         }
         self.called_functions = frozenset(names - variables - {""})
         self.is_annotated = any(
-            name.startswith((ANNOTATION_FUNCTION, REQUIRES_ARRAY)) for name in self.called_functions
-        ) or any(getattr(node, "name", None) == REQUIRES_ARRAY for node in unit.ext)
+            name.startswith(ANNOTATION_FUNCTION) for name in self.called_functions
+        )
         self.inputs = dict(self._iter_inputs())
 
     def _find_reached_functions(self) -> set[str]:
