@@ -56,6 +56,11 @@ SERVER_MODULES = (
     "models/continuation.py",
     "models/servers/settings.py",
     "models/servers/completions.py",
+    "models/servers/answer_store.py",
+    "models/servers/spending.py",
+    "models/servers/text_apis.py",
+    "models/servers/text_client.py",
+    "models/text_answer.py",
 )
 """Modules that determine the distributions from a server, besides selection."""
 
