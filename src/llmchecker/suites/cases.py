@@ -27,9 +27,10 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
-from llmchecker.suites.assertions import AT_LEAST, AT_MOST, is_assertion, parse_assertion
+from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.deployments import Deployment, RowDeployments
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
+from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
 from llmchecker.suites.suite_file import BudgetKeys, CaseKeys
 from llmchecker.suites.templates import (
     Row,
@@ -67,6 +68,10 @@ class Case:
         threshold: the threshold of the query; None for a query without one.
         is_measured: whether the query is a member of an average, without a verdict of its own.
         row: the number of the prompt's row, from 1 on; 0 without a table.
+        subject: the name without that of the requirement.
+        title: the name of the requirement in the suite file, with the cells of the row; empty
+            without one.
+        requirement: the content of the requirement in words, without its threshold.
     """
 
     name: str
@@ -77,6 +82,9 @@ class Case:
     threshold: Threshold | None = None
     is_measured: bool = False
     row: int = 0
+    subject: str = ""
+    title: str = ""
+    requirement: str = ""
 
     @property
     def prompt(self) -> str:
@@ -313,7 +321,7 @@ class CaseBuilder:
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
             for demand in demands:
-                title, checked_query = self._build_query(demand, row, keys)
+                title, requirement, checked_query = self._build_query(demand, row, keys)
                 label = f"{name}: {title}"
                 names[label] = names.get(label, 0) + 1
                 # two requirements may be the same in a row
@@ -342,6 +350,9 @@ class CaseBuilder:
                             threshold=find_threshold(checked_query.query),
                             is_measured=demand.is_average,
                             row=row_number,
+                            subject=name,
+                            title=title if demand.has_name else "",
+                            requirement=requirement,
                         )
                     )
         with prefix_errors(f"{place}.by"):
@@ -372,8 +383,8 @@ class CaseBuilder:
 
     def _build_query(
         self, demand: _Demand, row: Row | None, keys: CaseKeys
-    ) -> tuple[str, CheckedQuery]:
-        """Build the name and the query of a demand for a row."""
+    ) -> tuple[str, str, CheckedQuery]:
+        """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
         inserted = demand.entry
         label = demand.label
@@ -405,7 +416,8 @@ class CaseBuilder:
                     settings[name] = self._insert_property(name, row)
                 self._quantifiers.create(name, settings.get(name))
         pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
-        return label, CheckedQuery(query, pooled, length)
+        requirement = describe_requirement(inserted, query, settings)
+        return label, requirement, CheckedQuery(query, pooled, length)
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -458,16 +470,7 @@ def _format_label(key: str, entry: Any) -> str:
         raise ConfigError(
             f"{key}: {entry!r} is no requirement; write P>=0.95 [ … ] or an assertion"
         )
-    # the assertion before its probability, in any order of the file
-    names = sorted(entry, key=lambda name: name in (AT_LEAST, AT_MOST))
-    return ", ".join(f"{name.replace('_', ' ')} {_format_value(name, entry)}" for name in names)
-
-
-def _format_value(name: str, entry: Mapping[str, Any]) -> str:
-    # a probability is a text, so that no digit is lost
-    if name in (AT_LEAST, AT_MOST):
-        return str(entry[name])
-    return json.dumps(entry[name], ensure_ascii=False, default=str)
+    return format_assertion(entry)
 
 
 def _check_labels(demands: Sequence[_Demand]) -> None:

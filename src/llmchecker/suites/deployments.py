@@ -43,6 +43,11 @@ class Deployment:
         """What distinguishes the deployments of a suite: each is opened by itself."""
         return self.name, self.model.decoding
 
+    def describe_decoding(self) -> str:
+        """Describe the decoding in words, as `temperature 0.2, top_p 0.9`."""
+        decoding = self.model.decoding
+        return "temperature 1" if decoding is None else str(decoding)
+
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
         return {
@@ -98,6 +103,32 @@ def resolve_deployment(
     check_has_distributions(key, model)
     model = replace(model, decoding=select_decoding("decoding", decoding, model))
     return Deployment(name, model, system)
+
+
+def name_difference(first: Deployment, second: Deployment) -> str:
+    """Name what differs between two deployments.
+
+    Models are named, a decoding by its settings, and system prompts by their number, as in `m,
+    system 1 − system 2`.
+    """
+    same = []
+    differing: list[tuple[str, str]] = []
+    models = first.model.name, second.model.name
+    if models[0] == models[1]:
+        same = [models[0]]
+    else:
+        differing = [models]
+    if first.model.decoding != second.model.decoding:
+        differing.append((first.describe_decoding(), second.describe_decoding()))
+    if first.system != second.system:
+        systems = ((1, first.system), (2, second.system))
+        names = [f"system {number}" if text else "no system" for number, text in systems]
+        differing.append((names[0], names[1]))
+    # the same deployment twice, or one whose files differ
+    if not differing:
+        return f"{first.name} − {second.name}"
+    sides = (" with ".join(side) for side in zip(*differing, strict=True))
+    return ", ".join([*same, " − ".join(sides)])
 
 
 def relate_model(name: str, folder: Path) -> str:
