@@ -12,6 +12,7 @@ from helpers.suites import load, run, words_model
 from markdown_it import MarkdownIt
 
 import llmchecker as lc
+from llmchecker.errors import ConfigError
 from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import format_html, write_html
@@ -286,6 +287,37 @@ def test_a_difference_names_what_differs(keys, versus, name, tmp_path):
     cases = [{"user": "once", "require": ["P>=0.1 [ F step = 1 ]"]}]
     suite = load(tmp_path, cases, versus=versus, **keys)
     assert name_difference(suite.deployments[0], suite.versus) == name
+
+
+@pytest.mark.parametrize(
+    ("requirement", "verdicts"),
+    [
+        # after {} the text ends; the words go on for ever
+        ({"max_words": 10, "at_least": 0.9}, ("HOLDS", "VIOLATED")),
+        ({"max_words": 10, "at_least": 0.2}, ("HOLDS", "HOLDS")),
+        ({"not_contains": "yes", "at_most": 0.6}, ("HOLDS", "HOLDS")),
+        ({"contains": "yes", "at_least": 0.4}, ("HOLDS", "HOLDS")),
+        ({"contains": "never", "at_most": 0.1}, ("HOLDS", "VIOLATED")),
+        ("P<=0.1 [ F x = 1 ]", ("HOLDS", "VIOLATED")),
+    ],
+)
+def test_a_length_of_end_asks_about_whole_answers(requirement, verdicts, tmp_path):
+    """Answers without an end count against what they may still violate, and no warning remains."""
+    properties = {"x": {"type": "pattern", "pattern": "never"}}
+    for length, expected in zip((1, "end:3"), verdicts, strict=True):
+        cases = [{"start": "Q", "require": [requirement]}]
+        suite = load(tmp_path, cases, length=length, properties=properties)
+        (entry,) = build_entries(run(suite, json_model()))
+        assert entry.status.value == expected
+        is_warned = any("beginnings" in reason for reason in entry.reasons)
+        assert not (is_warned and length == "end:3" and expected == "HOLDS")
+
+
+@pytest.mark.parametrize("length", ["end:0", "end:", "ends", "6 tokens", True, 0])
+def test_other_lengths_are_refused(length, tmp_path):
+    """A length is a number of tokens, `end`, or `end` with a number."""
+    with pytest.raises(ConfigError, match="length"):
+        load(tmp_path, [{"start": "Q", "require": ["P>=0.1 [ F step = 1 ]"]}], length=length)
 
 
 JSON_TOKENS = ["Q", "{", "}", "yes", "no", " and so on", ""]

@@ -20,9 +20,11 @@ from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
+from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -274,7 +276,7 @@ class CaseBuilder:
     def __init__(
         self,
         quantifiers: QuantifierPool,
-        length: int,
+        length: str | int,
         budget: BudgetKeys,
         seed: int,
         folder: Path,
@@ -408,7 +410,9 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
-            length = keys.length or self._length
+            length, is_whole = parse_end(keys.length or self._length)
+            if is_whole:
+                query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
             query.check_references(self._quantifiers.names | set(settings), length)
             names = sorted(query.variables - {STEP})
             for name in names:
@@ -427,6 +431,13 @@ class CaseBuilder:
         with prefix_errors(f"property {name}"):
             inserted: Mapping[str, Any] = insert_columns(settings, row or Row())
         return inserted
+
+
+def _find_comparison(demand: _Demand, query: Query) -> str:
+    """Return the comparison of a demand; that of an average is outside of its query."""
+    threshold = find_threshold(query) or demand.mean_threshold
+    # a mean that is only reported is that of ended answers
+    return ">=" if threshold is None else threshold.comparison
 
 
 def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
