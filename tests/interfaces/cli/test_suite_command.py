@@ -27,6 +27,7 @@ UNKNOWN = "P>=0.5 [ F long > 8 ]"
 def write(tmp_path, random_model, monkeypatch):
     """A function that writes a suite with requirements, and returns its path as text."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def write(*require: str, **keys) -> str:
         suite = {
