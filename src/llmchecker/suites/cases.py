@@ -7,7 +7,7 @@ checked before a model is loaded.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -58,6 +58,10 @@ _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
 _parse = lru_cache(maxsize=256)(parse)
 
 
+CaseKey = tuple[str, str]
+"""The names of a deployment and of one of its cases."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A prompt with a query, for one deployment.
@@ -89,6 +93,11 @@ class Case:
     subject: str = ""
     title: str = ""
     requirement: str = ""
+
+    @property
+    def key(self) -> CaseKey:
+        """The names of its deployment and of the case."""
+        return self.deployment.name, self.name
 
     @property
     def prompt(self) -> str:
@@ -236,6 +245,18 @@ class Suite:
     digest: str
     max_tokens: int | None = None
     max_dollars: float | None = None
+
+    def select(self, keys: Collection[CaseKey]) -> "Suite":
+        """Return the part of the suite with these cases, and the averages over them.
+
+        The budgets of the cases keep their share of the confidence of the whole suite.
+        """
+        cases = tuple(case for case in self.cases if case.key in keys)
+        selected = {case.name for case in cases}
+        averages = tuple(a for a in self.averages if selected.issuperset(a.cases))
+        labels = {average.label for average in averages} | {case.label for case in cases}
+        differences = {name: self.differences[name] for name in self.differences if name in labels}
+        return replace(self, cases=cases, averages=averages, differences=differences)
 
     @property
     def interval_count(self) -> int:

@@ -197,6 +197,42 @@ class SuiteKeys(Section):
     """The deployment to compare with."""
 
 
+class RunKeys(Section):
+    """Keys of a suite that the command line may replace."""
+
+    length: OptionalKey[Length] = None
+    """The horizon of all cases."""
+    confidence: OptionalKey[Confidence] = None
+    """The confidence of all verdicts of the suite together."""
+    seed: OptionalKey[Seed] = None
+    """The seed of the samples."""
+    budget: OptionalKey[dict[str, Any]] = None
+    """Keys of the budget of all cases."""
+
+
+def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:
+    """Return the keys of a suite, some of which a command replaces, also in each case.
+
+    Raises:
+        ConfigError: a key of the budget is invalid.
+    """
+    replaced: dict[str, Any] = {
+        name: value
+        for name in ("length", "confidence", "seed")
+        if (value := getattr(changes, name)) is not None
+    }
+    if changes.budget is not None:
+        merged = {**keys.budget.explicit_keys, **changes.budget}
+        replaced["budget"] = parse_section(SuiteBudgetKeys, merged, "--budget")
+    # a case may have keys of its own
+    in_cases = {name: replaced[name] for name in ("length", "budget") if name in replaced}
+    cases = tuple(
+        case.model_copy(update={n: v for n, v in in_cases.items() if n in case.model_fields_set})
+        for case in keys.cases
+    )
+    return keys.model_copy(update={**replaced, "cases": cases})
+
+
 def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
     """Read a suite file and validate each of its keys.
 
