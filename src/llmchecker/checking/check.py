@@ -9,6 +9,7 @@ import numpy as np
 from llmchecker.checking import bounds, storm, witnesses
 from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.ending_masses import measure_endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.errors import CheckFailed, ImpossibleCondition
@@ -52,6 +53,7 @@ def check_query(
     if is_whole_model:
         # the value and its note are those of no alpha and k
         answer = replace(answer, bounded=None, notes=())
+    answer = replace(answer, endings=measure_endings(tree))
     answer = answer.with_bounds(*_compute_bounds(tree, scores, query, ranges))
     texts = witnesses.find_witnesses(
         tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
@@ -81,6 +83,7 @@ def bound_query(
         certain=certain,
         notes=() if note is None else (note,),
         versions=storm.VERSIONS,
+        endings=measure_endings(tree),
     )
 
 

@@ -218,14 +218,19 @@ def _iter_reasons(result: CaseResult) -> Iterator[str]:
     for witness in result.witnesses:
         text = _clean(witness.continuation, quoted=True)
         yield f"{format_number(witness.probability, _DIGITS)}  {text}"
+    answers = None if result.answer is None else result.answer.costs.answers
+    unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
-        used = format_count(result.passes, "pass")
+        used = format_count(result.passes if answers is None else answers, unit)
         needed = (
-            "no forecast of the passes that would decide it"
+            f"no forecast of the {units} that would decide it"
             if result.required_passes is None
-            else f"about {format_count(result.required_passes, 'pass')} would decide it"
+            else f"about {format_count(result.required_passes, unit)} would decide it"
         )
         yield f"{used} used; {needed}"
+    # what a provider did with the answers is a part of the verdict
+    if result.answer is not None and answers is not None:
+        yield from map(_clean, result.answer.notes)
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

@@ -23,7 +23,7 @@ from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}4"
+_FORMAT = f"{_FORMAT_NAME}5"
 """The format of a file of results; its number changes with the keys of a line."""
 
 

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.config.opening import open_model
+from llmchecker.config.deployment import Deployment
+from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.errors import ConfigError
+from llmchecker.models.servers.spending import Spending
+from llmchecker.models.text_answer import TextModel
 from llmchecker.suites.cases import Suite
-from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.fingerprint import CaseKey, compute_fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
 from llmchecker.suites.results import SuiteResult
@@ -40,7 +42,7 @@ class SuiteRun:
         log: str | Path | None = None,
         shards: Sequence[str | Path] = (),
         baseline: str | Path | None = None,
-        open_model: Callable[[Deployment], OpenModel] | None = None,
+        open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
@@ -116,7 +118,7 @@ def run_shard(
     shard: "Shard",
     log: str | Path,
     *,
-    open_model: Callable[[Deployment], OpenModel] | None = None,
+    open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
 ) -> None:
     """Write the results of a shard, and continue an earlier run of it.
@@ -141,6 +143,14 @@ def run_shard(
             pass
 
 
-def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel]:
-    """Build the function that opens the model of a deployment from its directory."""
-    return lambda deployment: open_model(deployment.model, suite.expansion)
+def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel | TextModel]:
+    """Build the function that opens the model of a deployment."""
+    spending = Spending(suite.max_tokens, suite.max_dollars)
+
+    def open_deployment(deployment: Deployment) -> OpenModel | TextModel:
+        model = deployment.model
+        if model.has_distributions:
+            return open_model(model, suite.expansion)
+        return open_text_model(model, spending)
+
+    return open_deployment

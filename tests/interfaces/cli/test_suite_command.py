@@ -64,7 +64,7 @@ def test_unknown_requirements_can_be_allowed(write, capfd):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"model": "absent"}, "'absent' is no directory in "),
+        ({"model": "absent"}, "'absent' is no model and no directory in "),
         ({"cases": [{"user": "So?", "require": [HOLDS]}]}, "no chat template; use a start string"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert main(["test", str(suite), "--model", "../model"]) == 0
     capfd.readouterr()
     assert main(["test", str(suite), "--model", "./absent"]) == 3
-    place = f"{suite.absolute()}: given model: './absent' is no directory in {suite.parent}"
+    place = f"{suite.absolute()}: given model: './absent' is no model and no directory in {suite.parent}"
     assert place in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
 
 

@@ -284,7 +284,7 @@ def test_constructs_that_are_refused(body: str, reason: str) -> None:
         ("\n#pragma omp\nint main(void) {}", UnsupportedProgram, "case.c:2: '#pragma omp'"),
         ("int main(int argc, char **argv) { argv; }", UnsupportedProgram, "'argv'"),
         ("int main(int) {}", UnsupportedProgram, "a parameter of main without a name"),
-        ("/*@ requires n ==> 1; */ int main(int n) {}", UnsupportedProgram, "this ACSL contract"),
+        ("/*@ requires n ==> 1; */ int main(int n) {}", UnsupportedProgram, "an ACSL contract"),
         ("extern int x; int main(void) {}", UnsupportedProgram, "case.c:1: extern for 'x'"),
         ("int **p; int main(void) {}", UnsupportedProgram, "case.c:1: a pointer"),
     ],

@@ -248,11 +248,6 @@ class ProductAutomaton:
             is_known,
         )
 
-    @property
-    def situation_count(self) -> int:
-        """Number of situations so far, with that of unknown texts."""
-        return len(self._situations) + 1
-
     def number_situations(
         self, step: int, obligations: np.ndarray, truth_if_ended: np.ndarray, scores: np.ndarray
     ) -> np.ndarray:

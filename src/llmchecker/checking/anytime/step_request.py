@@ -18,8 +18,7 @@ class StepRequest:
         continuations: (n, d) int64, the tokens after the prompt.
         will_extend: whether longer continuations will follow.
         order: the tokens of the vocabulary by class.
-        rows, values, known, uniforms, k: as in `ClassOrder.compute_step`.
-        is_drawn: (n, draws) bool, which of the random numbers belong to a sample.
+        rows, values, known, uniforms, is_drawn, k: as in `ClassOrder.compute_step`.
     """
 
     continuations: np.ndarray
@@ -46,6 +45,7 @@ class StepRequest:
             [self.values[index] for index in indices],
             [self.known[index] for index in indices],
             self.uniforms[positions],
+            self.is_drawn[positions],
             self.k,
         )
 

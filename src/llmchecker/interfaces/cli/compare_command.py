@@ -165,7 +165,7 @@ def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
 
 def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
-    names = "lower upper estimate low high confidence samples notes passes".split()
+    names = "lower upper estimate low high confidence samples ended notes passes".split()
     fields = answer.as_json()
     return {
         "model": question.model.name,

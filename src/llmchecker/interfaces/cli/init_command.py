@@ -6,11 +6,11 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+from llmchecker.config.deployment import relate_name
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
-from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
@@ -40,7 +40,7 @@ def add_init_command(commands: SubParsers) -> None:
 
 def _run_init(arguments: argparse.Namespace) -> int:
     folder = arguments.directory
-    model = None if arguments.model is None else relate_model(arguments.model, folder)
+    model = None if arguments.model is None else str(relate_name(arguments.model, folder))
     files = {}
     omissions: tuple[str, ...] = ()
     if arguments.source is None:

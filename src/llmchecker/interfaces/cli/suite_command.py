@@ -4,7 +4,13 @@ import argparse
 import logging
 from pathlib import Path
 
+from llmchecker.config.deployment import relate_name
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.cli.arguments import (
+    MODEL_HELP,
+    add_server_arguments,
+    name_deployment,
+)
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     is_terminal,
@@ -12,7 +18,6 @@ from llmchecker.interfaces.cli.output import (
     redirect_stdout,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
-from llmchecker.suites.deployments import relate_model
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -47,8 +52,12 @@ def add_test_command(commands: SubParsers) -> None:
     test.set_defaults(run=_run_test)
     test.add_argument("suite", type=Path, help="the suite file, such as suite.yaml")
     test.add_argument(
-        "--model", action="append", default=[], help="a model in place of the suite's; repeatable"
+        "--model",
+        action="append",
+        default=[],
+        help=f"{MODEL_HELP}, in place of the suite's; repeatable",
     )
+    add_server_arguments(test)
     test.add_argument("--config", type=Path, help="a configuration in place of the suite's")
     test.add_argument(
         "--baseline", type=Path, help="compare with results that --json wrote in an earlier run"
@@ -69,7 +78,10 @@ def _run_test(arguments: argparse.Namespace) -> int:
         has_baseline = arguments.baseline is not None
         suite = load_suite(
             arguments.suite,
-            models=[relate_model(name, arguments.suite.parent) for name in arguments.model],
+            models=[
+                relate_name(name_deployment(name, arguments), arguments.suite.parent)
+                for name in arguments.model
+            ],
             config=arguments.config,
             has_baseline=has_baseline,
         )

@@ -51,7 +51,8 @@ class Answer(answer.Answer):
         """Return the query and its figures on one line, without texts and costs."""
         rows = formatting.build_rows(self)
         # the bounded figure has the name of its kind
-        names = ("verdict", "certain", "estimate", formatting.name_bounded_figure(self.query))
+        bounded = formatting.name_bounded_figure(self.query)
+        names = ("verdict", "certain", "estimate", "horizon", bounded)
         figures = [f"{name} {format_row(rows[name])}" for name in names if name in rows]
         return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 

@@ -243,18 +243,6 @@ class LlamaCpp:
         return answer.tokens[0]
 
 
-async def read_text_model_info(session: ServerSession, served_as: str | None) -> ServedModelInfo:
-    """Return the description of a model by a text-only server: its name alone.
-
-    The name is the only field that these servers have in common.
-
-    Raises:
-        ConfigError: `served_as` is None and the server has several models, or the server lacks the
-            named model.
-    """
-    return ServedModelInfo((await _find_model_entry(session, served_as)).id, "", None, None)
-
-
 async def _find_model_entry(session: ServerSession, served_as: str | None) -> ModelEntry:
     """Return the server's entry of a model, by name or its only one.
 
