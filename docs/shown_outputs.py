@@ -24,7 +24,7 @@ NOTEBOOKS = ("examples/first_steps.ipynb", "examples/suites.ipynb")
 SHOWING_PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
 _BLOCKS = re.compile(
     r"^```yaml\n# (?P<name>\w+\.yaml)\n(?P<yaml>.*?)^```$"
-    r"|^```sh\n\.venv/bin/llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",
+    r"|^```sh\n(?:\.venv/bin/)?llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 _SHELL = "from llmchecker.interfaces.cli.entry import run; run()"

@@ -92,7 +92,7 @@ def _format_output(output: nbformat.NotebookNode) -> str:
     """Format an output of a cell in the richest form that it has, as a notebook does."""
     data = output.get("data", {})
     if "image/png" in data:
-        # the text of the cell below which it is describes the image
+        # its meaning is in the texts of the notebook
         image = "".join(data["image/png"].split())
         return f'<img alt="Plot of the cell above" src="data:image/png;base64,{image}">'
     if "text/html" in data:
