@@ -143,16 +143,19 @@ def _read_config(name: str | None, folder: Path, config_path: str | Path | None)
     elif name is not None:
         path = folder / name
     else:
-        candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        # a suite of directories needs no configuration
-        if found is None:
-            return None
-        path = found
+        return find_registry(folder)
     # an error inside the file has its own place
     if not path.is_file():
         raise ConfigError(f"config: {path} is absent; name a configuration")
     return open_registry(path)
+
+
+def find_registry(folder: Path) -> Registry | None:
+    """Read the configuration in a folder or the nearest one above it; None without one."""
+    candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    # a suite of directories needs no configuration
+    return None if found is None else open_registry(found)
 
 
 def _resolve_variants(

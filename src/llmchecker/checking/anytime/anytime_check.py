@@ -26,6 +26,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
     Values,
     predict_variances,
 )
+from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS, TextPredictor
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
@@ -357,7 +358,9 @@ class AnytimeCheck:
         passes = self.tree.passes
         # bets on a round must not depend on what it shows, not even on its passes or seconds
         index, planned = self._choose_limit(part), count + self._expect_samples(count)
-        samples = SampleRound(
+        # a server that lists few tokens samples whole continuations itself
+        round_class = SampleRound if self.tree.lists_vocabulary else ContinuationRound
+        samples = round_class(
             self.tree,
             self._estimand,
             part,
@@ -387,10 +390,11 @@ class AnytimeCheck:
                 request = requests.send(answer)
             except StopIteration:
                 return
-            if self.spent_passes + len(request.continuations) > self._passes_limit():
+            limited = request.limit_passes(self._passes_limit() - self.spent_passes)
+            if limited is None:
                 requests.close()
                 return
-            answer = yield request
+            answer = yield limited
 
     def _passes_limit(self) -> float:
         return math.inf if self._budget.passes is None else self._budget.passes
