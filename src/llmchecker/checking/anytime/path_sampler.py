@@ -225,16 +225,16 @@ class SampleRound:
         )
         tokens = result.drawn[text, draw]
         is_unlisted = tokens == UNLISTED
-        predictions = np.stack([self._predict_classes(row) for row in request.rows])
-        drawn = np.where(is_unlisted, 0.0, predictions[text, tree.automaton.class_of[tokens]])
+        predictions, row_of = request.values[:, 3], request.rows.row_of[text]
+        drawn = np.where(is_unlisted, 0.0, predictions[row_of, tree.automaton.class_of[tokens]])
         # a token that is not listed, or a decided class, has the prediction 0
         least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
         self._correct(
             group[goes_on],
             drawn[goes_on],
             means[goes_on],
-            least[text[goes_on]],
-            largest[text[goes_on]],
+            least[row_of[goes_on]],
+            largest[row_of[goes_on]],
         )
         listed = goes_on & ~is_unlisted
         self._row[group[listed]], self._is_rest[group[listed]] = drawn_rows[listed], False

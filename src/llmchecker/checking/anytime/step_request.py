@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.models.distribution import Distributions
 
@@ -24,8 +24,8 @@ class StepRequest:
     continuations: np.ndarray
     will_extend: bool
     order: ClassOrder
-    rows: Sequence[Row]
-    values: Sequence[np.ndarray]
+    rows: TextRows
+    values: np.ndarray
     known: Sequence[np.ndarray]
     uniforms: np.ndarray
     is_drawn: np.ndarray
@@ -33,17 +33,16 @@ class StepRequest:
 
     def is_known(self, index: int, tokens: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether the row of a text decides about tokens by itself."""
-        known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
-        return known
+        is_known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
+        return is_known
 
     def compute_step(self, positions: np.ndarray, distributions: Distributions) -> StepResult:
         """Compute the next tokens of some of the texts from their distributions."""
-        indices = positions.tolist()
         return self.order.compute_step(
             distributions,
-            [self.rows[index] for index in indices],
-            [self.values[index] for index in indices],
-            [self.known[index] for index in indices],
+            self.rows.select(positions),
+            self.values,
+            [self.known[index] for index in positions.tolist()],
             self.uniforms[positions],
             self.is_drawn[positions],
             self.k,
