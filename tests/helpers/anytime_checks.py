@@ -74,7 +74,7 @@ class TableServer:
         listed = by_weight[: self._listed]
         unlisted = math.fsum(weights[token] for token in by_weight[self._listed :])
         left = [t for t in listed if t not in request.known[index].tolist()]
-        row, values = request.rows[index], request.values[index]
+        row, values = request.rows[index], request.values[request.rows.row_of[index]]
         classes = request.order.class_of
         is_open = {t: bool(row.is_undecided[classes[t]]) for t in left}
         top = left[: request.k]

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = """#!/bin/sh
 # as `python -m venv .venv`, with a pip that warns
 mkdir -p .venv/bin
-printf '#!/bin/sh\nfor i in $(seq 100); do echo "WARNING: number $i" >&2; done\n%s\n' "$AT_THE_END" \
-    > .venv/bin/python
+printf '#!/bin/sh\nfor i in $(seq 100); do echo "WARNING: number $i" >&2; done\n%s\n' \
+    "$AT_THE_END" > .venv/bin/python
 chmod +x .venv/bin/python
 """
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.product_automaton import Row, TextRows
 from llmchecker.checking.anytime.token_step import UNLISTED, ClassOrder
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.top_logprobs import TopLogprobs
@@ -47,9 +47,8 @@ def random_case(seed: int, n: int = 5):
     logits = torch.from_numpy(chance.normal(0, 4, (n, VOCABULARY)).astype(np.float32))
     logits[0, chance.random(VOCABULARY) < 0.9] = -torch.inf
     rows = [row_of(chance.integers(-1, 2, CLASSES).astype(np.int8), i % 2) for i in range(n)]
-    rows[2:] = [rows[i % 2] for i in range(2, n)]
-    values = [np.where(r.truth[0] == 1, 1.0, 0.0)[np.newaxis].repeat(3, axis=0) for r in rows]
-    return classes, logits, rows, values
+    values = [np.where(r.truth[0] == 1, 1.0, 0.0)[np.newaxis].repeat(3, axis=0) for r in rows[:2]]
+    return classes, logits, TextRows(tuple(rows[:2]), np.arange(n) % 2), np.stack(values)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -58,12 +57,13 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
     """Values, undecided mass and rests are the sums that a loop over the vocabulary finds; listed
     tokens are the most probable ones, and known ones count nowhere."""
     classes, logits, rows, values = random_case(seed)
-    known = [np.arange(7 * i * has_known, dtype=np.int64) * 11 for i in range(len(rows))]
+    known = [np.arange(7 * i * has_known, dtype=np.int64) * 11 for i in range(5)]
     result = ClassOrder(classes).compute_step(
         Distributions.from_logits(logits), rows, values, known, NO_DRAWS, NO_DRAWS > 0, 8
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
-    for i, row in enumerate(rows):
+    for i in range(5):
+        row = rows[i]
         p = probabilities[i].copy()
         p[known[i]] = 0
         is_open = row.truth[0][classes] < 0
@@ -72,7 +72,7 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
         assert np.array_equal(listed[p[listed] > 0], order[p[order] > 0])
         is_rest = ~np.isin(np.arange(VOCABULARY), listed)
         close = {"rel": 1e-12, "abs": 0}
-        assert result.sums[i, 0] == pytest.approx(math.fsum(p * values[i][0][classes]), **close)
+        assert result.sums[i, 0] == pytest.approx(math.fsum(p * values[i % 2][0][classes]), **close)
         assert result.undecided[i] == pytest.approx(math.fsum(p[is_open]), **close)
         assert result.undecided_rest[i] == pytest.approx(math.fsum(p[is_open & is_rest]), **close)
         assert result.rest[i] == pytest.approx(math.fsum(p[is_rest]), **close)
@@ -104,8 +104,8 @@ def test_a_text_has_one_result_in_any_batch():
     def compute(part: slice):
         return order.compute_step(
             Distributions.from_logits(logits[part]),
-            rows[part],
-            values[part],
+            rows.select(np.arange(5)[part]),
+            values,
             known[part],
             uniforms[part],
             uniforms[part] > 0,
@@ -128,7 +128,8 @@ def test_draws_are_in_proportion_to_undecided_probability():
         Distributions.from_logits(logits), rows, values, known, uniforms, uniforms >= 0, 16
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
-    for i, row in enumerate(rows):
+    for i in range(3):
+        row = rows[i]
         p = np.where(row.truth[0][classes] < 0, probabilities[i], 0.0)
         p[known[i]] = 0
         counts = np.bincount(result.drawn[i], minlength=VOCABULARY)
@@ -152,15 +153,10 @@ def test_what_a_server_does_not_list_is_undecided():
     tokens = np.array([[0, 1], [0, 1]])
     listed = TopLogprobs(tokens, np.array([[0.5, 0.2], [0.75, 0.25]]), 5)
     row = row_of(np.array([1, 0], dtype=np.int8), 0)
-    values = [np.array([[1.0, 0.0]])] * 2
+    rows, values = TextRows((row,), np.zeros(2, dtype=np.int64)), np.array([[[1.0, 0.0]]])
+    uniforms = np.full((2, 1), 0.3)
     result = ClassOrder(np.array([0, 1, 1, 1, 1])).compute_step(
-        listed,
-        [row, row],
-        values,
-        [np.arange(0)] * 2,
-        np.full((2, 1), 0.3),
-        np.full((2, 1), True),
-        2,
+        listed, rows, values, [np.arange(0)] * 2, uniforms, uniforms > 0, 2
     )
     assert result.sums[:, 0].tolist() == [0.5, 0.75]
     assert result.undecided == pytest.approx([0.3, 0], abs=1e-15)

@@ -22,6 +22,7 @@ from llmchecker.checking.anytime.product_automaton import (
     OPAQUE,
     ProductAutomaton,
     Row,
+    TextRows,
     TextStates,
 )
 from llmchecker.checking.anytime.step_request import StepRequest
@@ -279,18 +280,17 @@ class ExploredTree:
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
             uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
-        automaton_rows = self.automaton.find_rows(self._select_states(rows), step)
+        text_rows = self.automaton.find_rows(self._select_states(rows), step)
+        values = np.stack([self._find_values(row) for row in text_rows.rows])
+        if predict is not None:
+            predictions = np.stack([predict(row) for row in text_rows.rows])
+            values = np.concatenate([values, predictions[:, np.newaxis]], axis=1)
         return StepRequest(
             continuations=self.collect_continuations(rows),
             will_extend=step + 1 < self.length,
             order=self._order,
-            rows=automaton_rows,
-            values=[
-                self._find_values(row)
-                if predict is None
-                else np.vstack([self._find_values(row), predict(row)])
-                for row in automaton_rows
-            ],
+            rows=text_rows,
+            values=values,
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
@@ -332,9 +332,12 @@ class ExploredTree:
             text,
         )
         dropped = np.where(is_kept, 0.0, result.probabilities)
-        classes = self.automaton.class_of[result.tokens]
-        is_open = np.stack([row.is_undecided for row in request.rows])
-        dropped_open = np.where(np.take_along_axis(is_open, classes, axis=1), dropped, 0.0)
+        is_open = request.rows.gather(
+            "is_undecided",
+            np.arange(len(rows))[:, np.newaxis],
+            self.automaton.class_of[result.tokens],
+        )
+        dropped_open = np.where(is_open, dropped, 0.0)
         self.rest[rows] = result.rest + dropped.sum(axis=1)
         undecided = result.undecided_rest + dropped_open.sum(axis=1)
         self.undecided_rest[rows] = self.mass[rows] * undecided
@@ -394,14 +397,15 @@ class ExploredTree:
             states = self._select_states(new_parents)
             rows = self.automaton.find_rows(states, int(self.step[parents[0]]))
             self._append_children(
-                new_parents, new_tokens, np.zeros(len(new_keys)), rows, np.arange(len(rows))
+                new_parents, new_tokens, np.zeros(len(new_keys)), rows, np.arange(len(new_keys))
             )
         return np.array([self._unlisted_rows[key] for key in keys])
 
     def find_known(self, row: int) -> np.ndarray:
         """Return the tokens of a text that have a row, but for unlisted ones."""
+        arrays = self._children.get(row, ())
         # several visits of an unlisted text list the same tokens
-        return np.unique(np.concatenate([_NO_TOKENS, *self._children.get(row, ())]))
+        return np.unique(np.concatenate(arrays)) if arrays else _NO_TOKENS
 
     def _find_counted(self, row: int) -> np.ndarray:
         """Return the tokens that a visit of a text leaves out, since they have counted before."""
@@ -465,16 +469,16 @@ class ExploredTree:
         parents: np.ndarray,
         tokens: np.ndarray,
         probabilities: np.ndarray,
-        rows: Sequence[Row],
-        row_of: np.ndarray,
+        rows: TextRows,
+        text: np.ndarray,
     ) -> None:
         """Add texts of one length.
 
         Args:
             parents, tokens, probabilities: (n,) the parent's row, the last token and its
                 probability.
-            rows: rows of the automaton.
-            row_of: (n,) int64, the index of each parent's row in `rows`.
+            rows: the rows of the automaton of visited texts.
+            text: (n,) int64, the index of each parent among the visited texts.
         """
         if len(parents) == 0:
             return
@@ -486,9 +490,7 @@ class ExploredTree:
         classes = self.automaton.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:
-            columns = np.stack([getattr(row, name) for row in rows])
-            # the last axis has the classes
-            return np.moveaxis(columns[row_of, ..., classes], 0, -1)
+            return rows.gather(name, text, classes)
 
         self._append(
             parent=parents,

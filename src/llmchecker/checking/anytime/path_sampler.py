@@ -227,16 +227,16 @@ class SampleRound:
             group, result.sums[text, :2], undecided, means, self._uniforms[0, step, group]
         )
         tokens = result.drawn[text, draw]
-        predictions = np.stack([self._predict_classes(row) for row in request.rows])
-        drawn = predictions[text, tree.automaton.class_of[tokens]]
+        predictions, row_of = request.values[:, 3], request.rows.row_of[text]
+        drawn = predictions[row_of, tree.automaton.class_of[tokens]]
         # a decided class has the prediction 0
         least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
         self._correct(
             group[goes_on],
             drawn[goes_on],
             means[goes_on],
-            least[text[goes_on]],
-            largest[text[goes_on]],
+            least[row_of[goes_on]],
+            largest[row_of[goes_on]],
         )
         self._row[group[goes_on]], self._is_rest[group[goes_on]] = drawn_rows[goes_on], False
 

@@ -13,6 +13,7 @@ A token without a piece of its own, such as a byte, and a quantifier without a t
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -94,11 +95,43 @@ class Row:
     situations: np.ndarray
     is_known: np.ndarray
 
-    @property
+    @cached_property
     def is_undecided(self) -> np.ndarray:
         """(classes,) bool: whether at least one formula is undecided."""
         undecided: np.ndarray = (self.truth == UNDECIDED).any(axis=0)
         return undecided
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The rows of n texts, of which many share a row.
+
+    Attributes:
+        rows: the distinct rows.
+        row_of: (n,) int64, the index of each text's row.
+    """
+
+    rows: tuple[Row, ...]
+    row_of: np.ndarray
+
+    def __getitem__(self, text: int) -> Row:
+        """Return the row of a text."""
+        return self.rows[self.row_of[text]]
+
+    def select(self, texts: np.ndarray) -> "TextRows":
+        """Return the rows of some of the texts."""
+        return TextRows(self.rows, self.row_of[texts])
+
+    def gather(self, name: str, texts: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the entries of a column of `Row` for pairs of a text and a class.
+
+        Args:
+            name: the name of the column, whose last axis has the classes.
+            texts, classes: integers of equal shape.
+        """
+        columns = np.stack([getattr(row, name) for row in self.rows], axis=-2)
+        entries: np.ndarray = columns[..., self.row_of[texts], classes]
+        return entries
 
 
 class ProductAutomaton:
@@ -164,17 +197,20 @@ class ProductAutomaton:
             return OPAQUE, 0
         return state, count
 
-    def find_rows(self, states: TextStates, step: int) -> list[Row]:
+    def find_rows(self, states: TextStates, step: int) -> "TextRows":
         """Return the row of each text of one length."""
         keys = np.concatenate(
             [states.controls, states.counts, states.scores, states.obligations, states.truth]
         ).T.tolist()
-        return [
+        rows = [
             self._find_row(tuple(key), states, position, step) if is_open else self._get_unknown()
             for position, (key, is_open) in enumerate(
                 zip(keys, states.is_open_ended.tolist(), strict=True)
             )
         ]
+        distinct = {row.number: row for row in rows}
+        index_of = {number: index for index, number in enumerate(distinct)}
+        return TextRows(tuple(distinct.values()), np.array([index_of[row.number] for row in rows]))
 
     def _find_row(self, key: tuple[int, ...], states: TextStates, position: int, step: int) -> Row:
         key = (step, *key)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.distribution import Distributions
@@ -26,8 +26,8 @@ class StepRequest:
     continuations: np.ndarray
     will_extend: bool
     order: ClassOrder
-    rows: Sequence[Row]
-    values: Sequence[np.ndarray]
+    rows: TextRows
+    values: np.ndarray
     known: Sequence[np.ndarray]
     uniforms: np.ndarray
     is_drawn: np.ndarray
@@ -35,8 +35,8 @@ class StepRequest:
 
     def is_known(self, index: int, tokens: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether the row of a text decides about tokens by itself."""
-        known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
-        return known
+        is_known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
+        return is_known
 
     def limit_passes(self, passes: float) -> "StepRequest | None":
         """Return the request if it needs no more passes; None if it does."""
@@ -44,12 +44,11 @@ class StepRequest:
 
     def compute_step(self, positions: np.ndarray, distributions: Distributions) -> StepResult:
         """Compute the next tokens of some of the texts from their distributions."""
-        indices = positions.tolist()
         return self.order.compute_step(
             distributions,
-            [self.rows[index] for index in indices],
-            [self.values[index] for index in indices],
-            [self.known[index] for index in indices],
+            self.rows.select(positions),
+            self.values,
+            [self.known[index] for index in positions.tolist()],
             self.uniforms[positions],
             self.is_drawn[positions],
             self.k,

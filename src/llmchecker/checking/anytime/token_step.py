@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llmchecker.checking.anytime.product_automaton import Row
+from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
@@ -110,8 +110,8 @@ class ClassOrder:
     def compute_step(
         self,
         distributions: Distributions | TopLogprobs,
-        rows: Sequence[Row],
-        values: Sequence[np.ndarray],
+        rows: TextRows,
+        values: np.ndarray,
         known: Sequence[np.ndarray],
         uniforms: np.ndarray,
         is_drawn: np.ndarray,
@@ -122,7 +122,7 @@ class ClassOrder:
         Args:
             distributions: n distributions.
             rows: the row of each text.
-            values: (values, classes) float64 for each text, 0 for undecided classes.
+            values: (rows, values, classes) float64, 0 for undecided classes.
             known: tokens of each text that are neither summed, listed nor drawn.
             uniforms: (n, draws) float64 from [0, 1).
             is_drawn: (n, draws) bool, the numbers that draw a token.
@@ -140,17 +140,19 @@ class ClassOrder:
         if distributions.listed_tokens < len(self.class_of):
             # rounding must not hide that other tokens exist
             unlisted = (1 - distributions.probabilities().sum(dim=1)).clamp(min=LEAST_UNLISTED)
-        is_open, class_values = _stack_rows(rows, values, device)
+        # many texts share a row, which is copied to the device once
+        row_of = torch.from_numpy(rows.row_of).to(device)
+        row_is_open, row_values = (
+            torch.from_numpy(column).to(device)
+            for column in (np.stack([row.is_undecided for row in rows.rows]), values)
+        )
         classes = self._columns["block_classes"]
         top_classes = self._columns["class_of"][top_tokens]
-        open_top = top * is_open.gather(1, top_classes)
-        open_blocks = blocks * is_open[:, classes]
+        open_top = top * row_is_open[row_of[:, None], top_classes]
+        open_blocks = blocks * row_is_open[:, classes][row_of]
         # not a matrix product, whose order of addition depends on the number of texts
-        sums = (blocks[:, None, :] * class_values[:, :, classes]).sum(dim=2)
-        top_values = class_values.gather(
-            2, top_classes[:, None, :].expand(-1, class_values.shape[1], -1)
-        )
-        sums += (top[:, None, :] * top_values).sum(dim=2)
+        sums = (blocks[:, None, :] * row_values[:, :, classes][row_of]).sum(dim=2)
+        sums += (top[:, :, None] * row_values[row_of[:, None], :, top_classes]).sum(dim=1)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
         options = torch.cat([open_top, open_blocks, unlisted[:, None]], dim=1)
         columns = (
@@ -325,20 +327,3 @@ def _search(cumulative: Tensor, targets: Tensor) -> Tensor:
     index = torch.searchsorted(cumulative, targets.contiguous(), right=True)
     last = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())
     return torch.minimum(index, last)
-
-
-def _stack_rows(
-    rows: Sequence[Row], values: Sequence[np.ndarray], device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Return (n, classes) whether a class is undecided, and (n, values, classes) float64."""
-    # many texts share a row, which is copied to the device once
-    numbers = [row.number for row in rows]
-    firsts = {number: index for index, number in reversed(list(enumerate(numbers)))}
-    place_of = {number: place for place, number in enumerate(firsts)}
-    is_open = np.stack([rows[index].is_undecided for index in firsts.values()])
-    weights = np.stack([values[index] for index in firsts.values()])
-    places = torch.tensor([place_of[number] for number in numbers], device=device)
-    return (
-        torch.from_numpy(is_open).to(device)[places],
-        torch.from_numpy(weights).to(device)[places],
-    )
