@@ -98,7 +98,7 @@ class Beginnings:
     def teach_at_random(self) -> None:
         """Teach the predictor random values."""
         chance = np.random.default_rng(0)
-        situations = chance.integers(self.tree.automaton.situation_count, size=300)
+        situations = chance.integers(1 + self.tree.situation.max(), size=300)
         is_rest, values = chance.random(300) < 0.5, chance.random(300).round()
         self.predictor.learn(situations, is_rest, values)
 
