@@ -32,7 +32,7 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.sources import find_program_files
 from loop_invariants.verification import esbmc, houdini
 from loop_invariants.verification.portfolio import FileTask, verify_file
-from loop_invariants.verification.result import BUILTIN_SOURCES, PROOFS, Outcome
+from loop_invariants.verification.result import BUILTIN_SOURCES, Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "resources/measured/ablation.csv"
@@ -98,10 +98,6 @@ def _drop_failure(run_program: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments, **options: replace(run_program(*arguments, **options), failure=None)
 
 
-def _copy_items(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, items: list(items)
-
-
 PARTS = (
     Part(
         "violation",
@@ -140,7 +136,7 @@ PARTS = (
         "ESBMC's search",
         "verification.portfolio",
         "_search",
-        lambda result, *arguments: result.outcome in (Outcome.FALSE, *PROOFS),
+        lambda result, *arguments: result.outcome is Outcome.FALSE,
         lambda function: lambda result, *arguments: result,
     ),
     Part(
@@ -158,22 +154,6 @@ PARTS = (
         "replay_with_gcc",
         lambda result, *arguments: result,
         give(False),
-    ),
-    Part(
-        "transformation",
-        "jumps into statements",
-        "frontend.goto_elimination",
-        "JumpRewriter.eliminate_inward_jumps",
-        lambda result, self, items: result != list(items),
-        _copy_items,
-    ),
-    Part(
-        "transformation",
-        "backward jumps into one loop",
-        "frontend.goto_elimination",
-        "JumpRewriter.merge_backward_jumps",
-        has_result,
-        give(None),
     ),
     Part(
         "transformation",
@@ -204,11 +184,6 @@ PARTS = (
         for name, module, function in (
             ("functions inlined", "frontend.calls", "CallReader._inline"),
             ("assertions of ACSL", "frontend.calls", "CallReader._read_acsl_assertion"),
-            (
-                "contracts of ACSL",
-                "frontend.translation_unit",
-                "Contract.build_assumptions",
-            ),
             ("switch", "frontend.statements", "StatementReader._read_switch"),
             ("do once", "frontend.statements", "StatementReader._read_do_once"),
             ("pointers", "frontend.pointer_binding", "BindingReader.declare_pointer"),
@@ -339,8 +314,7 @@ def _verify(file: Path, task: FileTask, off: tuple[str, str] | None, results: Co
     unused = ("source", "encoding", "solver of ESBMC")
     if result.outcome is not Outcome.FALSE:
         unused = () if result.outcome is Outcome.VERIFIED else unused
-        is_search = ("violation", "ESBMC's search")
-        taken = {t for t in taken if t[0] != "violation" or t == is_search}
+        taken = {t for t in taken if t[0] != "violation"}
     results.send((result.outcome, sorted(t for t in taken if t[0] not in unused)))
 
 
@@ -365,7 +339,7 @@ def verify(
 
 def is_decided(outcome: Outcome) -> bool:
     """Return whether an outcome is a verdict."""
-    return outcome in (Outcome.FALSE, *PROOFS)
+    return outcome in (Outcome.FALSE, Outcome.VERIFIED)
 
 
 def measure(files: Sequence[Path], task: FileTask, max_reruns: int) -> list[dict[str, Any]]:

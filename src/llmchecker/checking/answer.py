@@ -97,6 +97,7 @@ class Costs:
         check_seconds: seconds to compute the value from the chain.
         passes: number of texts that the model evaluated; None for a tree.
         seconds: seconds of the whole computation; None for a tree.
+        answers: number of answers of a model that returns texts alone; None for other models.
     """
 
     states: int | None = None
@@ -107,6 +108,7 @@ class Costs:
     check_seconds: float | None = None
     passes: int | None = None
     seconds: float | None = None
+    answers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,13 @@ class Evidence:
     """What an anytime answer was computed from; it stays in memory.
 
     Attributes:
-        build_tree: builds the tree of the explored texts, and their scores by name.
+        build_tree: builds the tree of the explored texts, and their scores by name; None for a
+            model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
     """
 
-    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]]"
+    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
 
@@ -135,6 +138,8 @@ class Evidence:
 
     @cached_property
     def _scored_tree(self) -> "tuple[TextTree, Mapping[str, np.ndarray]]":
+        if self.build_tree is None:
+            raise CheckFailed("tree: a model that returns texts alone has none; read the answer")
         return self.build_tree()
 
 

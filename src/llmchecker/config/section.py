@@ -90,8 +90,15 @@ class Section(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
-def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT:
+def parse_section(
+    section: type[_SectionT], raw: Mapping[str, Any], place: str | None = None
+) -> _SectionT:
     """Validate the keys of a section, and add the defaults.
+
+    Args:
+        section: the section.
+        raw: its keys.
+        place: the key or the option with these keys, for messages; None for a whole file.
 
     Raises:
         ConfigError: a key is invalid; of several problems, the first by its path.
@@ -102,6 +109,10 @@ def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
+        if place is not None:
+            raise ConfigError(
+                ": ".join([place, *([_format_key(path)] if path else []), text])
+            ) from None
         raise ConfigError(f"{_format_key(path)}: {text}") from None
 
 

@@ -7,7 +7,7 @@ checked before a model is loaded.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.config.deployment import Deployment
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -30,10 +31,10 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
 from llmchecker.suites.assertions import is_assertion, parse_assertion
-from llmchecker.suites.deployments import Deployment, RowDeployments
+from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
-from llmchecker.suites.suite_file import BudgetKeys, CaseKeys
+from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
 from llmchecker.suites.templates import (
     Row,
     insert_columns,
@@ -42,6 +43,7 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
+from llmchecker.suites.text_models import check_answerable
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
@@ -54,6 +56,10 @@ _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
 
 # the rows of a table mostly have the same query
 _parse = lru_cache(maxsize=256)(parse)
+
+
+CaseKey = tuple[str, str]
+"""The names of a deployment and of one of its cases."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,11 @@ class Case:
     subject: str = ""
     title: str = ""
     requirement: str = ""
+
+    @property
+    def key(self) -> CaseKey:
+        """The names of its deployment and of the case."""
+        return self.deployment.name, self.name
 
     @property
     def prompt(self) -> str:
@@ -214,6 +225,8 @@ class Suite:
         differences: requirements of differences, by the label of an average or requirement.
         confidence: confidence of all verdicts together.
         seed: seed of the samples.
+        max_tokens, max_dollars: limits of the whole run for models that return texts alone; None
+            for no limit.
         quantifiers: the quantifiers.
         digest: sha256 of everything that determines the results.
     """
@@ -230,6 +243,20 @@ class Suite:
     seed: int
     quantifiers: QuantifierPool
     digest: str
+    max_tokens: int | None = None
+    max_dollars: float | None = None
+
+    def select(self, keys: Collection[CaseKey]) -> "Suite":
+        """Return the part of the suite with these cases, and the averages over them.
+
+        The budgets of the cases keep their share of the confidence of the whole suite.
+        """
+        cases = tuple(case for case in self.cases if case.key in keys)
+        selected = {case.name for case in cases}
+        averages = tuple(a for a in self.averages if selected.issuperset(a.cases))
+        labels = {average.label for average in averages} | {case.label for case in cases}
+        differences = {name: self.differences[name] for name in self.differences if name in labels}
+        return replace(self, cases=cases, averages=averages, differences=differences)
 
     @property
     def interval_count(self) -> int:
@@ -335,9 +362,12 @@ class CaseBuilder:
                 # a system prompt and a decoding differ between deployments
                 for variants in deployments:
                     deployment = variants.select(place, shared_row or Row())
+                    full_prompt = variants.add_system(place, prompt, shared_row)
+                    with prefix_errors(demand.key):
+                        check_answerable(deployment.model, full_prompt, checked_query)
                     question = Question(
                         model=deployment.model,
-                        prompt=variants.add_system(place, prompt, shared_row),
+                        prompt=full_prompt,
                         truncation=Horizon(checked_query.length),
                         checked_query=checked_query,
                         budget=budget,
@@ -379,8 +409,13 @@ class CaseBuilder:
     def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
         """Build the budget of a row's cases, before the intervals of the suite are counted."""
         limits = keys.budget or self._budget
+        has_passes = limits.passes is not None or limits.seconds is not None
+        answers = Budget.answers if limits.answers is None else limits.answers
         return build_budget(
-            passes=limits.passes, seconds=limits.seconds, seed=_choose_seed(self._seed, row)
+            passes=limits.passes if has_passes else DEFAULT_PASSES,
+            seconds=limits.seconds,
+            seed=_choose_seed(self._seed, row),
+            answers=answers,
         )
 
     def _build_query(

@@ -14,8 +14,8 @@ from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
+from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
-from llmchecker.suites.deployments import Deployment
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
@@ -295,14 +295,19 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     for witness in result.witnesses:
         text = _clean(witness.continuation, quoted=True)
         yield f"{format_number(witness.probability, _DIGITS)}  {text}"
+    answers = None if result.answer is None else result.answer.costs.answers
+    unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
-        used = format_count(result.passes, "pass")
+        used = format_count(result.passes if answers is None else answers, unit)
         needed = (
-            "no forecast of the passes that would decide it"
+            f"no forecast of the {units} that would decide it"
             if result.required_passes is None
-            else f"about {format_count(result.required_passes, 'pass')} would decide it"
+            else f"about {format_count(result.required_passes, unit)} would decide it"
         )
         yield f"{used} used; {needed}"
+    # what a provider did with the answers is a part of the verdict
+    if result.answer is not None and answers is not None:
+        yield from map(_clean, result.answer.notes)
 
 
 def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:

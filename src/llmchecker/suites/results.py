@@ -7,9 +7,9 @@ from functools import cached_property
 
 from llmchecker.checking.interval import DIFFERENCES
 from llmchecker.checking.measurement import Measurement, Threshold
-from llmchecker.suites.cases import Average, Case, Suite
+from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
-from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
+from llmchecker.suites.fingerprint import CaseFingerprint
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     Aggregate,

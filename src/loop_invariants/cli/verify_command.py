@@ -43,7 +43,6 @@ from loop_invariants.sources import find_program_files
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
-    PROOFS,
     Limit,
     Outcome,
     VerificationResult,
@@ -131,7 +130,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             f"{total} over {arguments.semantics}{stored}: {counts}",
             file=sys.stderr if arguments.jsonl else sys.stdout,
         )
-    if set(outcomes) <= set(PROOFS):
+    if set(outcomes) <= {Outcome.VERIFIED}:
         return ExitStatus.SUCCESS
     # A false program outweighs unknown ones.
     return ExitStatus.VIOLATED if outcomes[Outcome.FALSE] else ExitStatus.UNKNOWN
@@ -167,7 +166,7 @@ def _format_details(result: VerificationResult) -> str:
     limits = f"ended by the limit of: {', '.join(result.limits)}" if result.limits else ""
     depth = (
         f"no violation of the original text in {result.searched_depth} rounds"
-        if result.searched_depth and result.outcome is not Outcome.VERIFIED_BY_ESBMC
+        if result.searched_depth
         else ""
     )
     parts = (result.message or _format_invariants(result), limits, depth)
@@ -209,7 +208,7 @@ def _format_invariants(result: VerificationResult) -> str:
     return "; ".join(texts)
 
 
-_VERDICTS = dict.fromkeys(PROOFS, "true") | {Outcome.FALSE: "false"}
+_VERDICTS = {Outcome.VERIFIED: "true", Outcome.FALSE: "false"}
 
 
 def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
-    PROOFS,
     CandidateSource,
     Limit,
     Outcome,
@@ -61,9 +60,6 @@ The candidates of both include the model's first samples.
 
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
 """The modes of ESBMC that need no invariants, by name."""
-
-SEARCH = "ESBMC unwind"
-"""The strategy that searches the original text with a rising depth."""
 
 BOTH_ENGINES = "program + ESBMC unwind"
 """The strategy of the command `verify`: the prover, then the search by ESBMC."""
@@ -119,7 +115,7 @@ class Attempt:
     @property
     def solved(self) -> bool:
         """Whether the program is verified."""
-        return self.outcome in PROOFS
+        return self.outcome is Outcome.VERIFIED
 
 
 def select_method_attempts(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:

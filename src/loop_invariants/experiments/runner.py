@@ -12,14 +12,12 @@ from loop_invariants.experiments.attempts import (
     BOTH_ENGINES,
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
-    SEARCH,
     TOOLS,
     VARIANTS,
     Attempt,
     Invariant,
 )
 from loop_invariants.frontend.original_text import read_original_text
-from loop_invariants.frontend.proof_obstacles import NO_ASSERTION
 from loop_invariants.frontend.translation_unit import SV_COMP, read_program
 from loop_invariants.ir.expressions import (
     SHIFTS,
@@ -36,7 +34,6 @@ from loop_invariants.proposals.baselines import enumerate_shortest, sample_atoms
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals
 from loop_invariants.verification import esbmc
-from loop_invariants.verification.bounded_search import BoundedSearch
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
@@ -48,7 +45,6 @@ from loop_invariants.verification.result import (
     format_no_assertion,
 )
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
-from loop_invariants.verification.violations import confirm_violation
 
 _OUTCOMES = {
     esbmc.EsbmcAnswer.SUCCESSFUL: Outcome.VERIFIED,
@@ -365,43 +361,6 @@ def _has_unchecked_operation(subject: Subject) -> bool:
     return False
 
 
-def _attempt_search(name: str, subject: Subject) -> Attempt:
-    """Attempt a program with a search of its original text by ESBMC."""
-    settings = subject.settings
-    text = read_original_text(subject.file, Property.ASSERT, SV_COMP)
-    # The frontend names the problem of a text that its parser rejects.
-    if text is None:
-        raise UnsupportedProgram(
-            f"{subject.program.name}: ESBMC does not read this text; simplify it"
-        )
-    # ESBMC's mathematical integers are no basis for a verdict; see `portfolio`.
-    if settings.semantics is not Semantics.INT32:
-        raise UnsupportedProgram(
-            f"{subject.file.name}: {name} computes with machine integers; choose int32"
-        )
-    if text.obstacle == NO_ASSERTION:
-        outcome, message = Outcome.NO_ASSERTION, format_no_assertion(text.name)
-        return Attempt(text.name, settings.semantics, name, outcome, message=message)
-    search = BoundedSearch(text, settings.semantics)
-    found = search.search(settings.max_tool_seconds)
-    result = VerificationResult(Outcome.NOT_PROVEN, message=found.problem, limits=found.limits)
-    if found.violation:
-        result = confirm_violation(text, found, settings.semantics, None)
-    elif found.is_complete and not text.obstacle:
-        result = VerificationResult(Outcome.VERIFIED)
-    elif found.is_complete:
-        result = replace(result, outcome=Outcome.UNSUPPORTED, message=text.obstacle)
-    return Attempt(
-        text.name,
-        settings.semantics,
-        name,
-        result.outcome,
-        found.seconds,
-        message=result.message,
-        limits=result.limits,
-    )
-
-
 def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
     """Attempt a program as the command `verify` does."""
     settings = subject.settings
@@ -437,7 +396,6 @@ EXPERIMENTS: dict[str, dict[str, _Strategy]] = {
     "variants": dict.fromkeys(VARIANTS, _attempt_variant),
     "baselines": dict.fromkeys(MODEL_FREE_COMBINATIONS, _attempt_combination),
     "sources": dict.fromkeys(MODEL_COMBINATIONS, _attempt_combination),
-    "tools": dict.fromkeys(TOOLS, _attempt_tool)
-    | {SEARCH: _attempt_search, BOTH_ENGINES: _attempt_both_engines},
+    "tools": dict.fromkeys(TOOLS, _attempt_tool) | {BOTH_ENGINES: _attempt_both_engines},
 }
 """The strategies by experiment; `variants` and `sources` need proposals."""

@@ -1,19 +1,15 @@
-"""ACSL assertions in annotations, such as `//@ assert x > 0;`, and contracts.
+"""ACSL assertions in annotations, such as `//@ assert x > 0;`.
 
 ACSL computes with mathematical integers, whatever the program's integers are (ACSL 1.20, 2.2.3).
 Two comparisons in a row are a conjunction. A condition is written in a type that is wide enough. It
 is rejected if no type is wide enough, or if C would give it another meaning.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 
 from pycparser import c_ast
 
-from loop_invariants.frontend.declarations import DeclarationReader
-from loop_invariants.frontend.expressions import callee_name
-from loop_invariants.frontend.preprocessing.acsl_contracts import MEMORY_FUNCTION
-from loop_invariants.frontend.side_effects import EffectReader
-from loop_invariants.frontend.symbol_table import SymbolTable
 from loop_invariants.frontend.syntax_tree import iter_nodes
 from loop_invariants.ir.expressions import (
     ARITHMETIC,
@@ -31,12 +27,16 @@ from loop_invariants.ir.expressions import (
     is_boolean,
     with_children,
 )
-from loop_invariants.ir.statements import Assign, Assume, Havoc, Statement
 
 _INT64 = Type(64)
 _INT128 = Type(128)
 
 _ErrorBuilder = Callable[[str], Exception]
+
+
+def has_contract(source: str) -> bool:
+    """Check whether a text may have an ACSL contract, such as `/*@ requires n > 0; */`."""
+    return re.search(r"\brequires\b", source) is not None
 
 
 def check_annotation(node: c_ast.Node, build_error: _ErrorBuilder) -> None:
@@ -66,94 +66,6 @@ def widen_condition(expression: Expression, build_error: _ErrorBuilder) -> Expre
         build_error: builds the error for an inexpressible condition.
     """
     return _Widener(build_error).widen(expression)[0]
-
-
-class Contract:
-    """The ACSL contract of `main`, which restricts its parameters.
-
-    Args:
-        clauses: conditions; a clause about memory is the call of a function.
-        symbols: symbol table that receives the arrays.
-        declarations: reads types.
-        reader: reads conditions.
-    """
-
-    def __init__(
-        self,
-        clauses: Sequence[c_ast.Node],
-        symbols: SymbolTable,
-        declarations: DeclarationReader,
-        reader: EffectReader,
-    ) -> None:
-        memory = [
-            c
-            for c in clauses
-            if isinstance(c, c_ast.FuncCall) and callee_name(c) == MEMORY_FUNCTION
-        ]
-        self._memory_clauses = [call.args.exprs for call in memory]
-        self._clauses = [clause for clause in clauses if clause not in memory]
-        self._symbols, self._declarations, self._reader = symbols, declarations, reader
-
-    def build_assumptions(self, pointers: Sequence[c_ast.Decl]) -> list[Statement]:
-        """Build the assumptions, and the arrays that the pointer parameters point to.
-
-        An array has the length in the contract. Two arrays are disjoint if one clause contains
-        both.
-        """
-        conditions = []
-        for clause in self._clauses:
-            # The default argument binds the clause of this iteration.
-            def describe_error(what: str, clause: c_ast.Node = clause) -> Exception:
-                return self._reader.build_error(clause, what)
-
-            check_annotation(clause, describe_error)
-            evaluation = self._reader.evaluate(clause)
-            conditions.append(widen_condition(evaluation.value, describe_error))
-        assumptions: list[Statement] = [Assume(condition) for condition in conditions]
-        ranges = {
-            name.name: (clause, first, end)
-            for clause in self._memory_clauses
-            for name, first, end in zip(clause[::3], clause[1::3], clause[2::3], strict=True)
-        }
-        range_pointers = [pointer for pointer in pointers if pointer.name in ranges]
-        are_separated = any(
-            {p.name for p in range_pointers} <= {n.name for n in c[::3]}
-            for c in self._memory_clauses
-        )
-        # Two pointers without a separation clause could share an array.
-        if len(range_pointers) > 1 and not are_separated:
-            raise self._reader.build_error(range_pointers[0], "arrays of main that may be the same")
-        for pointer in range_pointers:
-            assumptions += self._declare_array(pointer, *ranges[pointer.name][1:], conditions)
-        return assumptions
-
-    def _declare_array(
-        self,
-        pointer: c_ast.Decl,
-        first: c_ast.Node,
-        last: c_ast.Node,
-        conditions: Sequence[Expression],
-    ) -> list[Statement]:
-        element = self._declarations.read_type(pointer.type.type)
-        first_index, last_index = self._reader.read(first), self._reader.read(last)
-        match last_index:
-            case Constant(value=value) if first_index == Constant(0) and value >= 0:
-                # The range from 0 to `value` has one element more.
-                self._symbols.declare(pointer.name, element.to_array(Constant(value + 1)))
-                return [Havoc(pointer.name)]
-            case Binary(operator="-", left=Identifier() as count, right=Constant(value=1)):
-                positivity_conditions = (
-                    Binary(">", count, Constant(0)),
-                    Binary(">=", count, Constant(1)),
-                )
-                # A length must be positive, which an earlier condition guarantees.
-                if first_index == Constant(0) and any(
-                    condition in conditions for condition in positivity_conditions
-                ):
-                    length = self._symbols.create_length_variable(pointer.name)
-                    self._symbols.declare(pointer.name, element.to_array(length))
-                    return [Assign(length, count), Havoc(pointer.name)]
-        raise self._reader.build_error(pointer, f"the length of the array {pointer.name!r} of main")
 
 
 class _Widener:

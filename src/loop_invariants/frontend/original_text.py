@@ -1,7 +1,7 @@
 """Original C texts, as other verifiers and a compiler read them.
 
-An `OriginalText` contains the text itself, and the facts that decide whether a verdict of another
-verifier on it can be trusted. The frontend's own program is not involved.
+An `OriginalText` contains the text itself, and the facts that a harness needs. The frontend's own
+program is not involved.
 """
 
 import re
@@ -9,25 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pycparser import c_ast
-
 from llmchecker.errors import ProgramError
+from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
 )
-from loop_invariants.frontend.preprocessing.translation_phases import (
-    ERROR_FUNCTION,
-)
-from loop_invariants.frontend.proof_obstacles import find_obstacle
-from loop_invariants.frontend.syntax_tree import iter_nodes, parse_c
+from loop_invariants.frontend.preprocessing.translation_phases import ERROR_FUNCTION
+from loop_invariants.frontend.syntax_tree import parse_c
 from loop_invariants.frontend.text_facts import TextFacts
 from loop_invariants.ir.expressions import Type
 from loop_invariants.ir.instrumentation import Property
-
-_MEMORY_FORMAT = re.compile(r""""[^"\n]*%[-+ #0-9.*'hljztL]*[nsS"]""")
-"""A conversion of `printf` that stores a number, reads a text, or ends in another literal."""
 
 _LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
@@ -54,9 +47,6 @@ class OriginalText:
             function has an int.
         defined_functions: functions that the text defines.
         called_functions: functions that `main` calls, directly or through others.
-        has_traps: whether the text contains a shift, or a division by a variable: other than zero
-            divisors, only checks of overflow find their violations.
-        obstacle: reason why no verdict of a verifier alone is a proof; empty without a reason.
         is_annotated: whether ACSL annotations are a part of the property.
     """
 
@@ -69,8 +59,6 @@ class OriginalText:
     check_types: Mapping[str, Type]
     defined_functions: frozenset[str]
     called_functions: frozenset[str]
-    has_traps: bool
-    obstacle: str
     is_annotated: bool
 
     @property
@@ -125,7 +113,7 @@ def build_original_text(
         RecursionError: the text is nested too deeply.
     """
     unit = parse_c(_mark_labels(source, error_names), f"{name}.c", sibling_files)
-    facts = TextFacts(unit, error_names, required_property)
+    facts = TextFacts(unit, error_names)
     return OriginalText(
         name,
         source,
@@ -136,29 +124,5 @@ def build_original_text(
         facts.find_check_types(),
         frozenset(facts.functions),
         facts.called_functions,
-        has_traps=any(
-            _may_trap(node) for node in iter_nodes(unit, (c_ast.BinaryOp, c_ast.Assignment))
-        ),
-        obstacle=_find_memory_format(source, sibling_files) or find_obstacle(facts),
-        is_annotated=facts.is_annotated,
+        is_annotated=facts.is_annotated or has_contract(source),
     )
-
-
-def _find_memory_format(source: str, sibling_files: Mapping[str, str]) -> str:
-    """Return the obstacle of a format that accesses memory; else empty."""
-    texts = (source, *sibling_files.values())
-    if not any("printf" in text for text in texts):
-        return ""
-    for text in texts:
-        # The syntax tree has no contents of literals.
-        match = _MEMORY_FORMAT.search(text.replace("%%", "  "))
-        if match:
-            return f"a format of memory in line {text.count(chr(10), 0, match.start()) + 1}"
-    return ""
-
-
-def _may_trap(node: c_ast.BinaryOp | c_ast.Assignment) -> bool:
-    """Return whether an operation is a shift, or a division by no literal."""
-    divisor = node.right if isinstance(node, c_ast.BinaryOp) else node.rvalue
-    is_literal = isinstance(divisor, c_ast.Constant)
-    return node.op.rstrip("=") in ("<<", ">>") or (node.op[0] in "/%" and not is_literal)

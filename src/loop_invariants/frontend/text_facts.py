@@ -6,7 +6,6 @@ from pycparser import c_ast
 
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.expressions import callee_name, nondet_type
-from loop_invariants.frontend.preprocessing.acsl_contracts import REQUIRES_ARRAY
 from loop_invariants.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
     FAILURE_FUNCTIONS,
@@ -20,7 +19,6 @@ from loop_invariants.frontend.verifier_builtins import (
     list_parameters,
 )
 from loop_invariants.ir.expressions import INT, Type
-from loop_invariants.ir.instrumentation import Property
 
 MODELLED_FUNCTIONS = frozenset(
     "abs labs llabs malloc calloc realloc free alloca memcpy memmove memset "
@@ -35,25 +33,16 @@ class TextFacts:
     Args:
         unit: syntax tree of a text with marked labels.
         error_names: further names of errors.
-        required_property: property to prove.
 
     Attributes:
         functions: definitions of the functions, by name.
-        reached_functions: functions that `main` names, directly or through others.
-        called_functions: functions that these call by name.
-        calls_pointers: whether these call a pointer.
+        called_functions: functions that `main` calls by name, directly or through others.
         is_annotated: whether ACSL annotations are a part of the property.
         inputs: types of the results of the input functions, by name.
     """
 
-    def __init__(
-        self, unit: c_ast.FileAST, error_names: ErrorNames, required_property: Property
-    ) -> None:
-        self.unit, self.error_names, self.required_property = (
-            unit,
-            error_names,
-            required_property,
-        )
+    def __init__(self, unit: c_ast.FileAST, error_names: ErrorNames) -> None:
+        self._error_names = error_names
         self.functions = {
             node.decl.name: node for node in unit.ext if isinstance(node, c_ast.FuncDef)
         }
@@ -62,7 +51,6 @@ class TextFacts:
             for node in iter_nodes(unit, (c_ast.Decl,))
             if isinstance(node.type, c_ast.FuncDecl)
         }
-        self.reached_functions = self.find_reached_functions()
         variables = {
             node.name
             for node in iter_nodes(unit, (c_ast.Decl,))
@@ -70,19 +58,18 @@ class TextFacts:
         }
         names = {
             callee_name(call)
-            for function in self.reached_functions
+            for function in self._find_reached_functions()
             for call in iter_nodes(self.functions[function], (c_ast.FuncCall,))
         }
-        self.calls_pointers = bool(names & (variables | {""}))
         self.called_functions = frozenset(names - variables - {""})
         self.is_annotated = any(
-            name.startswith((ANNOTATION_FUNCTION, REQUIRES_ARRAY)) for name in self.called_functions
-        ) or any(getattr(node, "name", None) == REQUIRES_ARRAY for node in unit.ext)
+            name.startswith(ANNOTATION_FUNCTION) for name in self.called_functions
+        )
         self.inputs = dict(self._iter_inputs())
 
-    def find_reached_functions(self, start: str = "main") -> set[str]:
-        """Return the functions of the text that `start` names, directly or through others."""
-        reached, pending = set(), [start]
+    def _find_reached_functions(self) -> set[str]:
+        """Return the functions of the text that `main` names, directly or through others."""
+        reached, pending = set(), ["main"]
         while pending:
             name = pending.pop()
             if name in reached or name not in self.functions:
@@ -97,7 +84,7 @@ class TextFacts:
         for name in sorted(self.called_functions - set(self.functions)):
             type_ = nondet_type(name)
             prototype = self._prototypes.get(name)
-            if type_ is None and prototype is not None and not self.is_known(name):
+            if type_ is None and prototype is not None and not self._is_known(name):
                 parameters = list_parameters(prototype)
                 # A pointer would let the function change variables.
                 if all(parse_integer_type(getattr(p, "type", None)) for p in parameters):
@@ -118,24 +105,15 @@ class TextFacts:
                 types[name] = type_
         return types
 
-    def is_known(self, name: str) -> bool:
+    def _is_known(self, name: str) -> bool:
         """Return whether a function has a known meaning."""
-        names = self.error_names
         return name in (
             ASSERT_FUNCTIONS
             | ASSUME_FUNCTIONS
             | STOP_FUNCTIONS
             | FAILURE_FUNCTIONS
             | MODELLED_FUNCTIONS
-            | names.functions
-        )
-
-    def names_any(self, function: str, names: frozenset[str]) -> bool:
-        """Return whether a function names one of `names`, directly or through others."""
-        return any(
-            node.name in names
-            for reached_name in self.find_reached_functions(function)
-            for node in iter_nodes(self.functions[reached_name], (c_ast.ID,))
+            | self._error_names.functions
         )
 
 

@@ -18,14 +18,13 @@ from types import MappingProxyType
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from loop_invariants.frontend.acsl_assertions import Contract
+from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.calls import CallReader
 from loop_invariants.frontend.declarations import DeclarationReader
 from loop_invariants.frontend.error_names import ErrorNames, mark_errors
 from loop_invariants.frontend.expressions import MAX_NESTING
 from loop_invariants.frontend.pointer_binding import NullablePointer
 from loop_invariants.frontend.pointers import PointerReader, is_pointer
-from loop_invariants.frontend.preprocessing.acsl_contracts import REQUIRES_ARRAY
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
@@ -216,9 +215,6 @@ class _FrontEnd:
         reader.check_nesting(unit)
         reader.prescan(unit)
         main = find_main_function(unit, self._file)
-        self._contract = next(
-            (p.init.exprs for p in unit.ext if getattr(p, "name", None) == REQUIRES_ARRAY), []
-        )
         calls.builtin_parameters = read_builtins(unit, reader)
         global_statements: list[Statement] = []
         for declaration in unit.ext:
@@ -259,13 +255,15 @@ class _FrontEnd:
         """Declare the parameters of `main`: integers have arbitrary values.
 
         The number of program arguments is not negative (C11 5.1.2.2.1). The second parameter, the
-        texts of the arguments, cannot be used. An ACSL contract restricts the integers and gives
-        pointers their arrays.
+        texts of the arguments, cannot be used.
         """
         # Parameters in the style of K&R C have no types in the list.
         if main.param_decls:
             raise reader.build_error(main, "a main with parameters declared behind it")
         parameters = list_parameters(main.decl)
+        # A contract would restrict the parameters.
+        if parameters and has_contract(self._source):
+            raise reader.build_error(main, "an ACSL contract with parameters of main")
         unnamed_parameters = [p for p in parameters if not isinstance(p, c_ast.Decl)]
         if unnamed_parameters:
             raise reader.build_error(main, "a parameter of main without a name")
@@ -273,18 +271,6 @@ class _FrontEnd:
         integer_parameters = [p for p in parameters if not is_pointer(p.type)]
         for parameter in integer_parameters:
             statements += declarations.declare(parameter)
-        contract = self._contract
-        # Every clause must have been translated, since each may rely on another.
-        if parameters and len(re.findall(r"\brequires\b", self._source)) != len(contract):
-            raise reader.build_error(main, "this ACSL contract with parameters of main")
-        if contract and parameters:
-            pointer_parameters = [p for p in parameters if is_pointer(p.type)]
-            return [
-                *statements,
-                *Contract(contract, symbols, declarations, reader).build_assumptions(
-                    pointer_parameters
-                ),
-            ]
         # The first parameter is the number of arguments.
         if len(parameters) > 1 and is_pointer(parameters[1].type) and integer_parameters:
             symbol = symbols.look_up(integer_parameters[0].name)
@@ -298,8 +284,6 @@ class _FrontEnd:
         match part:
             case c_ast.Decl(type=c_ast.FuncDecl()) | c_ast.FuncDef():
                 return []  # calls read it
-            case c_ast.Decl(name=name) if name == REQUIRES_ARRAY:
-                return []  # the parameters of `main` read it
             case c_ast.Decl():
                 return list(declarations.declare(part, is_global=True))
             case c_ast.Typedef():

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from llmchecker.errors import InvalidTable
 from llmchecker.reporting.figures import COLUMN_WIDTH, HATCHES, set_log_scales, use_figure_style
 from llmchecker.utils.printable_text import escape_unprintable
-from loop_invariants.verification.result import PROOFS
+from loop_invariants.verification.result import Outcome
 
 _MAX_SETS = 14
 """Maximum number of bars of a panel that leaves room for numbers."""
@@ -96,8 +96,8 @@ def draw_seconds(table: pd.DataFrame, method: str) -> Figure:
         InvalidTable: the table has no rows.
     """
     _check_rows(table)
-    is_verified = table["outcome"].isin(PROOFS)
-    is_tool_verified = table["tool_outcome"].isin(PROOFS)
+    is_verified = table["outcome"] == Outcome.VERIFIED
+    is_tool_verified = table["tool_outcome"] == Outcome.VERIFIED
     verified_seconds = pd.concat(
         [table["seconds"][is_verified], table["tool_seconds"][is_tool_verified]]
     )

@@ -20,7 +20,7 @@ from loop_invariants.reporting.tables import (
     build_frame,
     select_solved_by,
 )
-from loop_invariants.verification.result import PROOFS, CandidateSource, Outcome
+from loop_invariants.verification.result import CandidateSource, Outcome
 
 _LEGEND_OF_VARIANTS = """\
 Candidates are what the model wrote to this prompt, and nothing else. Unique: solved by no other
@@ -34,10 +34,9 @@ only. Timeouts: more candidates prove no less but take longer. Seconds, those of
 are means over the programs that are solved. Every source that proposes may propose equally many
 candidates for a loop."""
 _LEGEND_OF_TOOLS = """\
-Solved: verified. By ESBMC alone: those of them that ESBMC verified alone, by complete unrolling of
-the original text. False: a violation was found; this method reports one only if a concrete run
-shows it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs
-that are solved."""
+Solved: verified. False: a violation was found; this method reports one only if a concrete run shows
+it. Other: no answer, for another reason, or no assertion. Seconds are means over the programs that
+are solved."""
 _LEGEND_OF_LIMITS = """\
 Limits: what ended attempts without an answer, with the number of attempts; one may have several.
 Prover and ESBMC time are processor time, solver steps are those that Z3 counts for one
@@ -229,8 +228,8 @@ def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
     sentences = []
     for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
         provers, refuters = (
-            ", ".join(group.loc[group["outcome"].isin(outcomes), "way"])
-            for outcomes in (PROOFS, (Outcome.FALSE,))
+            ", ".join(group.loc[group["outcome"] == outcome, "way"])
+            for outcome in (Outcome.VERIFIED, Outcome.FALSE)
         )
         # Both verdicts together are a contradiction.
         if provers and refuters:

@@ -26,7 +26,7 @@ _COLUMNS_OF_SOURCES = """
     mean_seconds_of_solved false timeouts limits not_treated
 """.split()
 _COLUMNS_OF_TOOLS = """
-    tool semantics programs solved by_esbmc_alone false timeouts unsupported unreadable other limits
+    tool semantics programs solved false timeouts unsupported unreadable other limits
     mean_seconds_of_solved published_programs published_solved
 """.split()
 _COLUMNS_OF_SECONDS = """
@@ -117,7 +117,6 @@ def build_tools_table(attempts: Sequence[Attempt], published_figures: pd.DataFra
             "tool": strategy,
             "semantics": semantics,
             **_count_outcomes(group),
-            "by_esbmc_alone": (group["outcome"] == Outcome.VERIFIED_BY_ESBMC).sum(),
             "unsupported": (group["outcome"] == Outcome.UNSUPPORTED).sum(),
             "unreadable": (group["outcome"] == Outcome.UNREADABLE).sum(),
         }

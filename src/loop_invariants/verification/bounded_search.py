@@ -1,7 +1,7 @@
 """Bounded search by ESBMC on the original text, with a rising depth.
 
 Each depth is checked with unwinding assertions. If they hold, no run is longer than the depth, and
-the search is complete. Otherwise the depth is checked without them, so that only a violation of the
+the search ends. Otherwise the depth is checked without them, so that only a violation of the
 property can fail. The next depth is twice as large.
 """
 
@@ -35,7 +35,7 @@ class SearchResult:
 
     Attributes:
         depth: greatest depth without a violation; 0 without one.
-        is_complete: whether the unwinding assertions held at this depth, with all checks.
+        is_complete: whether the unwinding assertions held at this depth: no run is longer.
         violation: description of the violation that ESBMC reports; empty without one.
         inputs: inputs of the violating run; None without a violation.
         problem: reason why the search ended without a result; empty with one.
@@ -99,7 +99,7 @@ class BoundedSearch:
             # The violation of an unwinding assertion hides those of the property.
             verdict = self._run(replace(task, has_unwinding_assertions=False))
         if verdict.answer is EsbmcAnswer.SUCCESSFUL:
-            return SearchResult(task.depth, is_complete and self._holds_with_all_checks(task))
+            return SearchResult(task.depth, is_complete)
         if verdict.answer is EsbmcAnswer.FAILED:
             traced = self._run(replace(task, has_unwinding_assertions=False, has_trace=True))
             inputs = traced.inputs or verdict.inputs or RunInputs()
@@ -107,12 +107,6 @@ class BoundedSearch:
         is_late = verdict.answer is EsbmcAnswer.TIMEOUT
         problem = "its time limit" if is_late else verdict.message or "an error"
         return replace(previous, problem=problem, limits=verdict.limits)
-
-    def _holds_with_all_checks(self, task: EsbmcTask) -> bool:
-        """Return whether a complete search also excludes every range violation."""
-        full_task = replace(task, has_range_checks=True, has_overflow_checks=self._text.has_traps)
-        verdict = self._run(full_task)
-        return verdict.answer is EsbmcAnswer.SUCCESSFUL and not verdict.missing_functions
 
     def _run(self, task: EsbmcTask) -> EsbmcVerdict:
         # A time limit is reported by ESBMC, so that even a late run starts.

@@ -143,7 +143,6 @@ class EsbmcVerdict:
         is_incomplete: whether the violated property is an unwinding assertion, so that the run is
             longer than the depth.
         inputs: inputs of the violating run; None if the output has none.
-        missing_functions: called functions that have no body.
     """
 
     answer: EsbmcAnswer
@@ -153,7 +152,6 @@ class EsbmcVerdict:
     violation: str = ""
     is_incomplete: bool = False
     inputs: RunInputs | None = None
-    missing_functions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,6 @@ class EsbmcTask:
         depth: greatest number of iterations of each loop; None without a bound.
         has_unwinding_assertions: whether a longer run is reported, and not ignored.
         has_range_checks: whether indices, pointers and divisors are checked.
-        has_overflow_checks: whether overflow and shifts are checked too.
         has_trace: whether the trace of a violation must contain every input.
     """
 
@@ -175,7 +172,6 @@ class EsbmcTask:
     depth: int | None = None
     has_unwinding_assertions: bool = True
     has_range_checks: bool = False
-    has_overflow_checks: bool = False
     has_trace: bool = False
 
 
@@ -225,11 +221,8 @@ def build_options(task: EsbmcTask) -> list[str]:
         # The divisions of this property are among the standard checks.
         options += ["--overflow-check", "--no-assertions"]
         options += [] if task.has_range_checks else ["--no-bounds-check", "--no-pointer-check"]
-    elif task.has_overflow_checks:
-        options.append("--overflow-check")
     elif not task.has_range_checks:
         options.append("--no-standard-checks")
-    options += ["--ub-shift-check"] if task.has_overflow_checks else []
     # Slicing removes inputs without an effect, which the run needs all the same.
     options += ["--no-slice"] if task.has_trace else []
     return options
@@ -244,7 +237,6 @@ def _parse_output(output: str) -> EsbmcVerdict:
             return EsbmcVerdict(EsbmcAnswer.ERROR, 0.0, f"out of memory, {_MAX_MEMORY}", limits)
         return EsbmcVerdict(EsbmcAnswer.ERROR, 0.0, _find_last_error(output))
     message = f"VERIFICATION {verdicts[-1]}"
-    missing = re.findall(r"no body for function (\S+)", output)
     violated = _VIOLATED_PROPERTY.findall(output)
     violation = violated[-1].strip() if violated else ""
     answer = _ANSWERS.get(verdicts[-1], EsbmcAnswer.ERROR)
@@ -260,7 +252,6 @@ def _parse_output(output: str) -> EsbmcVerdict:
         violation=violation,
         is_incomplete=violation.startswith(("unwinding", "recursion unwinding")),
         inputs=_parse_trace(output) if answer is EsbmcAnswer.FAILED else None,
-        missing_functions=frozenset(missing),
     )
 
 
@@ -322,8 +313,7 @@ def run_text(
     verdict = _parse_output(run.output)
     if verdict.answer is EsbmcAnswer.ERROR and not verdict.message:
         verdict = replace(verdict, message=f"no output; exit status {run.status}")
-    missing = {n for n in verdict.missing_functions if not n.startswith(BODYLESS_PREFIX)}
-    return replace(verdict, seconds=elapsed, missing_functions=frozenset(missing))
+    return replace(verdict, seconds=elapsed)
 
 
 def run_esbmc(

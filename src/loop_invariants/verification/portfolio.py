@@ -1,9 +1,8 @@
 """The engines for one file: the prover, then compiled runs and ESBMC on the original text.
 
-The last two begin where the prover has no verdict, or where the frontend does not cover the text. A
-violation counts if a run confirms it. A complete search over machine integers is a proof by
-ESBMC alone, an outcome of its own, unless the text has an obstacle: then C gives it more meanings
-than ESBMC's.
+The last two begin where the prover has no verdict, or where the frontend does not cover the text.
+They find violations only, which count if a run confirms them. A search without a violation proves
+nothing, even if it is complete: ESBMC chooses one meaning where C leaves several.
 """
 
 import time
@@ -119,13 +118,12 @@ def _find_violation(
 
 
 def _is_searchable(text: OriginalText, task: FileTask, program: Program | None) -> bool:
-    """Return whether a search of the text can end with a verdict."""
+    """Return whether a search of the text can end with a confirmed violation."""
     # No C verifier reads annotations of ACSL.
     if text.is_annotated:
         return False
-    # Without a program and over mathematical integers, nothing confirms a violation or a proof.
-    is_machine = task.semantics is Semantics.INT32
-    return program is not None or (is_machine and (not text.obstacle or is_replayable(text)))
+    # Without a program, only a compiled run confirms a violation, and only over machine integers.
+    return program is not None or (task.semantics is Semantics.INT32 and is_replayable(text))
 
 
 def _search(
@@ -140,17 +138,4 @@ def _search(
     if found.violation:
         confirmed = confirm_violation(text, found, task.semantics, program)
         return confirmed if confirmed.outcome is Outcome.FALSE else result
-    result = replace(result, searched_depth=found.depth or None)
-    # ESBMC's mathematical integers divide differently from C, so that they prove nothing alone.
-    if not found.is_complete or task.semantics is not Semantics.INT32:
-        return result
-    if text.obstacle:
-        problem = (
-            f"{text.name}: ESBMC alone is no proof: {text.obstacle}; "
-            "docs/covered_c.md lists what it may prove"
-        )
-        return replace(result, message="; ".join(filter(None, (result.message, problem))))
-    message = f"complete at {found.depth} rounds of each loop"
-    return VerificationResult(
-        Outcome.VERIFIED_BY_ESBMC, message=message, searched_depth=found.depth
-    )
+    return replace(result, searched_depth=found.depth or None)

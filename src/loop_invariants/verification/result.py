@@ -44,8 +44,6 @@ class Outcome(StrEnum):
 
     VERIFIED = "verified"
     """Every assertion is proven, and ESBMC confirms it."""
-    VERIFIED_BY_ESBMC = "verified by ESBMC alone"
-    """ESBMC unrolls all loops of the original text completely, and finds no violation."""
     FALSE = "false"
     """A concrete run violates an assertion."""
     NOT_PROVEN = "not proven"
@@ -142,9 +140,6 @@ def format_no_assertion(program: str) -> str:
     problem = "no called function has a known assertion or failure call"
     return f"{program}: {problem}; add one, or name it by --errors"
 
-
-PROOFS = (Outcome.VERIFIED, Outcome.VERIFIED_BY_ESBMC)
-"""The outcomes that are proofs of the property."""
 
 BUILTIN_SOURCES = (
     CandidateSource.ATOMS,

@@ -356,7 +356,7 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments(query="P>=1.5 [ F readability < 0 ]"), "a probability from 0 to 1"),
         (arguments(query="P=? [ F step = 4 ]"), "step = 4 never holds"),
         (arguments(model="gpt3"), "did you mean 'gpt2'? known are gpt2"),
-        (arguments(model="../gpt2"), "--model: '../gpt2' is not defined"),
+        (arguments(model="../gpt2"), "--model: '../gpt2' is no model and no directory in "),
         (arguments("--alpha", "1.5"), "alpha: 1.5 is not"),
         (arguments("--alpha", "nan"), "alpha: nan is not"),
         (arguments("--alpha", "most"), "--alpha"),

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from helpers.compiled import GCC, needs_gcc
 from helpers.given_inputs import BORDERS, GIVEN_INPUTS
-from helpers.marks import long_cases
 from helpers.written_c import DECLARED, WrittenProgram
 
 from llmchecker.errors import UnsupportedProgram
@@ -94,18 +93,10 @@ def compared(first: int, count: int, folder: Path, options: Sequence[str]) -> in
 
 @pytest.mark.long
 @needs_gcc
-@pytest.mark.parametrize(("first", "count"), [(0, 30), *long_cases((30, 70), (100, 200))])
-def test_written_programs_run_as_gcc_runs_them(first: int, count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", range(4))
+def test_written_programs_run_as_gcc_runs_them(block: int, tmp_path: Path) -> None:
     """Runs of random programs with every construct end as those of the compiled programs do."""
-    assert compared(first, count, tmp_path, ["-O1"]) > 0.3 * count
-
-
-@needs_gcc
-@pytest.mark.long
-@pytest.mark.parametrize("block", range(20))
-def test_many_written_programs_run_as_gcc_runs_them(block: int, tmp_path: Path) -> None:
-    """The same of 2,000 programs more."""
-    assert compared(10_000 + 100 * block, 100, tmp_path, ["-O0", "-O2"]) > 30
+    assert compared(100 * block, 100, tmp_path, ["-O0", "-O2"]) > 30
 
 
 @pytest.mark.long

@@ -24,6 +24,12 @@ HOLDING = {
     semantics: [(n, semantics) for n, known in EXPECTED.items() if known[semantics] == "holds"]
     for semantics in Semantics
 }
+HOLDING_OVER_INTEGERS_ALONE = [
+    (n, s)
+    for n, s in HOLDING[Semantics.INTEGERS]
+    if (n, Semantics.INT32) not in HOLDING[Semantics.INT32]
+]
+"""A run of another program over integers is one over machine integers, up to its first overflow."""
 
 ASSERT = "void __VERIFIER_assert(int);\nint __VERIFIER_nondet_int(void);\n"
 
@@ -157,7 +163,7 @@ def test_an_included_file_that_changes_the_meaning_is_not_ignored(tmp_path: Path
 @pytest.mark.few(8)
 @needs_gcc
 @pytest.mark.parametrize(
-    "holding", [*HOLDING[Semantics.INT32], *long(*HOLDING[Semantics.INTEGERS])], ids="-".join
+    "holding", [*HOLDING[Semantics.INT32], *long(*HOLDING_OVER_INTEGERS_ALONE)], ids="-".join
 )
 def test_what_holds_does_not_fail_after_gcc(holding: tuple[str, Semantics], tmp_path: Path):
     """No run of a compiled program of the project violates what is proven of it."""
@@ -203,7 +209,7 @@ def random_program(seed: int) -> str:
 
 @needs_gcc
 @pytest.mark.long
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(4))
 def test_random_programs_that_are_proven_do_not_fail_after_gcc(block: int, tmp_path: Path) -> None:
     """What is proven of random programs over all kinds of integers, no compiled run violates."""
     proven = 0
@@ -228,7 +234,7 @@ def test_changed_programs_that_are_proven_do_not_fail_after_gcc(original, semant
         tried = candidates(mutant.program, original.invariants)
         return prover.entails_assertions(prover.find_inductive_subset(tried))
 
-    for mutant in islice(filter(is_proven, islice(mutants(original), 40)), 8):
+    for mutant in islice(filter(is_proven, islice(mutants(original), 12)), 4):
         source = mutant.program.source
         if "__ESBMC_" not in source:
             assert violations(source, semantics, tmp_path, runs=100) == 0, mutant

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from llmchecker.checking import answer, formatting
 from llmchecker.checking.figures import format_display, format_row
-from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import NoTruthValue
 from llmchecker.interfaces.python.tree import Tree
 from llmchecker.reporting.html_rows import render_display
@@ -82,6 +81,4 @@ class Answer(answer.Answer):
 
         if not self.history:
             return draw_answer(self, label, axes)
-        threshold = find_threshold(self.query)
-        limit = None if threshold is None else float(threshold.number)
-        return draw_history(self.history, self.confidence, limit, axes)
+        return draw_history(self, axes)

@@ -1,1 +1,1 @@
-"""Preprocessing of C text: translation phases, headers, macros, ACSL contracts."""
+"""Preprocessing of C text: translation phases, headers, macros."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from loop_invariants.frontend.preprocessing.acsl_contracts import translate_contract
 from loop_invariants.frontend.preprocessing.preprocessor import preprocess
 
 STOP_FUNCTIONS = frozenset(("abort", "exit"))
@@ -221,9 +220,6 @@ def _replace_comments(text: str, file: str) -> str:
             # A directive ends with its line, so no statement can be inserted.
             annotation = (
                 "" if directive else _translate_assertion(piece, "".join(parts[-_MAX_CONTEXT:]))
-            )
-            annotation = annotation or translate_contract(
-                piece, text[match.end() : match.end() + _MAX_CONTEXT]
             )
             # The line breaks of a comment keep the numbers of later lines.
             piece = f" {annotation}" + "\n" * lines
