@@ -265,7 +265,7 @@ class OrFalse(_OrPlain):
         return {"type": ["object", "boolean"], "not": {"const": True}}
 
 
-END_LENGTH = 1000
+_END_LENGTH = 1000
 """The horizon of the length `end` without a number."""
 _END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
 
@@ -277,7 +277,7 @@ def parse_end(length: "str | int") -> tuple[int, bool]:
     match = _END.fullmatch(length)
     # validated before
     assert match is not None
-    return int(match[1] or END_LENGTH), True
+    return int(match[1] or _END_LENGTH), True
 
 
 class OrEnd(_OrPlain):

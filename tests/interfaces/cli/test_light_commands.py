@@ -171,8 +171,8 @@ def test_the_summary_has_three_answers_and_the_page(project, capsys):
         partial.write_text(ANSWERS)
     *answers, last = lines(capsys, "summary")
     assert answers == [
-        "Player, Small-1: P=? [ F gender > 0 ]: certain [0.0514, 0.886]; "
-        "estimate [0.0514, 0.0948] with confidence 0.99",
+        "Player, Small-1: P=? [ F gender > 0 ]: certain [0.05147, 0.8859]; "
+        "estimate [0.05147, 0.09476] with confidence 0.99",
         "Player, Small-1: P=? [ G step < 9 ]: certain [1, 1]",
         "Player, Small-1: P>=0.5 [ F gender > 0 ]: certain unknown",
     ]

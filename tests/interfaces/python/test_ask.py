@@ -284,7 +284,7 @@ def test_a_decided_threshold_is_a_truth_value(model, threshold, holds, words):
     row = next(line for line in str(answer).splitlines() if line.startswith("verdict "))
     assert answer.decision.outcome in row
     if answer.decision.confidence is None:
-        assert row == f"verdict      {words}"
+        assert row == f"verdict      {words} (proven for the whole model)"
         assert words in answer._repr_html_()
 
 
@@ -436,5 +436,6 @@ def test_the_representation_is_a_line_of_figures(model):
     tree = lc.grow(model, "once", alpha=1, k=9, length=2)
     answer = lc.check("P>=0.001 [ F he > 0 ]", tree, he=he)
     assert repr(answer) == (
-        "<Answer P>=0.001 [ F he > 0 ]: verdict HOLDS, certain, verdict (bounded) true>"
+        "<Answer P>=0.001 [ F he > 0 ]: verdict HOLDS, certain, "
+        "horizon within 2 tokens; 0.00 of the answers had ended, verdict (bounded) true>"
     )

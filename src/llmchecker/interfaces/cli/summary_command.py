@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from llmchecker.checking.figures import Bar, Display, Figure
-from llmchecker.checking.formatting import format_interval
+from llmchecker.checking.formatting import FEW_DIGITS, format_interval
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
@@ -23,7 +23,6 @@ from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_ANSWERS = 3
-_DIGITS = 3
 _ANSWERS, _REPORT = "results/tables/table2.csv", "results/report.html"
 
 
@@ -102,4 +101,4 @@ def _build_interval(row: Mapping[str, str], low: str, high: str, detail: str = "
     interval = Interval(float(low), float(high))
     # An expected score has no axis.
     bar = Bar(interval) if row["query"].startswith("P") else None
-    return Figure(format_interval(interval, _DIGITS), detail, bar)
+    return Figure(format_interval(interval, FEW_DIGITS), detail, bar)

@@ -43,9 +43,9 @@ class ContinuationEffects:
         return ContinuationEffects(self.can_rise, self.can_fall)
 
 
-ENDED = Temporal("F", (Label("end"),))
+_ENDED = Temporal("F", (Label("end"),))
 """The formula of texts that end within the horizon."""
-NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
+_NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
 """The formula of texts that do not."""
 _UNLIMITED_EFFECTS = {
     "F": ContinuationEffects(can_rise=True),
@@ -73,9 +73,9 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
         return ContinuationEffects()
     match formula:
         # a text that the horizon cuts violates the first and satisfies the second
-        case Connective("&", operands) if ENDED in operands:
+        case Connective("&", operands) if _ENDED in operands:
             return ContinuationEffects(can_rise=True)
-        case Connective("|", operands) if NEVER_ENDED in operands:
+        case Connective("|", operands) if _NEVER_ENDED in operands:
             return ContinuationEffects(can_fall=True)
         case Connective("!", (operand,)):
             return find_continuation_effects(operand, length).negation
