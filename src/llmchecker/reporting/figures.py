@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 COLUMN_WIDTH = 3.5
 """Width of one column of a two-column page, in inches."""
-THIN = 0.8
+_THIN = 0.8
 """Width of a thin line, in points."""
 _INTERVAL: dict[str, Any] = {
     "linestyle": "none",
     "ecolor": "black",
-    "elinewidth": THIN,
-    "capthick": THIN,
+    "elinewidth": _THIN,
+    "capthick": _THIN,
     "clip_on": False,
     "zorder": 3,
 }
@@ -167,7 +167,7 @@ def draw_noun_figure(table: pd.DataFrame, answer: str, is_bounded: bool = True) 
                 "facecolor": sns.light_palette(colour, n_colors=3)[1],
                 "edgecolor": colour,
                 "hatch": hatch,
-                "linewidth": THIN,
+                "linewidth": _THIN,
             }
             handles.append(Patch(**fill, label=escape_unprintable(str(model))))
             _draw_bounds(axes, centres + bar_place, rows, bar_width, fill)
@@ -203,7 +203,7 @@ def _draw_bands(axes: Axes, table: pd.DataFrame) -> None:
             # Edges separate the bands in black and white, where both are grey.
             edgecolor=line.get_color(),
             linestyle=line.get_linestyle(),
-            linewidth=THIN,
+            linewidth=_THIN,
         )
 
 
@@ -290,7 +290,7 @@ def _build_layer_handles(axes: Axes, confidences: pd.Series, is_bounded: bool) -
     """
     # without a model's colour, because each model's bars are certain bounds
     layers: list[Any] = [
-        Patch(facecolor="0.92", edgecolor="0.3", linewidth=THIN, label="certain bounds")
+        Patch(facecolor="0.92", edgecolor="0.3", linewidth=_THIN, label="certain bounds")
     ]
     if len(confidences):
         levels = " or ".join(format_number(level) for level in sorted(confidences.unique()))
