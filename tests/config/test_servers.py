@@ -43,7 +43,7 @@ def test_a_served_model_has_its_settings_and_none_of_weights():
     [
         ({"api": None}, "models.served: server:.*: the key 'api' is missing"),
         ({"tokenizer": None}, "models.served: server:.*: the key 'tokenizer' is missing"),
-        ({"api": "ollama"}, "models.served.api: 'ollama' is not one of vllm, llama.cpp"),
+        ({"api": "olama"}, "models.served.api: 'olama' is not one of vllm, llama.cpp"),
         ({"tokenizer": "hf:owner/name"}, "models.served: tokenizer: hf:owner/name is not"),
         ({"tokens": 0}, "models.served.tokens: 0 is too small"),
         ({"requests": 0}, "models.served.requests: 0 is too small"),
@@ -72,7 +72,7 @@ def test_a_key_that_is_written_where_a_variable_belongs_is_not_repeated():
 def test_a_key_is_not_in_the_traceback_of_another_mistake():
     """Whatever else is wrong with a model, the traceback does not quote its other keys."""
     secret = "sk-5ecret"  # not in the line of the call, which the traceback quotes
-    for mistake in ({"api": "ollama"}, {"unknown": 1}, {"label": None}):
+    for mistake in ({"api": "olama"}, {"unknown": 1}, {"label": None}):
         with pytest.raises(ConfigError) as caught:
             Config.parse(raw(key_from=secret, **mistake))
         assert "5ecret" not in "".join(traceback.format_exception(caught.value))
@@ -103,7 +103,7 @@ def with_programs(tmp_path, **models) -> dict:
     return raw() | {"models": models, "experiments": [], "invariants": invariants}
 
 
-@pytest.mark.parametrize("api", ["vllm", "llama.cpp", "openai", "openai-chat"])
+@pytest.mark.parametrize("api", ["vllm", "llama.cpp", "openai-completions", "openai-chat"])
 def test_any_server_is_asked_for_invariants(api, tmp_path):
     """Whatever writes texts may propose; one that only writes needs no tokenizer."""
     model = raw()["models"]["served"] | {"api": api}
@@ -134,7 +134,7 @@ def test_a_server_that_only_writes_has_no_part_in_trees():
             {"tokenizer": "path:tokenizer"},
             "models.asked: tokenizer: the api openai-chat returns only texts",
         ),
-        ({"api": "openai", "tokens": 9}, "models.asked: tokens: the api openai returns only texts"),
+        ({"api": "openai-completions", "tokens": 9}, "models.asked: tokens: the api openai-comp"),
         ({"dtype": "float32"}, "models.asked: dtype: .* the key is for local weights"),
         ({"key_from": "sk-5ecret"}, "models.asked: key_from: something else is not the name"),
     ],

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from llmchecker.errors import InvalidDistribution
 from llmchecker.models.distribution import Distributions, find_by_inversion
 
 VOCABULARY = 20_000
@@ -15,7 +14,7 @@ EXTREMES = [0.0, np.nextafter(0, 1), 0.5, np.nextafter(1, 0)]
 @pytest.mark.parametrize("given", ["logits", "probabilities"])
 def test_numbers_choose_what_the_inverse_of_the_whole_distribution_chooses(given):
     """By parts of the vocabulary a number chooses the very token that one long sum of all
-    probabilities chooses, with and without tokens that are excluded."""
+    probabilities chooses."""
     generator = np.random.default_rng(7)
     logits = torch.from_numpy(generator.normal(0, 3, (2, VOCABULARY)))
     # at least one part without any weight
@@ -25,27 +24,34 @@ def test_numbers_choose_what_the_inverse_of_the_whole_distribution_chooses(given
         distributions = Distributions.from_probabilities(distributions.probabilities())
     numbers = np.concatenate([EXTREMES, generator.random(2000)])
     for row in (0, 1):
-        for excluded in (0, 1, 50, VOCABULARY - 3):
-            without = generator.permutation(VOCABULARY)[:excluded]
-            left = distributions.probabilities()[row].numpy().copy()
-            left[without] = 0
-            if not left.any():
-                continue
-            chosen = distributions.sample_by_inversion(row, numbers, without)
-            sums = left.cumsum()
-            expected = np.searchsorted(sums, numbers * sums[-1], side="right")
-            # the two sums differ in their last digits, which only an extreme number can feel
-            assert np.array_equal(chosen[len(EXTREMES) :], expected[len(EXTREMES) :])
-            assert (left[chosen] > 0).all()
-            assert chosen[0] == np.flatnonzero(left)[0]
+        left = distributions.probabilities()[row].numpy()
+        chosen = distributions.sample_by_inversion(row, numbers)
+        sums = left.cumsum()
+        expected = np.searchsorted(sums, numbers * sums[-1], side="right")
+        # the two sums differ in their last digits, which only an extreme number can feel
+        assert np.array_equal(chosen[len(EXTREMES) :], expected[len(EXTREMES) :])
+        assert (left[chosen] > 0).all()
+        assert chosen[0] == np.flatnonzero(left)[0]
 
 
-def test_what_is_left_of_nothing_is_refused():
-    """Where all tokens with a probability above 0 are excluded, no token is chosen."""
-    one = Distributions.from_probabilities(torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64))
-    assert one.sample_by_inversion(0, np.array(EXTREMES), np.array([1])).tolist() == [2] * 4
-    with pytest.raises(InvalidDistribution, match="all remaining tokens have probability 0"):
-        one.sample_by_inversion(0, np.array([0.5]), np.array([1, 2]))
+def test_excluded_tokens_are_listed_last_and_keep_the_weights_of_others():
+    """Without some tokens the others keep their weights and order, and these have none."""
+    logits = torch.tensor([[0.5, 2.0, 1.0, 2.0], [3.0, 1.0, 0.0, 2.0]])
+    given = torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.1, 0.2, 0.3, 0.4]], dtype=torch.float64)
+    excluded = [np.array([1]), np.array([0, 3])]
+    rows, tokens = torch.arange(2), torch.arange(4).expand(2, 4)
+    for whole, first in (
+        (Distributions.from_logits(logits), [[3, 2, 0], [1, 2]]),
+        (Distributions.from_probabilities(given), [[0, 2, 3], [2, 1]]),
+    ):
+        without, before = whole.exclude(excluded), whole.gather_weights(rows, tokens)
+        weights = without.gather_weights(rows, tokens)
+        for row, (left, order) in enumerate(zip(excluded, first, strict=True)):
+            assert weights[row, left].tolist() == [0.0] * len(left)
+            others = np.setdiff1d(np.arange(4), left)
+            assert torch.equal(weights[row, others], before[row, others])
+            assert without.top_tokens(4)[row, : len(order)].tolist() == order
+        assert torch.equal(whole.gather_weights(rows, tokens), before)
 
 
 def test_an_extreme_number_chooses_an_index_with_a_weight():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,63 @@ def test_pip_installs_the_command(wheel, random_model, tmp_path):
     words = ["--start", "The player won because", "--alpha", "0.8", "--k", "3", "--length", "2"]
     assert "P>=1 [ F gender = 0 ]" in run("check", "P>=1 [ F gender = 0 ]", *words)
     run("check", "P<1 [ F gender = 0 ]", *words, status=1)
+
+
+def run_action(folder: Path, action: Path, inputs: dict[str, str], environment: dict[str, str]):
+    """Run the commands of an action that need no GitHub, with the values of its inputs."""
+    definition = yaml.safe_load(action.read_text(encoding="utf-8"))
+    values = {name: str(entry["default"]) for name, entry in definition["inputs"].items()} | inputs
+
+    def evaluate(match: re.Match[str]) -> str:
+        return values[match[1]]
+
+    for step in definition["runs"]["steps"]:
+        if "run" not in step or "if" in step:
+            continue
+        variables = {
+            name: re.sub(r"\$\{\{ inputs\.([a-z-]+)(?: \|\| [a-z._]+)? \}\}", evaluate, value)
+            for name, value in step.get("env", {}).items()
+        }
+        assert "${{" not in "".join([step["run"], *variables.values()])
+        subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", step["run"]],
+            cwd=folder,
+            env={**environment, **variables, "PIP_EXTRA_INDEX_URL": ""},
+            check=True,
+        )
+
+
+@pytest.mark.long
+def test_the_files_of_init_run(wheel, random_model, tmp_path):
+    """In an empty folder, the workflow installs the wheel and decides the suite of `init`."""
+    # the packages that the wheel needs are those of this environment
+    venv.create(tmp_path / "environment", symlinks=True)
+    binaries = tmp_path / "environment/bin"
+    (site,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    shutil.copytree(random_model("gpt2"), folder / "model")
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {
+        **clean,
+        "HF_HUB_OFFLINE": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "PATH": f"{binaries}{os.pathsep}{clean['PATH']}",
+    }
+    pip = [sys.executable, "-m", "pip", "--python", binaries / "python", "install", "--quiet"]
+    subprocess.run([*pip, "--force-reinstall", wheel], env=environment, check=True)
+    subprocess.run([binaries / "llmchecker", "init"], cwd=folder, env=environment, check=True)
+    workflow = yaml.safe_load((folder / ".github/workflows/llmchecker.yaml").read_text())
+    (step,) = [step for step in workflow["jobs"]["suite"]["steps"] if "with" in step]
+    subprocess.run([*pip[:-2], "uninstall", "--yes", "llmchecker"], env=environment, check=True)
+    run_action(folder, folder / step["uses"] / "action.yml", step["with"], environment)
+    found = {path.name for path in (folder / "llmchecker-results").iterdir()}
+    assert found == {"results.xml", "results.jsonl", "summary.md", "results.html"}
+    assert "2 hold" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
 LIBRARY = """

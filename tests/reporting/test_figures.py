@@ -8,6 +8,8 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
+from matplotlib.container import BarContainer
+from matplotlib.markers import CARETRIGHT
 from PIL import Image
 
 from llmchecker.reporting import figures
@@ -106,102 +108,151 @@ def test_a_long_description_of_the_answer_has_several_lines():
     assert max(map(len, lines)) <= figures._AXIS_CHARACTERS
 
 
+def legend_of_figure4(figure: plt.Figure) -> list[str]:
+    """The entries of its one legend."""
+    (below,) = figure.legends
+    assert figure.axes[0].get_legend() is None
+    return [text.get_text() for text in below.get_texts()]
+
+
+def bars_of(axes) -> list:
+    """The bars, in the order of the table."""
+    containers = [found for found in axes.containers if isinstance(found, BarContainer)]
+    return [bar for bars in containers for bar in bars]
+
+
+def intervals_of(axes) -> list[list[float]]:
+    """Position, lower and upper end of each error bar, in the order of the table."""
+    return [
+        [segment[0][0], segment[0][1], segment[1][1]]
+        for collection in axes.collections
+        if isinstance(collection, LineCollection)
+        for segment in collection.get_segments()
+        if len(segment) and np.isfinite(segment).all()
+    ]
+
+
+def points_of(axes, marker) -> list[list[float]]:
+    """The points of a marker, in the order of the table."""
+    lines = [line for line in axes.get_lines() if line.get_marker() == marker]
+    points = [point for line in lines for point in line.get_xydata().tolist()]
+    return [point for point in points if np.isfinite(point).all()]
+
+
 @pytest.mark.parametrize("count", [1, 2, 6])
-def test_figure4_has_one_bar_a_model_and_noun_that_shows_the_table(count):
-    """The bars of a model are as high as its values, noun by noun, and the legend names it."""
-    figure = figures.draw_noun_figure(values(count), ANSWER)
+def test_figure4_shows_the_table(count):
+    """Each row has a bar between its bounds, an error bar between the ends of its interval, a dot
+    at its estimate and the tip of a triangle at its value, noun by noun."""
+    table = values(count)
+    figure = figures.draw_noun_figure(table, ANSWER)
     axes = figure.axes[0]
-    assert legend(figure) == models(count)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == NOUNS
     assert axes.get_ylabel() == ANSWER
-    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
-    expected = values(count)["value"].to_numpy().reshape(count, len(NOUNS))
-    assert np.array_equal(heights, expected)
-
-
-def centres_of(axes) -> list[float]:
-    """The middles of all bars, in the order of the table."""
-    bars = [bar for bars in axes.containers for bar in bars]
-    return [bar.get_x() + bar.get_width() / 2 for bar in bars]
-
-
-def lines_of(axes, width: float) -> list:
-    """The upright lines of a width, from bottom to top."""
-    return sorted(
-        line
-        for collection in axes.collections
-        if width in collection.get_linewidth()
-        for line in _segments(collection)
+    bars = bars_of(axes)
+    ends = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in bars]
+    assert np.allclose(ends, table[["lower", "upper"]])
+    assert np.allclose([ends for _, *ends in intervals_of(axes)], table[["low", "high"]])
+    assert np.allclose([y for _, y in points_of(axes, "o")], table["estimate"])
+    triangles = points_of(axes, CARETRIGHT)
+    assert np.allclose(
+        triangles, [(b.get_x(), v) for b, v in zip(bars, table["value"], strict=True)]
     )
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_figure4_shows_three_layers_on_the_bars(count):
-    """On the middle of every bar stand a thin line from its lower to its upper bound, a line at
-    least three times as thick from low to high, and a dot at the estimate."""
-    table = values(count)
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_figure4_hides_no_interval(count):
+    """Intervals are right of their bars, left of the next bar, and wider than their dots."""
+    figure = figures.draw_noun_figure(values(count), ANSWER)
+    axes = figure.axes[0]
+    lefts = sorted(bar.get_x() for bar in bars_of(axes))
+    rights = sorted(bar.get_x() + bar.get_width() for bar in bars_of(axes))
+    centres = sorted(x for x, *_ in intervals_of(axes))
+    assert all(right < x for right, x in zip(rights, centres, strict=True))
+    assert all(x < left for x, left in zip(centres, lefts[1:], strict=False))
+    caps = [line.get_markersize() for line in axes.get_lines() if line.get_marker() == "_"]
+    assert caps
+    if count <= 2:
+        assert min(caps) > 2 * figures._ESTIMATE["markersize"]
+
+
+def test_figure4_clips_nothing_at_the_ends_of_its_axis():
+    """A figure of 0 is on the axis, and no part of its marks is cut off there."""
+    table = values(1).assign(value=0.0, lower=0.0, estimate=0.0, low=0.0)
     axes = figures.draw_noun_figure(table, ANSWER).axes[0]
-    centres = centres_of(axes)
-    for width, ends in ((figures.THIN, ["lower", "upper"]), (figures.THICK, ["low", "high"])):
-        pairs = zip(centres, table[ends].to_numpy().tolist(), strict=True)
-        expected = [[[x, low], [x, high]] for x, (low, high) in pairs]
-        assert np.allclose(lines_of(axes, width), sorted(expected))
-    assert figures.THICK >= 3 * figures.THIN
-    dots = [line.get_xydata() for line in axes.get_lines() if line.get_marker() == "o"]
-    expected = np.column_stack([centres, table["estimate"]])
-    assert np.allclose(np.concatenate([d for d in dots if len(d)]), expected)
+    assert axes.get_ylim()[0] == 0
+    assert points_of(axes, "o")
+    marks = [line for line in axes.get_lines() if len(line.get_xdata())]
+    assert not any(artist.get_clip_on() for artist in [*marks, *bars_of(axes)])
 
 
-def test_figure4_says_which_layer_is_certain():
-    """The legend names the bounds as certain, and the confidence of the interval."""
-    (below,) = figures.draw_noun_figure(values(2), ANSWER).legends
-    said = [text.get_text() for text in below.get_texts()]
-    assert said == ["certain bounds", "with confidence 0.99", "estimate"]
+def test_figure4_names_all_that_it_shows_in_one_legend():
+    """The legend has the bounds, the confidence, the bounded process and each model."""
+    figure = figures.draw_noun_figure(values(2), ANSWER)
+    layers = ["certain bounds", "estimate, confidence 0.99", "bounded process"]
+    assert legend_of_figure4(figure) == [*layers, *models(2)]
 
 
-def test_figure4_without_estimates_has_bounds_alone():
-    """Where nothing was estimated there are no intervals and no dots, nor names for them."""
+def test_figure4_without_estimates_has_no_intervals():
+    """Where nothing was estimated there are no error bars and no dots, nor names for them."""
     figure = figures.draw_noun_figure(unestimated(values(2)), ANSWER)
-    assert len(lines_of(figure.axes[0], figures.THIN)) == len(values(2))
-    assert lines_of(figure.axes[0], figures.THICK) == []
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["certain bounds"]
+    axes = figure.axes[0]
+    assert len(bars_of(axes)) == len(values(2))
+    assert intervals_of(axes) == points_of(axes, "o") == []
+    assert legend_of_figure4(figure) == ["certain bounds", "bounded process", *models(2)]
 
 
 def test_figure4_shows_the_estimates_that_there_are():
-    """A bar without an estimate has its bounds, and its neighbours their own layers."""
+    """A row without an estimate has its bar alone, and its neighbours their own intervals."""
     table = values(2)
     table.loc[1, ["estimate", "low", "high", "confidence", "samples"]] = float("nan")
     axes = figures.draw_noun_figure(table, ANSWER).axes[0]
-    drawn = {round(line[0][0], 6) for line in lines_of(axes, figures.THICK)}
-    centres = [round(x, 6) for x in centres_of(axes)]
-    assert drawn == {*centres} - {centres[1]}
+    assert len(bars_of(axes)) == len(table)
+    expected = table.drop(index=1)[["low", "high"]]
+    assert np.allclose([ends for _, *ends in intervals_of(axes)], expected)
 
 
 def test_figure4_marks_what_is_unknown():
-    """An unknown value has a question mark in the place of its bar, and its bounds."""
+    """An unknown value has a question mark in the place of its triangle, and its bounds."""
     table = values(2)
     table.loc[4, "value"] = float("nan")
     axes = figures.draw_noun_figure(table, ANSWER).axes[0]
-    bars = [bar for bars in axes.containers for bar in bars]
-    assert [bar.get_height() for bar in bars] == table["value"].fillna(0).tolist()
+    bars = bars_of(axes)
+    assert len(points_of(axes, CARETRIGHT)) == len(table) - 1
     (mark,) = axes.texts
     assert mark.get_text() == "?"
-    assert mark.xy == (pytest.approx(bars[4].get_x() + bars[4].get_width() / 2), 0)
-    assert len(lines_of(axes, figures.THIN)) == len(table)
+    assert mark.xy == (pytest.approx(bars[4].get_x()), 0)
+    assert len(bars) == len(table)
 
 
-def test_figure4_without_a_bounded_process_has_no_question_marks():
-    """Rows without a bounded process have their three layers, and no mark of an unknown value."""
+def test_figure4_of_answers_alone_has_no_bounded_process():
+    """Rows without a bounded process have bars and intervals, and no triangle or question mark."""
     table = values(2).assign(value=float("nan"))
-    axes = figures.draw_noun_figure(table, ANSWER, is_bounded=False).axes[0]
-    assert list(axes.texts) == []
-    assert len(lines_of(axes, figures.THIN)) == len(lines_of(axes, figures.THICK)) == len(table)
+    figure = figures.draw_noun_figure(table, ANSWER, is_bounded=False)
+    axes = figure.axes[0]
+    assert list(axes.texts) == points_of(axes, CARETRIGHT) == []
+    assert len(bars_of(axes)) == len(intervals_of(axes)) == len(table)
+    assert legend_of_figure4(figure) == ["certain bounds", "estimate, confidence 0.99", *models(2)]
 
 
-def _segments(collection) -> list:
-    if not isinstance(collection, LineCollection):
-        return []
-    return [segment.tolist() for segment in collection.get_segments()]
+def test_figure4_draws_bounds_without_a_limit_to_the_ends_of_the_axis():
+    """An expected score without a certain bound on a side has a bar that reaches the frame."""
+    infinite = values(1).assign(lower=-np.inf, upper=np.inf)
+    axes = figures.draw_noun_figure(infinite, ANSWER).axes[0]
+    for bar in bars_of(axes):
+        assert (bar.get_y(), bar.get_y() + bar.get_height()) == pytest.approx(axes.get_ylim())
+    assert np.isfinite(axes.get_ylim()).all()
+
+
+def test_figure4_draws_truth_values_as_numbers():
+    """True is 1, false is 0, and an undecided answer has the bounds 0 and 1 and no dot."""
+    table = values(1).astype(object)
+    table["value"] = [True, False, None]
+    table["lower"], table["upper"] = [True, False, False], [True, False, True]
+    table["estimate"] = [True, False, "unknown"]
+    axes = figures.draw_noun_figure(table, ANSWER).axes[0]
+    assert [bar.get_height() for bar in bars_of(axes)] == [0, 0, 1]
+    assert [y for _, y in points_of(axes, CARETRIGHT)] == [1, 0]
+    assert [y for _, y in points_of(axes, "o")] == [1, 0]
 
 
 HOSTILE = {
@@ -228,7 +279,8 @@ def test_labels_are_texts(name, label, tmp_path):
         else lambda t: figures.draw_noun_figure(t, "$x^$")
     )
     figure = draw(table)
-    assert legend(figure) == [escape_unprintable(label), "Model-1"]
+    names = legend(figure) if name == "figure3" else legend_of_figure4(figure)[-2:]
+    assert names == [escape_unprintable(label), "Model-1"]
     paths = [tmp_path / f"x.{suffix}" for suffix in ("pdf", "svg", "png")]
     figures.write_figure(figure, paths, f"made by {label}")
     ElementTree.parse(tmp_path / "x.svg")
@@ -246,8 +298,8 @@ def test_lines_differ_without_colour(count):
 @pytest.mark.parametrize("count", [2, 6])
 def test_bars_differ_without_colour(count):
     """In black and white the bars of figure 4 differ in their hatches."""
-    containers = draw("figure4", count).axes[0].containers
-    hatches = [{bar.get_hatch() for bar in bars} for bars in containers]
+    bars = bars_of(draw("figure4", count).axes[0])
+    hatches = [{bar.get_hatch() for bar in bars[i * 3 : i * 3 + 3]} for i in range(count)]
     assert all(len(of_model) == 1 for of_model in hatches)
     assert len(set.union(*hatches)) == count
 

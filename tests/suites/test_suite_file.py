@@ -69,7 +69,7 @@ def test_a_case_that_cannot_run_is_refused_with_its_line(tmp_path, cases, line, 
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"model": "absent"}, "'absent' is no directory in "),
+        ({"model": "absent"}, "'absent' is no model and no directory in "),
         ({"model": ["m", "m"]}, "has a model twice"),
         ({"properties": {"x": {"type": "patern"}}}, "type: 'patern' is unknown"),
         ({"properties": {"step": {"type": "pattern", "pattern": "a"}}}, "step"),
@@ -653,8 +653,8 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert load_suite(tmp_path / "suite.yaml", models=["m"]).deployments[0].name == "m"
     with pytest.raises(LLMCheckerError) as error:
         load_suite(tmp_path / "suite.yaml", models=["x"])
-    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no directory in {tmp_path}"
-    assert str(error.value).startswith(place)
+    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no model and no directory in "
+    assert str(error.value).startswith(place + str(tmp_path))
 
 
 def test_standard_properties_need_no_settings(tmp_path):

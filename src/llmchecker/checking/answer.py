@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.decision import Decision, decide
+from llmchecker.checking.endings import Endings, describe_endings, warn_of_cuts
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
-_FORMAT = "llmchecker answer 2"
+_FORMAT = "llmchecker answer 3"
 """The format of an answer as JSON; its number changes with the keys."""
 
 
@@ -96,6 +97,7 @@ class Costs:
         check_seconds: seconds to compute the value from the chain.
         passes: number of texts that the model evaluated; None for a tree.
         seconds: seconds of the whole computation; None for a tree.
+        answers: number of answers of a model that returns texts alone; None for other models.
     """
 
     states: int | None = None
@@ -106,6 +108,7 @@ class Costs:
     check_seconds: float | None = None
     passes: int | None = None
     seconds: float | None = None
+    answers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,13 @@ class Evidence:
     """What an anytime answer was computed from; it stays in memory.
 
     Attributes:
-        build_tree: builds the tree of the explored texts, and their scores by name.
+        build_tree: builds the tree of the explored texts, and their scores by name; None for a
+            model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
     """
 
-    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]]"
+    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
 
@@ -134,6 +138,8 @@ class Evidence:
 
     @cached_property
     def _scored_tree(self) -> "tuple[TextTree, Mapping[str, np.ndarray]]":
+        if self.build_tree is None:
+            raise CheckFailed("tree: a model that returns texts alone has none; read the answer")
         return self.build_tree()
 
 
@@ -156,6 +162,7 @@ class Answer:
         versions: versions of storm, stormpy and llmchecker.
         probability: for P with a threshold, certain bounds of the probability; all probabilities if
             they are not known.
+        endings: how much of the texts had ended at the horizon.
         history: both intervals after each round of the work.
         forecast: the costs of a decision or of the wanted width; None if they are reached or
             unknown.
@@ -172,6 +179,7 @@ class Answer:
     costs: Costs = Costs()
     versions: Mapping[str, str] = field(default_factory=dict, repr=False)
     probability: Interval = field(default=PROBABILITIES, repr=False)
+    endings: Endings = field(default=Endings(), repr=False)
     history: tuple[Progress, ...] = field(default=(), repr=False)
     forecast: Forecast | None = None
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
@@ -203,6 +211,23 @@ class Answer:
         if estimate is None and has_evidence:
             estimate = (interval.lower + interval.upper) / 2
         return Measurement(certain, interval, estimate)
+
+    @property
+    def about(self) -> str:
+        """What the answer is about: `within 6 tokens; 0.00 of the answers had ended`."""
+        return describe_endings(self.horizon, self.endings)
+
+    @property
+    def warning(self) -> str | None:
+        """A warning of a verdict that longer texts may change; None without one."""
+        if self.decision is None:
+            return None
+        return warn_of_cuts(self.query, self.decision, self.measurement, self.horizon, self.endings)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The warning, and the notes."""
+        return self.notes if self.warning is None else (self.warning, *self.notes)
 
     @property
     def holds(self) -> bool | None:
@@ -296,7 +321,8 @@ class Answer:
                 "one machine"
             )
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
-        answer = replace(self, certain=Interval(lower, upper), notes=notes)
+        endings = self.endings.narrow(other.endings)
+        answer = replace(self, certain=Interval(lower, upper), notes=notes, endings=endings)
         return answer if other.sampled is None else answer.with_samples(other.sampled)
 
     def as_json(self) -> dict[str, Any]:
@@ -323,6 +349,9 @@ class Answer:
             "seed": None if sampled is None else sampled.seed,
             "outcome": None if decision is None else decision.outcome.value,
             "certainty": None if decision is None else decision.certainty,
+            "ended": asdict(self.endings.ended),
+            "cut": self.endings.cut,
+            "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "witnesses": [asdict(witness) for witness in self.witnesses],
             "notes": list(self.notes),
@@ -369,6 +398,7 @@ class Answer:
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],
                 probability=PROBABILITIES if probability is None else Interval(**probability),
+                endings=Endings(Interval(**content["ended"]), content["cut"]),
                 forecast=None if forecast is None else Forecast(**forecast),
             )
         except (KeyError, TypeError, LLMCheckerError) as error:

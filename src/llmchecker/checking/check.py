@@ -9,9 +9,12 @@ import numpy as np
 from llmchecker.checking import bounds, storm, witnesses
 from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.ending_masses import measure_endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
+from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.text_tree import TextTree
@@ -48,10 +51,14 @@ def check_query(
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
     seconds = seconds_before + time.monotonic() - start_time
-    answer = check_chain(chain, query, seconds, tree.truncation.length)
+    sums = None
+    if find_path_formulas(query):
+        sums = TreeSums(tree, scores, ranges, is_whole_model=False)
+    answer = check_chain(chain, query, seconds, tree.truncation.length, sums)
     if is_whole_model:
         # the value and its note are those of no alpha and k
         answer = replace(answer, bounded=None, notes=())
+    answer = replace(answer, endings=measure_endings(tree))
     answer = answer.with_bounds(*_compute_bounds(tree, scores, query, ranges))
     texts = witnesses.find_witnesses(
         tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
@@ -81,6 +88,7 @@ def bound_query(
         certain=certain,
         notes=() if note is None else (note,),
         versions=storm.VERSIONS,
+        endings=measure_endings(tree),
     )
 
 

@@ -47,9 +47,18 @@ def build_display(comparison: Comparison, sides: Mapping[str, str]) -> Display:
     for name, answer in answers.items():
         rows |= build_text_rows({name: sides[name]})
         rows[f"{letter}({name})"] = _build_side(answer, None if is_score else PROBABILITIES)
+    rows |= build_text_rows(_describe_horizons(comparison))
     costs = {"passes": f"{comparison.passes:,}", "seconds": f"{comparison.seconds:.1f}"}
     rows |= build_text_rows(costs) | build_forecast_row(comparison.forecast)
     return Display(rows, comparison.notes)
+
+
+def _describe_horizons(comparison: Comparison) -> dict[str, str]:
+    """Describe the horizon, and how much of the answers of each side had ended there."""
+    first, versus = comparison.first.about, comparison.versus.about
+    if first == versus:
+        return {"horizon": first}
+    return {"horizon": f"first {first}; versus {versus}"}
 
 
 def _build_difference(comparison: Comparison, axis: Interval | None) -> Row:

@@ -5,7 +5,7 @@ A `Display` is what the shell and notebooks show. The report lays out the same `
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.figures import Bar, Display, Figure, Row, Rows, build_text_rows
@@ -36,6 +36,8 @@ FEW_DIGITS = 4
 _PROGRESS_DIGITS = 3
 UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
+CERTAIN_MEANING = "proven for the whole model"
+"""The meaning of `certain`, which each output states once."""
 _NOT_NEEDED = "not needed: every text is decided"
 
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
@@ -186,7 +188,7 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
         bar = Bar(sampled.interval) if has_axis else None
         detail = _format_estimate_detail(answer, figures)
         rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
-    return rows
+    return rows | build_text_rows({"horizon": answer.about})
 
 
 def format_exactness(answer: Answer) -> str:
@@ -254,14 +256,26 @@ def build_display(answer: Answer, rows: Rows | None = None) -> Display:
     if rows is None:
         rows = build_rows(answer) | build_forecast_row(answer.forecast)
         rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
+    rows = _explain_certain(rows)
     if not witnesses:
-        return Display(rows, answer.notes)
+        return Display(rows, answer.remarks)
     # all witnesses of an answer are of one kind
     heading = f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
     texts = tuple(
         (format_number(each.probability), _quote_continuation(each)) for each in witnesses
     )
-    return Display(rows, answer.notes, heading, texts)
+    return Display(rows, answer.remarks, heading, texts)
+
+
+def _explain_certain(rows: Rows) -> Rows:
+    """Return rows whose certain answer is explained."""
+    explained = {}
+    for name, row in rows.items():
+        is_certain = name == "certain" or (name == "verdict" and str(row[0]).endswith(", certain"))
+        if is_certain:
+            row = (replace(row[0], detail=f"{row[0].detail} ({CERTAIN_MEANING})"), *row[1:])
+        explained[name] = row
+    return explained
 
 
 def _quote_continuation(witness: Witness) -> str:

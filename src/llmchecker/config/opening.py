@@ -7,11 +7,38 @@ from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError
 from llmchecker.models.fetch import ensure_model
-from llmchecker.models.servers.settings import is_served
+from llmchecker.models.servers.settings import ServerSource, is_served
+from llmchecker.models.servers.spending import Spending
 from llmchecker.models.sources.model_directory import MODEL_CONFIG
+from llmchecker.models.text_answer import TextModel
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
+from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.processes import count_cores
+
+
+def open_text_model(model: ModelConfig, spending: Spending) -> TextModel:
+    """Open a model that returns texts alone; nothing is requested yet.
+
+    Args:
+        model: the model, with its decoding.
+        spending: what the run has spent, with its limits.
+
+    Raises:
+        ConfigError: a limit of money is given, and the model has no prices.
+        MissingTool: the packages for servers are not installed.
+    """
+    assert isinstance(model.source, ServerSource)
+    with explain_missing_packages():
+        from llmchecker.models.servers.text_client import TextClient
+    return TextClient(
+        model.name,
+        model.source,
+        Path(paths.texts_directory(model.name)),
+        decoding=model.decoding,
+        prices=model.prices,
+        spending=spending,
+    )
 
 
 def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:

@@ -23,6 +23,11 @@ def model_directory(name: str) -> str:
     return f"{MODELS_DIRECTORY}/{name}"
 
 
+def texts_directory(name: str) -> str:
+    """Return the directory of the stored answers of a model that returns texts alone."""
+    return f"results/texts/{name}"
+
+
 def model_lock(name: str) -> str:
     """Return the lock of a model, which exists only if its source has no commit."""
     return f"config/locks/models/{name}.json"

@@ -5,20 +5,17 @@ A question from the shell and a suite read only the registry. The workflow's pla
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from llmchecker.config.models import (
-    ModelChoice,
     ModelConfig,
-    check_has_distributions,
     check_labels,
     check_model_names,
-    describe_given,
+    check_pinned,
     parse_model,
-    select_decoding,
 )
 from llmchecker.config.project import find_project
 from llmchecker.config.prompt import parse_messages
@@ -29,7 +26,7 @@ from llmchecker.config.registry_keys import (
 )
 from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
-from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.errors import prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -87,6 +84,7 @@ class Registry:
         """
         check_model_names(keys.models)
         models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
+        check_pinned(models)
         check_labels(models)
         return Registry(
             models=models,
@@ -98,40 +96,6 @@ class Registry:
             },
             expansion=keys.expansion,
         )
-
-    def choose_model(self, place: str, choice: ModelChoice) -> ModelConfig:
-        """Return the model of a choice, with its decoding.
-
-        Args:
-            place: the option with the model, for messages.
-            choice: the choice; by default the first model with distributions.
-
-        Raises:
-            UnknownName: no model has the name.
-            ConfigError: the model has no distributions, or does not support the decoding.
-        """
-        if choice.name is None:
-            # servers that only write texts cannot answer a query, so the default skips them
-            models = self.distribution_models or self.models
-            if not models:
-                raise ConfigError(f"{place}: the configuration has no model; name a directory")
-            model = next(iter(models.values()))
-        elif choice.is_given:
-            model = describe_given(choice.name, choice)
-        else:
-            model = self._find_model(place, choice.name)
-        check_has_distributions(place, model)
-        if not choice.sampling:
-            return model
-        decoding = {"decoding": choice.sampling}
-        return replace(model, decoding=select_decoding(choice.sampling_place, decoding, model))
-
-    def _find_model(self, place: str, name: str) -> ModelConfig:
-        if name not in self.models:
-            hint = did_you_mean(name, self.models) or ";"
-            known = ", ".join(self.models)
-            raise UnknownName(f"{place}: {name!r} is not defined{hint} known are {known}")
-        return self.models[name]
 
     @cached_property
     def distribution_models(self) -> Mapping[str, ModelConfig]:

@@ -67,6 +67,15 @@ class PartKeys(Section):
     """The part of the weight file inside the wheel."""
 
 
+class PriceKeys(Section):
+    """The prices of a model that returns texts alone."""
+
+    input: str
+    """The price of the tokens of prompts, such as `0.15 USD / 1M tokens`."""
+    output: str
+    """The price of the tokens of answers."""
+
+
 class ModelKeys(Section):
     """A language model."""
 
@@ -77,14 +86,14 @@ class ModelKeys(Section):
     server:http://host:port. Without a commit, the first fetch locks the newest one in
     config/locks/."""
     api: OptionalKey[ApiName] = None
-    """For server, its interface. openai and openai-chat write texts by /v1/completions or
-    /v1/chat/completions and only propose invariants."""
+    """For server, its interface. openai-chat, openai-completions, anthropic and ollama return texts
+    alone, by /v1/chat/completions, /v1/completions, /v1/messages or /api/chat."""
     tokenizer: OptionalKey[str] = None
     """For vllm and llama.cpp, path:directory with the model's tokenizer and config.json."""
     tokens: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)
     """For server, the number of most probable next tokens to request; by default 100. All others
-    are `rest`, so no k may be larger. vLLM limits it by `--max-logprobs`. For openai-chat, the
-    longest answer in tokens."""
+    are `rest`, so no k may be larger. vLLM limits it by `--max-logprobs`. For a chat, the
+    longest answer in tokens to a message without another limit."""
     served_as: OptionalKey[str] = Field(default=None, min_length=1)
     """For server, its name of the model; by default its only model."""
     key_from: OptionalKey[str] = None
@@ -93,6 +102,8 @@ class ModelKeys(Section):
     """For server, the number of concurrent requests; by default 16."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """For server, the time limit of a request; by default 60."""
+    prices: OptionalKey[PriceKeys] = None
+    """For texts alone, the prices of tokens, which a budget in dollars needs."""
     file: OptionalKey[str] = None
     """For pypi, the weight file inside the wheel."""
     parts: OptionalKey[Items[PartKeys]] = None
@@ -114,6 +125,13 @@ class ModelKeys(Section):
     gpu_mem_mb: int = Field(default=0, ge=0, le=100_000_000)
     """GPU memory in MB of a job with this model. `--resources gpu_mem_mb=…` limits the sum over
     concurrent jobs."""
+
+
+class DeploymentKeys(ModelKeys):
+    """A language model that a suite or the command line describes without a configuration."""
+
+    label: str = ""
+    """The name in all outputs; by default the source."""
 
 
 class MessageKeys(Section):

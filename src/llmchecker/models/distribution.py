@@ -1,15 +1,14 @@
 """Next-token distributions and their most probable tokens."""
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from llmchecker.errors import InvalidDistribution
 from llmchecker.models.device import is_processor
 
 _BLOCK_SIZE = 128
@@ -20,8 +19,6 @@ SUM_TOLERANCE = 1e-9
 
 _CHUNK_SIZE = 2**13
 """Number of neighbouring tokens that are summed at once: they fit the processor's cache."""
-
-NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
 def find_by_inversion(sums: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -66,16 +63,13 @@ class Distributions:
         block_maxima: (n, blocks), the largest value of each whole block of `_BLOCK_SIZE` tokens;
             None on an accelerator, which reads whole rows.
         row_maxima: (n, 1) float64, the largest logit of each row; None if values are probabilities.
-        chunk_sums: (n, chunks) float64, the sum of the weights in each chunk of `_CHUNK_SIZE`
-            neighbouring tokens; None on an accelerator, which computes them on demand.
-        totals: (n, 1) float64; a weight divided by its total is a probability.
+        chunk_sums: the sums of the weights of neighbouring tokens.
     """
 
     values: Tensor
     block_maxima: Tensor | None
     row_maxima: Tensor | None
-    chunk_sums: Tensor | None
-    totals: Tensor
+    chunk_sums: "_ChunkSums"
 
     @classmethod
     def from_logits(cls, logits: Tensor) -> "Distributions":
@@ -86,25 +80,29 @@ class Distributions:
         """
         if not is_processor(logits.device):
             probabilities = torch.softmax(logits, dim=1, dtype=torch.float64)
-            return cls(probabilities, None, None, None, torch.ones_like(probabilities[:, :1]))
+            return cls(probabilities, None, None, _ChunkSums.of_values(probabilities, None))
         maxima = _compute_block_maxima(logits)
         # the last tokens fill no whole block
         block_end = maxima.shape[1] * _BLOCK_SIZE
         row_maxima = (
             torch.cat([maxima, logits[:, block_end:]], dim=1).amax(dim=1, keepdim=True).double()
         )
-        sums = _compute_chunk_sums(logits, row_maxima)
-        # from the first chunk to the last: `sum` of torch has another order
-        totals = functools.reduce(torch.add, torch.split(sums, 1, dim=1))
-        return cls(logits, maxima, row_maxima, sums, totals)
+        return cls(logits, maxima, row_maxima, _ChunkSums.of_values(logits, row_maxima))
 
     @classmethod
     def from_probabilities(cls, probabilities: Tensor) -> "Distributions":
         """Wrap given probabilities: (n, vocabulary) float64, rows summing to 1."""
+        maxima = _compute_block_maxima(probabilities)
+        return cls(probabilities, maxima, None, _ChunkSums.of_values(probabilities, None))
+
+    @cached_property
+    def totals(self) -> Tensor:
+        """(n, 1) float64; a weight divided by its total is a probability."""
         # the values are probabilities already, so nothing is left to normalise
-        totals = torch.ones_like(probabilities[:, :1])
-        sums = _compute_chunk_sums(probabilities, None)
-        return cls(probabilities, _compute_block_maxima(probabilities), None, sums, totals)
+        if self.row_maxima is None:
+            return torch.ones_like(self.values[:, :1])
+        # from the first chunk to the last: `sum` of torch has another order
+        return reduce(torch.add, torch.split(self.chunk_sums.tensor, 1, dim=1))
 
     def find_invalid_row(self) -> int | None:
         """Return the first row that is not a distribution, or None if all are.
@@ -114,8 +112,8 @@ class Distributions:
         `SUM_TOLERANCE`.
         """
         if self.row_maxima is not None:
-            # valid weights are in [0, 1] and the largest is 1; otherwise their sum is NaN
-            is_valid = self.totals.isfinite().squeeze(1)
+            # a NaN is the largest of all logits
+            is_valid = self.row_maxima.isfinite().squeeze(1)
         else:
             sums = self.values.sum(dim=1)
             is_valid = (self.values.amin(dim=1) >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE)
@@ -127,23 +125,18 @@ class Distributions:
 
     def __getitem__(self, rows: slice) -> "Distributions":
         """Return the distributions of a slice of the rows."""
-        block_maxima, row_maxima, chunk_sums = (
-            None if part is None else part[rows]
-            for part in (self.block_maxima, self.row_maxima, self.chunk_sums)
-        )
-        return Distributions(
-            self.values[rows], block_maxima, row_maxima, chunk_sums, self.totals[rows]
-        )
+        return self._select(rows)
 
     def select(self, rows: np.ndarray) -> "Distributions":
         """Return the distributions of some of the rows, in the given order."""
-        index = torch.from_numpy(rows).to(self.values.device)
+        return self._select(torch.from_numpy(rows).to(self.values.device))
+
+    def _select(self, rows: slice | Tensor) -> "Distributions":
         return Distributions(
-            self.values[index],
-            None if self.block_maxima is None else self.block_maxima[index],
-            None if self.row_maxima is None else self.row_maxima[index],
-            None if self.chunk_sums is None else self.chunk_sums[index],
-            self.totals[index],
+            self.values[rows],
+            None if self.block_maxima is None else self.block_maxima[rows],
+            None if self.row_maxima is None else self.row_maxima[rows],
+            self.chunk_sums.select(rows),
         )
 
     @property
@@ -162,13 +155,28 @@ class Distributions:
             return self.values
         return _compute_weights(self.values, self.row_maxima) / self.totals
 
-    def weights(self) -> Tensor:
-        """Return a new tensor of weights: (n, vocabulary) float64, in proportion to probability."""
-        weights = _compute_weights(self.values, self.row_maxima)
-        # given probabilities are their own weights
-        return weights.clone() if self.row_maxima is None else weights
+    def exclude(self, tokens: Sequence[np.ndarray]) -> "Distributions":
+        """Return the same weights, but 0 for some tokens of each row.
 
-    @_use_one_thread()
+        Args:
+            tokens: n arrays of token ids.
+        """
+        values = self.values.clone()
+        for row, excluded in enumerate(tokens):
+            index = torch.from_numpy(excluded).to(values.device)
+            values[row, index] = 0.0 if self.row_maxima is None else -torch.inf
+        return Distributions(
+            values,
+            None if self.block_maxima is None else _compute_block_maxima(values),
+            self.row_maxima,
+            _ChunkSums.of_values(values, self.row_maxima),
+        )
+
+    def gather_weights(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """Return (m, j) float64, the weights of tokens (m, j) of some rows (m,)."""
+        maxima = None if self.row_maxima is None else self.row_maxima[rows]
+        return _compute_weights(self.values[rows[:, None], tokens], maxima)
+
     def top_k(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest probabilities of each row and their tokens.
 
@@ -180,6 +188,16 @@ class Distributions:
         Returns:
             (n, k) float64 and (n, k) int64.
         """
+        weights, tokens = self._select_top(k)
+        return weights / self.totals, tokens
+
+    def top_tokens(self, k: int) -> Tensor:
+        """Return (n, k) int64, the tokens of `top_k`."""
+        return self._select_top(k)[1]
+
+    @_use_one_thread()
+    def _select_top(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k largest weights of each row and their tokens."""
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
         # rising ids first: the stable sort below then orders ties by id
@@ -196,7 +214,7 @@ class Distributions:
                     sorted_weights.values[:count],
                     sorted_weights.indices[:count],
                 )
-        return weights[:, :k] / self.totals, tokens[:, :k]
+        return weights[:, :k], tokens[:, :k]
 
     def mass_excluding(self, row: int, tokens: Tensor) -> float:
         """Return the total probability of a row without the given tokens.
@@ -209,9 +227,7 @@ class Distributions:
         return (weights.sum() / self.totals[row]).item()
 
     @_use_one_thread()
-    def sample_by_inversion(
-        self, row: int, numbers: np.ndarray, excluded: np.ndarray = NO_TOKENS
-    ) -> np.ndarray:
+    def sample_by_inversion(self, row: int, numbers: np.ndarray) -> np.ndarray:
         """Sample tokens of a row by inversion, in proportion to their weights.
 
         A random number u selects the first token whose cumulative weight exceeds u times the total
@@ -220,46 +236,23 @@ class Distributions:
         Args:
             row: index of the row.
             numbers: (n,) float64 from [0, 1).
-            excluded: (m,) int64, token ids that are never selected.
 
         Returns:
             (n,) int64, token ids.
-
-        Raises:
-            InvalidDistribution: all tokens that are not excluded have probability 0.
         """
-
-        def compute_chunk_weights(part: int) -> np.ndarray:
-            first = part * _CHUNK_SIZE
-            row_maximum = None if self.row_maxima is None else self.row_maxima[row]
-            weights = (
-                _compute_weights(self.values[row, first : first + _CHUNK_SIZE], row_maximum)
-                .cpu()
-                .numpy()
-                .copy()
-            )
-            weights[excluded[excluded // _CHUNK_SIZE == part] - first] = 0
-            return weights
-
-        chunk_sums = self.chunk_sums
-        if chunk_sums is None:
-            (row_sums,) = _compute_chunk_sums(self.values[row : row + 1], self.row_maxima)
-        else:
-            row_sums = chunk_sums[row]
-        sums = row_sums.cpu().numpy().copy()
-        # sum again the chunks that contain an excluded token
-        for chunk in np.unique(excluded // _CHUNK_SIZE):
-            sums[chunk] = compute_chunk_weights(chunk).sum()
+        sums = self.chunk_sums.tensor[row].cpu().numpy()
         boundaries = np.concatenate([[0.0], sums.cumsum()])
-        if not boundaries[-1] > 0:
-            raise InvalidDistribution("sample: all remaining tokens have probability 0")
         targets = numbers * boundaries[-1]
         chunks = find_by_inversion(boundaries[1:], targets)
         tokens = np.empty(len(numbers), dtype=np.int64)
+        row_maximum = None if self.row_maxima is None else self.row_maxima[row]
         for chunk in np.unique(chunks):
-            is_selected, weights = chunks == chunk, compute_chunk_weights(chunk)
+            first = int(chunk) * _CHUNK_SIZE
+            values = self.values[row, first : first + _CHUNK_SIZE]
+            weights = _compute_weights(values, row_maximum).cpu().numpy()
+            is_selected = chunks == chunk
             indices = find_by_inversion(weights.cumsum(), targets[is_selected] - boundaries[chunk])
-            tokens[is_selected] = chunk * _CHUNK_SIZE + indices
+            tokens[is_selected] = first + indices
         return tokens
 
     def _row_weights(self, row: int) -> Tensor:
@@ -290,6 +283,34 @@ class Distributions:
         # an index of k blocks or more is in the tail, whose tokens follow all whole blocks
         tokens = best_blocks.gather(1, block.clamp(max=k - 1)) * _BLOCK_SIZE + offset
         return tokens.where(block < k, positions - k * _BLOCK_SIZE + blocks * _BLOCK_SIZE)
+
+
+class _ChunkSums:
+    """The sums of the weights in each chunk of `_CHUNK_SIZE` neighbouring tokens.
+
+    They are computed on the first use, of all rows that were given together: the last bits of a sum
+    may depend on their number.
+
+    Args:
+        compute: returns (n, chunks) float64.
+    """
+
+    def __init__(self, compute: Callable[[], Tensor]) -> None:
+        self._compute = compute
+
+    @classmethod
+    def of_values(cls, values: Tensor, row_maxima: Tensor | None) -> "_ChunkSums":
+        """Return the sums of values; the arguments are those of `Distributions`."""
+        return cls(partial(_compute_chunk_sums, values, row_maxima))
+
+    @cached_property
+    def tensor(self) -> Tensor:
+        """(n, chunks) float64."""
+        return self._compute()
+
+    def select(self, rows: slice | Tensor) -> "_ChunkSums":
+        """Return the sums of some of the rows."""
+        return _ChunkSums(lambda: self.tensor[rows])
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:

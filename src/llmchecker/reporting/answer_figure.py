@@ -5,7 +5,8 @@ The plots belong to pyplot, so that a notebook shows them, and change no setting
 
 import itertools
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib import pyplot as plt
@@ -13,10 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETUP
 
-from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import WITNESS, compute_decisive_mass, find_start_text
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.logic.query import Query
+from llmchecker.reporting.query_wording import describe_query
 from llmchecker.utils.number_format import format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -24,28 +28,25 @@ CERTAIN_COLOUR, INTERVAL_COLOUR = "#949494", "#0173b2"
 """Grey and blue of seaborn's colour-blind palette."""
 _WIDTH = 6.0
 """Width of a plot in inches."""
-_HISTORY_HEIGHT, _ROW_HEIGHT, _FRAME_HEIGHT = 3.0, 0.3, 0.9
-"""Heights of the history, of a row, and of the title and x axis of rows, in inches."""
-_MAX_LABEL_LENGTH = 34
+_HISTORY_HEIGHT, _ROW_HEIGHT, _FRAME_HEIGHT, _LINE_HEIGHT = 3.0, 0.3, 0.9, 0.16
+"""Heights in inches: of the history, a row, the x axis with a title, and a further line of it."""
+_MAX_LABEL_LENGTH = 28
+_LINE_LENGTH = 64
+"""Maximum number of characters in a line above or below the axes."""
 
 
-def draw_history(
-    history: Sequence[Progress],
-    confidence: float | None,
-    threshold: float | None,
-    axes: Axes | None = None,
-) -> Axes:
+def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
     """Draw certain bounds and the interval of the samples after each round.
 
+    A line is at any threshold of the query.
+
     Args:
-        history: the intervals after each round.
-        confidence: the confidence of the interval; None without samples.
-        threshold: the threshold of the query, drawn as a line; None without one.
+        answer: an answer with a history.
         axes: the axes of the plot; None for new ones.
     """
     axes = _create_axes(_HISTORY_HEIGHT) if axes is None else axes
     # a logarithmic axis has no 0
-    rounds = [progress for progress in history if progress.passes > 0]
+    rounds = [progress for progress in answer.history if progress.passes > 0]
     axes.fill_between(
         [progress.passes for progress in rounds],
         [progress.lower for progress in rounds],
@@ -59,7 +60,7 @@ def draw_history(
         for progress in rounds
         if progress.low is not None and progress.high is not None
     ]
-    if sampled and confidence is not None:
+    if sampled and answer.confidence is not None:
         passes, low, high = map(list, zip(*sampled, strict=True))
         axes.fill_between(
             passes,
@@ -67,14 +68,19 @@ def draw_history(
             high,
             color=INTERVAL_COLOUR,
             alpha=0.6,
-            label=f"confidence {confidence:g}",
+            label=f"confidence {format_number(answer.confidence)}",
         )
+    threshold = find_threshold(answer.query)
     if threshold is not None:
-        axes.axhline(threshold, color="black", linestyle="--", linewidth=0.8, label="threshold")
+        axes.axhline(
+            float(threshold.number), color="black", linestyle="--", linewidth=0.8, label="threshold"
+        )
     if rounds:
         axes.set_xscale("log")
     axes.set_xlabel("evaluated texts")
-    axes.set_ylabel("answer")
+    axes.set_ylabel(_name_axis(answer.query))
+    decision = "" if answer.decision is None else str(answer.decision)
+    _set_title(axes, answer.query.text, decision)
     axes.legend()
     return axes
 
@@ -114,10 +120,9 @@ def _draw_intervals(answer: Answer, label: str | None, axes: Axes | None) -> Axe
         style = {"marker": CARETUP, "color": INTERVAL_COLOUR, "markersize": 7}
         axes.plot(answer.bounded, y, **style, linestyle="none", label="bounded")
     _set_row_labels(axes, [*labels, find_start_text(answer.witnesses) if label is None else label])
-    if isinstance(answer.query.root, Expectation):
-        axes.set_xlabel(f"expected {answer.query.root.quantifier}")
-    else:
-        axes.set(xlabel="probability", xlim=(-0.02, 1.02))
+    axes.set_xlabel(_name_axis(answer.query))
+    if not isinstance(answer.query.root, Expectation):
+        axes.set_xlim(-0.02, 1.02)
     _set_title(axes, answer.query.text)
     # the rows have figures of the same kinds, which the legend lists once
     entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
@@ -138,23 +143,40 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
     rows = range(len(probabilities))
     begins = [0.0, *itertools.accumulate(probabilities)][:-1]
     axes.barh(rows, probabilities, left=begins, height=0.6, color=INTERVAL_COLOUR)
-    mass = compute_decisive_mass(answer.query, kind)
-    if mass is not None:
-        axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
-        axes.annotate(
-            f"{format_number(mass)} decides",
-            (mass, 1),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="bottom",
-        )
     texts = [witness.continuation + " …" * witness.rest for witness in answer.witnesses]
     _set_row_labels(axes, texts)
-    verb = "satisfy" if kind == WITNESS else "violate"
-    axes.set_xlabel(f"added probability of texts that {verb} the formula")
+    verb = "satisfy" if kind == WITNESS else "do not satisfy"
+    label = [f"added probability of texts that {verb} {_find_event(answer.query)}"]
+    mass = compute_decisive_mass(answer.query, kind)
+    # the texts of an unknown outcome decide nothing, however probable they are
+    if mass is not None and answer.holds is not None:
+        axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
+        comparison = "more than" if _is_strict(answer.query, kind) else "at least"
+        label.append(f"dashed: {comparison} {format_number(mass)} decides")
     axes.set_xlim(left=0)
-    _set_title(axes, f"{answer.query.text}  {answer.decision}\n")
+    axes.set_xlabel("\n".join(_wrap(label)))
+    axes.xaxis.label.set_parse_math(False)
+    _set_title(axes, answer.query.text, describe_query(answer.query), str(answer.decision))
     return axes
+
+
+def _find_event(query: Query) -> str:
+    """Return the path formula as it is written: `F leak = 1` of `P<0.1 [ F leak = 1 ]`."""
+    text = query.text
+    return text[text.index("[") + 1 : text.rindex("]")].strip()
+
+
+def _is_strict(query: Query, kind: str) -> bool:
+    """Return whether texts decide a threshold by more than its mass, and not by its mass."""
+    threshold = find_threshold(query)
+    includes_threshold = threshold is not None and threshold.comparison in (">=", "<")
+    return (kind == WITNESS) != includes_threshold
+
+
+def _name_axis(query: Query) -> str:
+    if isinstance(query.root, Expectation):
+        return f"expected {query.root.quantifier}"
+    return "probability"
 
 
 def _create_axes(height: float) -> Axes:
@@ -172,8 +194,19 @@ def _set_row_labels(axes: Axes, labels: Sequence[str]) -> None:
         axes.figure.set_figheight(_FRAME_HEIGHT + _ROW_HEIGHT * len(labels))
 
 
-def _set_title(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=9, family="monospace", parse_math=False)
+def _set_title(axes: Axes, query: str, *sentences: str) -> None:
+    """Write a query and sentences above the axes, in lines that fit them."""
+    lines = _wrap([query, *sentences])
+    axes.set_title("\n".join(lines), loc="left", fontsize=9, parse_math=False)
+    # a figure with other axes keeps the size that its owner chose
+    if isinstance(axes.figure, Figure) and axes.figure.axes == [axes]:
+        height = axes.figure.get_figheight() + _LINE_HEIGHT * (len(lines) - 1)
+        axes.figure.set_figheight(height)
+
+
+def _wrap(texts: Iterable[str]) -> list[str]:
+    """Return the lines of texts, each of which begins a line."""
+    return [line for text in texts for line in textwrap.wrap(text, _LINE_LENGTH)]
 
 
 def _shorten(text: str) -> str:

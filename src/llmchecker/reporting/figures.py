@@ -5,6 +5,7 @@ colour, so that the figures remain readable in black and white.
 """
 
 import itertools
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import Normal, withStroke
+from matplotlib.markers import CARETRIGHT
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from llmchecker.utils.atomic_files import atomic_write, atomic_write_with_checksum
@@ -35,17 +37,44 @@ if TYPE_CHECKING:
 
 COLUMN_WIDTH = 3.5
 """Width of one column of a two-column page, in inches."""
-THIN, THICK = 0.8, 4.6
-"""Line widths of certain bounds and of confidence intervals, in points."""
-_ESTIMATE_MARKER: dict[str, Any] = {
+THIN = 0.8
+"""Width of a thin line, in points."""
+_INTERVAL: dict[str, Any] = {
+    "linestyle": "none",
+    "ecolor": "black",
+    "elinewidth": THIN,
+    "capthick": THIN,
+    "clip_on": False,
+    "zorder": 3,
+}
+"""Style of a confidence interval."""
+_ESTIMATE: dict[str, Any] = {
     "linestyle": "none",
     "marker": "o",
-    "markersize": 2.6,
-    "markerfacecolor": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.6,
+    "markersize": 1.7,
+    "markeredgewidth": 0,
+    "color": "black",
+    "clip_on": False,
+    "zorder": 4,
 }
-"""Style of an estimate: a white dot inside the thick line."""
+"""Style of an estimate: a dot that is smaller than the ends of its interval."""
+_BOUNDED: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": CARETRIGHT,
+    "markersize": 4.5,
+    "color": "black",
+    "clip_on": False,
+    "zorder": 5,
+}
+"""Style of the figure of the bounded process: a triangle whose tip is at the figure."""
+_GROUP_WIDTH = 0.84
+"""Width of the rows of a noun; the distance of two nouns is 1."""
+_BAR_SHARE, _BAR_PLACE, _INTERVAL_PLACE = 0.36, -0.08, 0.3
+"""Width of a bar, its place and that of its interval, as shares of the width of a row."""
+_CAP_SHARE, _CAP_LIMITS = 30.0, (0.8, 2.5)
+"""Half the width of the ends of an interval: points for a width of 1, and its limits in points."""
+_FIGURES = ["value", "lower", "upper", "estimate", "low", "high"]
+"""Columns of the table of Figure 4 that are drawn."""
 _AXIS_CHARACTERS = 32
 """Maximum number of characters in a line of the label of the y axis."""
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
@@ -101,44 +130,62 @@ def draw_mass_figure(table: pd.DataFrame) -> Figure:
 
 
 def draw_noun_figure(table: pd.DataFrame, answer: str, is_bounded: bool = True) -> Figure:
-    """Draw Figure 4: the value of one query, one bar per noun and model.
+    """Draw Figure 4: the answers to one query, for each noun and model.
 
-    Each bar has three layers for the whole model: a thin line for the certain bounds, a thick line
-    for the confidence interval, and a dot for the estimate. A bar without an estimate has bounds
-    only. A question mark replaces the bar of an unknown value. Without a bounded process no row has
-    a bar.
+    A bar reaches from the lower to the upper certain bound. Right of it are the estimate, a dot,
+    and its confidence interval, an error bar. The tip of a triangle left of the bar is at the
+    figure of the bounded process; a question mark replaces it where it is unknown. Rows without an
+    estimate have no dot, and without a bounded process no row has a triangle.
 
     Args:
         table: the columns model, noun, value, lower, upper, estimate, low, high and confidence.
         answer: a description of the answer, which is the label of the axis.
         is_bounded: whether the rows have the value of a bounded process.
     """
+    # An undecided figure is the text "unknown", which has no place on the axis.
+    columns = {name: pd.to_numeric(table[name], errors="coerce") for name in _FIGURES}
+    numbers = pd.DataFrame(columns).astype(float)
+    table = table.assign(**numbers)
+    nouns = {noun: position for position, noun in enumerate(table["noun"].unique())}
+    groups = list(table.groupby("model", sort=False))
+    confidences = table["confidence"].dropna()
+    slot = _GROUP_WIDTH / len(groups)
+    bar_width, bar_place = slot * _BAR_SHARE, slot * _BAR_PLACE
+    cap = float(np.clip(_CAP_SHARE * slot / len(nouns), *_CAP_LIMITS))
     with use_figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 3.1), layout="constrained")
-        # seaborn would omit a bar without a height and shift the next bars.
-        bar_data = _number_models(table).fillna({"value": 0.0})
-        sns.barplot(bar_data, x="noun", y="value", hue="model", edgecolor="black", ax=axes)
-        groups = table.groupby("model", sort=False)
-        hatches = itertools.cycle(HATCHES)
-        for bars, (_, rows), hatch in zip(axes.containers, groups, hatches, strict=False):
-            centres = np.array([bar.get_x() + bar.get_width() / 2 for bar in bars])
-            for bar in bars:
-                bar.set(hatch=hatch, linewidth=0.6)
-            _draw_layers(axes, centres, rows)
-            for x in itertools.compress(centres, rows["value"].isna() & is_bounded):
-                axes.annotate("?", (x, 0), (-3, 2), textcoords="offset points", ha="right")
+        # infinite bounds have no place on the axis, and their bars reach its ends
+        finite = numbers.where(np.isfinite(numbers))
+        axes.set_ylim(*_find_limits(finite.min().min(), finite.max().max()))
+        handles = _build_layer_handles(axes, confidences, is_bounded)
+        colours = sns.color_palette(n_colors=len(groups))
+        looks = zip(groups, colours, itertools.cycle(HATCHES), strict=False)
+        for index, ((model, rows), colour, hatch) in enumerate(looks):
+            offset = (index - (len(groups) - 1) / 2) * slot
+            centres = rows["noun"].map(nouns).to_numpy() + offset
+            fill: dict[str, Any] = {
+                "facecolor": sns.light_palette(colour, n_colors=3)[1],
+                "edgecolor": colour,
+                "hatch": hatch,
+                "linewidth": THIN,
+            }
+            handles.append(Patch(**fill, label=escape_unprintable(str(model))))
+            _draw_bounds(axes, centres + bar_place, rows, bar_width, fill)
+            _draw_intervals(axes, centres + slot * _INTERVAL_PLACE, rows, cap)
+            if is_bounded:
+                edges = centres + bar_place - bar_width / 2
+                _draw_bounded_figures(axes, edges, rows["value"])
         axes.set(xlabel="start string", ylabel=textwrap.fill(answer, _AXIS_CHARACTERS))
+        axes.set_xticks(list(nouns.values()), map(escape_unprintable, nouns), fontsize=7.5)
         axes.grid(visible=False, axis="x")
-        axes.tick_params(axis="x", labelsize=7.5)
-        sns.move_legend(axes, "lower center", bbox_to_anchor=(0.5, 1), ncols=2, title=None)
-        _name_models(axes, table)
+        axes.set_axisbelow(True)
         figure.legend(
-            handles=_build_legend_handles(table["confidence"].dropna()),
-            loc="outside lower center",
-            ncols=3,
+            handles=handles,
+            # without labels a legend omits names that begin with _
+            labels=[str(handle.get_label()) for handle in handles],
+            loc="outside upper center",
+            ncols=2,
             frameon=False,
-            handlelength=0.6,
-            handletextpad=0.5,
             columnspacing=1.6,
         )
         return figure
@@ -174,48 +221,85 @@ def _name_models(axes: Axes, table: pd.DataFrame) -> None:
         text.set_text(escape_unprintable(name))
 
 
-def _draw_layers(axes: Axes, centres: np.ndarray, rows: pd.DataFrame) -> None:
-    """Draw bounds, interval and estimate, each above the one before.
+def _find_limits(lowest: float, highest: float) -> tuple[float, float]:
+    """Return the ends of the y axis, which include 0 and leave a margin at other ends."""
+    if math.isnan(lowest):
+        return 0.0, 1.0
+    lowest, highest = min(lowest, 0.0), max(highest, 0.0)
+    margin = 0.05 * (highest - lowest) or 0.05
+    return lowest - margin * (lowest < 0), highest + margin
+
+
+def _draw_bounds(
+    axes: Axes, centres: np.ndarray, rows: pd.DataFrame, width: float, fill: dict[str, Any]
+) -> None:
+    """Draw a bar between the certain bounds of each row.
+
+    Args:
+        axes: the axes of the figure, with their limits.
+        centres: (n,) positions of the rows on the x axis.
+        rows: n rows of the table.
+        width: the width of a bar.
+        fill: the style of the bars.
+    """
+    bottom, top = axes.get_ylim()
+    # a bar without a certain bound on a side reaches the end of the axis
+    lower = rows["lower"].fillna(-math.inf).clip(bottom, top)
+    upper = rows["upper"].fillna(math.inf).clip(bottom, top)
+    axes.bar(centres, upper - lower, width, bottom=lower, clip_on=False, zorder=2, **fill)
+
+
+def _draw_intervals(axes: Axes, centres: np.ndarray, rows: pd.DataFrame, cap: float) -> None:
+    """Draw the estimate of each row that has one, with its confidence interval.
 
     Args:
         axes: the axes of the figure.
         centres: (n,) positions of the rows on the x axis.
         rows: n rows of the table.
+        cap: half the width of the ends of an interval, in points.
     """
-    axes.vlines(centres, rows["lower"], rows["upper"], color="black", linewidth=THIN)
-    for edge in ("lower", "upper"):
-        axes.scatter(centres, rows[edge], marker="_", s=16, color="black", linewidth=THIN)
-    # Rows without an estimate have bounds only.
-    has_estimate = rows["low"].notna().to_numpy()
-    centres, rows = centres[has_estimate], rows[has_estimate]
-    # A white edge separates the intervals from the hatches below.
-    effects = [withStroke(linewidth=THICK + 1.6, foreground="white"), Normal()]
-    axes.vlines(
-        centres, rows["low"], rows["high"], color="black", linewidth=THICK, path_effects=effects
-    )
-    # An undecided estimate is the text "unknown", which has no dot.
-    estimates = pd.to_numeric(rows["estimate"], errors="coerce").astype(float)
-    axes.plot(centres, estimates, **_ESTIMATE_MARKER)
+    has_interval = rows["low"].notna().to_numpy()
+    centres, rows = centres[has_interval], rows[has_interval]
+    # the interval of a decided answer may have an undecided estimate, and is drawn without a dot
+    middles = (rows["low"] + rows["high"]) / 2
+    halves = (rows["high"] - rows["low"]) / 2
+    axes.errorbar(centres, middles, halves, **_INTERVAL, capsize=cap)
+    axes.plot(centres, rows["estimate"], **_ESTIMATE)
 
 
-def _build_legend_handles(confidences: pd.Series) -> list[Line2D]:
-    """Build the legend of the layers, with intervals and estimates if they exist."""
-    bar_style: dict[str, Any] = {
-        "linestyle": "none",
-        "marker": "|",
-        "color": "black",
-        "markersize": 10,
-    }
-    layers = [Line2D([], [], **bar_style, markeredgewidth=THIN, label="certain bounds")]
+def _draw_bounded_figures(axes: Axes, edges: np.ndarray, values: pd.Series) -> None:
+    """Draw a triangle whose tip is at each value, or a question mark where it is unknown.
+
+    Args:
+        axes: the axes of the figure.
+        edges: (n,) positions of the left edges of the bars on the x axis.
+        values: n figures of the bounded process.
+    """
+    axes.plot(edges, values, **_BOUNDED)
+    for x in itertools.compress(edges, values.isna()):
+        axes.annotate("?", (x, 0), (-1, 2), textcoords="offset points", ha="right")
+
+
+def _build_layer_handles(axes: Axes, confidences: pd.Series, is_bounded: bool) -> list[Any]:
+    """Build the entries of the legend that all models share.
+
+    Args:
+        axes: the axes of the figure.
+        confidences: the confidences of the intervals; empty without intervals.
+        is_bounded: whether the rows have the value of a bounded process.
+    """
+    # without a model's colour, because each model's bars are certain bounds
+    layers: list[Any] = [
+        Patch(facecolor="0.92", edgecolor="0.3", linewidth=THIN, label="certain bounds")
+    ]
     if len(confidences):
-        confidence_text = " or ".join(
-            format_number(confidence) for confidence in sorted(confidences.unique())
-        )
-        label = f"with confidence {confidence_text}"
-        layers += [
-            Line2D([], [], **bar_style, markeredgewidth=THICK, label=label),
-            Line2D([], [], **_ESTIMATE_MARKER, label="estimate"),
-        ]
+        levels = " or ".join(format_number(level) for level in sorted(confidences.unique()))
+        label = f"estimate, confidence {levels}"
+        # matplotlib draws the entry of an error bar upright, as in the figure
+        style = {**_INTERVAL, **_ESTIMATE, "capsize": _CAP_LIMITS[1]}
+        layers.append(axes.errorbar([math.nan], [math.nan], [math.nan], **style, label=label))
+    if is_bounded:
+        layers.append(Line2D([], [], **_BOUNDED, label="bounded process"))
     return layers
 
 

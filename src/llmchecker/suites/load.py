@@ -11,6 +11,7 @@ from typing import Any
 
 from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
+from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
@@ -24,10 +25,11 @@ from llmchecker.errors import (
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
-from llmchecker.suites.deployments import Deployment, RowDeployments, resolve_deployment
+from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.multiple_testing import split_confidence
-from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
+from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
+from llmchecker.suites.text_models import check_prices
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -36,23 +38,27 @@ _DEFAULT_CONFIG = "config.yaml"
 def load_suite(
     path: str | Path,
     *,
-    models: Sequence[str] = (),
+    models: Sequence[DeploymentName] = (),
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
+    changes: RunKeys | None = None,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
 
     Args:
         path: the suite file.
-        models: names of models in place of the suite's.
+        models: models in place of the suite's, as in `resolve_deployment`.
         config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
+        changes: keys in place of the suite's.
 
     Raises:
         LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
     """
     path = Path(path).absolute()
     file, keys = read_suite_file(path)
+    if changes is not None:
+        keys = replace_keys(keys, changes)
     try:
         return _build_suite(file, keys, tuple(models), config, has_baseline)
     except LLMCheckerError as error:
@@ -66,7 +72,7 @@ def load_suite(
 def _build_suite(
     file: YamlFile,
     keys: SuiteKeys,
-    models: tuple[str, ...],
+    models: tuple[DeploymentName, ...],
     given_config: str | Path | Registry | None,
     has_baseline: bool,
 ) -> Suite:
@@ -77,9 +83,7 @@ def _build_suite(
         else _read_config(keys.config, folder, given_config)
     )
     project = folder if config is None else config.project
-    names = models or ((keys.model,) if isinstance(keys.model, str) else keys.model)
-    if len(set(names)) < len(names):
-        raise ConfigError(f"model: {', '.join(names)} has a model twice; remove one")
+    names: tuple[DeploymentName, ...] = models or keys.model
     # with a table of prompts, the texts of the suite are templates
     has_tables = any(entry.prompts is not None for entry in keys.cases)
     # a model in place of the suite's has no line in the file
@@ -91,6 +95,9 @@ def _build_suite(
         for name in names
     ]
     deployments = tuple(each.deployment for each in variants)
+    labels = [deployment.name for deployment in deployments]
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
     versus = None if has_baseline else _resolve_versus(keys, names, config, folder, has_tables)
     pool = QuantifierPool(config, keys.properties or {}, folder)
     # paths in the settings of a configuration are relative to the project
@@ -116,7 +123,10 @@ def _build_suite(
         seed=keys.seed,
         quantifiers=pool,
         digest=_compute_digest(cases, averages, keys, has_baseline),
+        max_tokens=keys.budget.tokens,
+        max_dollars=keys.budget.dollars,
     )
+    check_prices((case.deployment.model for case in cases), keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
@@ -137,21 +147,24 @@ def _read_config(name: str | None, folder: Path, config_path: str | Path | None)
     elif name is not None:
         path = folder / name
     else:
-        candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        # a suite of directories needs no configuration
-        if found is None:
-            return None
-        path = found
+        return find_registry(folder)
     # an error inside the file has its own place
     if not path.is_file():
         raise ConfigError(f"config: {path} is absent; name a configuration")
     return open_registry(path)
 
 
+def find_registry(folder: Path) -> Registry | None:
+    """Read the configuration in a folder or the nearest one above it; None without one."""
+    candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    # a suite of directories needs no configuration
+    return None if found is None else open_registry(found)
+
+
 def _resolve_variants(
     key: str,
-    name: str,
+    name: DeploymentName,
     config: Registry | None,
     folder: Path,
     system: str | None,
@@ -174,13 +187,19 @@ def _resolve_variants(
     has_columns = has_tables and bool(list_columns(decoding))
     # the model must support a decoding, whatever it is
     keys = {"decoding": GREEDY} if has_columns else explicit_keys
-    deployment = resolve_deployment(key, name, config, folder, system, keys)
-    deployment = replace(deployment, name=f"{name}{suffix}")
+    deployment = resolve_deployment(
+        key, name, config or Registry(), folder=folder, system=system, decoding=keys
+    )
+    deployment = replace(deployment, name=f"{deployment.name}{suffix}")
     return RowDeployments(deployment, decoding if has_columns else None, **options)
 
 
 def _resolve_versus(
-    keys: SuiteKeys, names: Sequence[str], config: Registry | None, folder: Path, has_tables: bool
+    keys: SuiteKeys,
+    names: Sequence[DeploymentName],
+    config: Registry | None,
+    folder: Path,
+    has_tables: bool,
 ) -> RowDeployments | None:
     versus = keys.versus
     if versus is None:
@@ -295,6 +314,8 @@ def _compute_digest(
         named = question.checked_query.quantifiers.items()
         quantifiers = {name: repr(quantifier) for name, quantifier in named}
         limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
+        if not case.deployment.model.has_distributions:
+            limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
         add([quantifiers, question.truncation.length, budget])

@@ -6,19 +6,19 @@ every stop. So each case needs one share of the suite's error probability.
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.witnesses import Witness
+from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.suites.cases import Case, Suite
-from llmchecker.suites.deployments import Deployment
+from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.side_by_side import Outcome as CaseOutcome
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
+    from llmchecker.models.text_answer import TextModel
     from llmchecker.trees.expansion import EndOfSequence
     from llmchecker.trees.shards import Shard
 
@@ -83,10 +84,11 @@ class SuiteProgress:
 
 def iter_results(
     suite: Suite,
-    open_model: Callable[[Deployment], OpenModel],
+    open_model: Callable[[Deployment], "OpenModel | TextModel"],
     log: ResultLog,
     *,
     shard: "Shard | None" = None,
+    selected: Collection[CaseKey] | None = None,
     is_measuring: bool = False,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
 ) -> Iterator[CaseResult]:
@@ -96,9 +98,10 @@ def iter_results(
 
     Args:
         suite: the suite.
-        open_model: opens the model of a deployment.
+        open_model: opens the model of a deployment, which may return texts alone.
         log: the log, which may contain results of an earlier run.
         shard: the part of the cases to evaluate; None for all.
+        selected: the cases to evaluate; None for all. No bit of a result depends on the others.
         is_measuring: whether thresholds must not end cases early, because probabilities are
             compared with those of other results.
         report: called after each case.
@@ -106,10 +109,12 @@ def iter_results(
     Raises:
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
     """
-    selected = suite.cases if shard is None else _select_cases(suite, shard)
-    tracker = _ProgressTracker(len(selected), report)
-    for deployment in dict.fromkeys(case.deployment.key for case in selected):
-        cases = [case for case in selected if case.deployment.key == deployment]
+    chosen = suite.cases if shard is None else _select_cases(suite, shard)
+    if selected is not None:
+        chosen = [case for case in chosen if case.key in selected]
+    tracker = _ProgressTracker(len(chosen), report)
+    for deployment in dict.fromkeys(case.deployment.key for case in chosen):
+        cases = [case for case in chosen if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
         evaluator = _Evaluator(suite, opened, is_measuring, log, tracker)
         yield from evaluator.run(cases)
@@ -180,7 +185,7 @@ class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
-    opened: OpenModel
+    opened: "OpenModel | TextModel"
     is_measuring: bool
     log: ResultLog
     tracker: _ProgressTracker
@@ -208,11 +213,21 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [_CaseQuestion(case.measure() if self.is_measuring else case) for case in cases]
-        for index, answer in evaluate(self.opened, questions, prompts):
+        for index, answer in self._check(questions, cases[0].deployment, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
             yield cases[index], self._build_result(cases[index], answer, seconds)
+
+    def _check(
+        self, questions: Sequence["AnyQuestion"], deployment: Deployment, prompts: Sequence["Start"]
+    ) -> "Iterator[tuple[int, CaseOutcome]]":
+        if deployment.model.has_distributions:
+            return evaluate(cast(OpenModel, self.opened), questions, prompts)
+        # imported here, as in `evaluate`
+        from llmchecker.checking.anytime.text_check import check_texts
+
+        return check_texts(cast("TextModel", self.opened), questions)
 
     def _build_result(self, case: Case, answer: "CaseOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
@@ -283,7 +298,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
         answer=replace(
             answer,
             witnesses=_find_violating_texts(case, answer) if status is Status.VIOLATED else (),
-            costs=Costs(passes=answer.passes),
+            costs=Costs(passes=answer.passes, answers=answer.costs.answers),
             history=(),
             forecast=None,
             evidence=None,
@@ -320,6 +335,9 @@ def _find_violating_texts(case: Case, answer: Answer) -> tuple[Witness, ...]:
     from llmchecker.checking.markov import dtmc
 
     root, evidence = case.question.query.root, answer.evidence
+    # the answers of a model that returns texts alone are the texts themselves
+    if answer.costs.answers is not None:
+        return answer.witnesses
     # combinations of several probabilities have no single texts
     if case.threshold is None or not isinstance(root, Probability) or evidence is None:
         return ()

@@ -10,7 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidatorFunctionWrapHandler, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    model_validator,
+)
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
@@ -19,11 +25,13 @@ from llmchecker.config.section import (
     Length,
     NonEmpty,
     OptionalKey,
+    OrEnd,
     OrText,
     Section,
     Seed,
     Sha256,
     build_error,
+    format_value,
     parse_section,
 )
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
@@ -31,7 +39,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.templates import list_columns
 
-_DEFAULT_PASSES = 2000
+DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
 
 _NAME_OF_ALL_KEYS = re.compile(r"(: )config: (?=unknown key '|the key ')")
@@ -58,6 +66,21 @@ class _OrColumns(OrText):
 _DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, _OrColumns("object")]]
 
 
+_ModelEntry = Annotated[str | dict[str, Any], OrText("object")]
+"""A name, or the keys of a model, which have the types of a configuration."""
+
+
+def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
+    """Return one or several models as a tuple."""
+    models = tuple(value) if isinstance(value, list) else (value,)
+    for model in models:
+        if not isinstance(model, str | dict):
+            raise build_error(f"{format_value(model)} is not of type string, object or array")
+    if not models:
+        raise build_error("[] is too short; add at least 1 entry")
+    return models
+
+
 class BudgetKeys(Section):
     """The budget of each case."""
 
@@ -65,13 +88,24 @@ class BudgetKeys(Section):
     """The largest number of texts that the model evaluates."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """The longest time in seconds. Verdicts then depend on the speed of the machine."""
+    answers: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
+    """For a model that returns texts alone, the largest number of answers; by default 500."""
 
     @model_validator(mode="after")
     def _check_limit(self) -> "BudgetKeys":
         # without a limit the work ends only when everything is decided
-        if self.passes is None and self.seconds is None:
-            raise build_error("the budget has no limit; write passes or seconds")
+        if not self.explicit_keys:
+            raise build_error("the budget has no limit; write passes, answers or seconds")
         return self
+
+
+class _SuiteBudgetKeys(BudgetKeys):
+    """The budget of each case, and that of the whole run."""
+
+    tokens: OptionalKey[int] = Field(default=None, ge=1, le=10**15)
+    """For models that return texts alone, the most tokens of prompts and answers of the run."""
+    dollars: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """For models that return texts alone, the most money of the run, by the `prices` of models."""
 
 
 class PromptKeys(Section):
@@ -108,7 +142,7 @@ class CaseKeys(Section):
     """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
@@ -117,7 +151,7 @@ class CaseKeys(Section):
 class VersusKeys(Section):
     """The model, system prompt and decoding to compare with."""
 
-    model: OptionalKey[str] = None
+    model: OptionalKey[_ModelEntry] = None
     """A model, by default that of the suite."""
     system: OptionalKey[str] = None
     """A system prompt, by default that of the suite."""
@@ -130,8 +164,15 @@ class VersusKeys(Section):
 class SuiteKeys(Section):
     """All keys of a suite file."""
 
-    model: Annotated[str | NonEmpty[str], OrText("array")]
-    """A name of the configuration, a directory, or a list of these."""
+    model: Annotated[
+        Any,
+        AfterValidator(_list_models),
+        WithJsonSchema(
+            {"type": ["string", "object", "array"], "items": {"type": ["string", "object"]}}
+        ),
+    ]
+    """A name of the configuration, a path, a source such as `hf:owner/name@commit`, the keys of a
+    model of a configuration, or a list of these."""
     config: OptionalKey[str] = None
     """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
     suite or above it."""
@@ -139,11 +180,12 @@ class SuiteKeys(Section):
     """The system prompt of all chats."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    length: Length = 40
-    """The horizon in tokens."""
+    length: Annotated[str | Length, OrEnd()] = 40
+    """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
+    An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
-    budget: BudgetKeys = BudgetKeys(passes=_DEFAULT_PASSES)
+    budget: _SuiteBudgetKeys = _SuiteBudgetKeys(passes=DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
     seed: Seed = Budget.seed
     """The seed of the samples."""
@@ -153,6 +195,42 @@ class SuiteKeys(Section):
     """Prompts and their requirements."""
     versus: OptionalKey[VersusKeys] = None
     """The deployment to compare with."""
+
+
+class RunKeys(Section):
+    """Keys of a suite that the command line may replace."""
+
+    length: OptionalKey[Length] = None
+    """The horizon of all cases."""
+    confidence: OptionalKey[Confidence] = None
+    """The confidence of all verdicts of the suite together."""
+    seed: OptionalKey[Seed] = None
+    """The seed of the samples."""
+    budget: OptionalKey[dict[str, Any]] = None
+    """Keys of the budget of all cases."""
+
+
+def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:
+    """Return the keys of a suite, some of which a command replaces, also in each case.
+
+    Raises:
+        ConfigError: a key of the budget is invalid.
+    """
+    replaced: dict[str, Any] = {
+        name: value
+        for name in ("length", "confidence", "seed")
+        if (value := getattr(changes, name)) is not None
+    }
+    if changes.budget is not None:
+        merged = {**keys.budget.explicit_keys, **changes.budget}
+        replaced["budget"] = parse_section(SuiteBudgetKeys, merged, "--budget")
+    # a case may have keys of its own
+    in_cases = {name: replaced[name] for name in ("length", "budget") if name in replaced}
+    cases = tuple(
+        case.model_copy(update={n: v for n, v in in_cases.items() if n in case.model_fields_set})
+        for case in keys.cases
+    )
+    return keys.model_copy(update={**replaced, "cases": cases})
 
 
 def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:

@@ -13,6 +13,7 @@ from helpers.anytime_checks import (
 )
 from helpers.random_tables import QUANTIFIERS, READ_QUANTIFIERS, Balance, table_model
 
+from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS, TextPredictor
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 
@@ -50,7 +51,9 @@ class Sampled:
     def draw(self, count: int, first: int = 0, seed: int = 0) -> SampleRound:
         """Draw a round of samples."""
         part = split_tree(self.tree)
-        samples = SampleRound(self.tree, self.estimand, part, self.predictor, seed, first, count)
+        is_server = not self.tree.lists_vocabulary
+        round_class = ContinuationRound if is_server else SampleRound
+        samples = round_class(self.tree, self.estimand, part, self.predictor, seed, first, count)
         serve(samples.run(), self.server)
         return samples
 
@@ -64,7 +67,7 @@ def is_mean(values: np.ndarray, mean: float) -> bool:
 def teach_at_random(sampled: Sampled) -> None:
     """Teach a predictor random values of the situations of a tree."""
     chance = np.random.default_rng(0)
-    situations = chance.integers(sampled.tree.automaton.situation_count, size=300)
+    situations = chance.integers(1 + sampled.tree.situation.max(), size=300)
     sampled.predictor.learn(situations, chance.random(300) < 0.5, chance.random(300).round())
 
 
@@ -105,10 +108,11 @@ def test_the_mean_of_a_round_is_the_truth(kind, listed_tokens, is_taught):
 
 @pytest.mark.parametrize("quantifiers", [READ_QUANTIFIERS, QUANTIFIERS])
 def test_the_mean_of_a_server_s_samples_is_the_truth(quantifiers):
-    """Of a model that lists two tokens of five, the samples have the enumerated mean."""
+    """Of a model that lists two tokens of five, the samples have the enumerated mean, also where
+    they reach texts that samples of an earlier round have visited."""
     kind, table = Kind(MANY_A, length=4, quantifiers=quantifiers), table_model(5)
     table.listed_tokens = 2
-    for earlier in (0, 5):
+    for earlier in (0, 5, 100):
         sampled = Sampled(kind, table)
         if earlier:
             sampled.draw(earlier, first=10_000)

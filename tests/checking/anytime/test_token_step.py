@@ -13,6 +13,7 @@ from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
 VOCABULARY, CLASSES = 3000, 40
+NO_DRAWS = np.zeros((5, 0))
 
 
 def random_classes(seed: int) -> np.ndarray:
@@ -59,7 +60,7 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
     classes, logits, rows, values = random_case(seed)
     known = [np.arange(7 * i * has_known, dtype=np.int64) * 11 for i in range(len(rows))]
     result = ClassOrder(classes).compute_step(
-        Distributions.from_logits(logits), rows, values, known, np.zeros((len(rows), 0)), 8
+        Distributions.from_logits(logits), rows, values, known, NO_DRAWS, NO_DRAWS > 0, 8
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
     for i, row in enumerate(rows):
@@ -79,14 +80,43 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_sorted_sum_is_the_sum_of_an_accelerator(seed):
-    """Sums over sorted tokens, as on a GPU, are those of the processor up to rounding."""
-    classes, logits, _, _ = random_case(seed)
-    order = ClassOrder(classes)
-    weights = Distributions.from_logits(logits).weights()
-    found = order.sum_sorted(weights).numpy()
-    assert found == pytest.approx(order._sum_blocks(weights).numpy(), rel=1e-12)
+def test_a_step_on_probabilities_is_one_on_logits(seed):
+    """Sums and draws from probabilities, as on a GPU, are those from logits up to rounding."""
+    classes, logits, rows, values = random_case(seed)
+    order, uniforms = ClassOrder(classes), np.random.default_rng(seed).random((5, 40))
+    known = [np.arange(3), np.arange(0), np.arange(40), np.arange(0), np.arange(0)]
+    exact = Distributions.from_probabilities(torch.softmax(logits.double(), dim=1))
+    a, b = (
+        order.compute_step(d, rows, values, known, uniforms, uniforms > 0.3, 8)
+        for d in (Distributions.from_logits(logits), exact)
+    )
+    for name, column in vars(a).items():
+        assert column == pytest.approx(getattr(b, name), rel=1e-12), name
     assert order.max_terms >= 512
+
+
+def test_a_text_has_one_result_in_any_batch():
+    """The result of a text is the same to the last bit alone and among others."""
+    classes, logits, rows, values = random_case(4)
+    known, uniforms = [np.arange(i) for i in range(5)], np.full((5, 2), 0.37)
+    order = ClassOrder(classes)
+
+    def compute(part: slice):
+        return order.compute_step(
+            Distributions.from_logits(logits[part]),
+            rows[part],
+            values[part],
+            known[part],
+            uniforms[part],
+            uniforms[part] > 0,
+            8,
+        )
+
+    together = compute(slice(None))
+    for i in range(5):
+        alone = compute(slice(i, i + 1))
+        for name, column in vars(together).items():
+            assert np.array_equal(column[i], getattr(alone, name)[0]), name
 
 
 def test_draws_are_in_proportion_to_undecided_probability():
@@ -95,7 +125,7 @@ def test_draws_are_in_proportion_to_undecided_probability():
     known = [np.arange(5), np.arange(0), np.arange(40)]
     uniforms = np.tile((np.arange(20_000) + 0.5) / 20_000, (3, 1))
     result = ClassOrder(classes).compute_step(
-        Distributions.from_logits(logits), rows, values, known, uniforms, 16
+        Distributions.from_logits(logits), rows, values, known, uniforms, uniforms >= 0, 16
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
     for i, row in enumerate(rows):
@@ -124,7 +154,13 @@ def test_what_a_server_does_not_list_is_undecided():
     row = row_of(np.array([1, 0], dtype=np.int8), 0)
     values = [np.array([[1.0, 0.0]])] * 2
     result = ClassOrder(np.array([0, 1, 1, 1, 1])).compute_step(
-        listed, [row, row], values, [np.arange(0)] * 2, np.full((2, 1), 0.3), 2
+        listed,
+        [row, row],
+        values,
+        [np.arange(0)] * 2,
+        np.full((2, 1), 0.3),
+        np.full((2, 1), True),
+        2,
     )
     assert result.sums[:, 0].tolist() == [0.5, 0.75]
     assert result.undecided == pytest.approx([0.3, 0], abs=1e-15)

@@ -107,7 +107,10 @@ def test_messages_are_read_from_a_file(random_model, tmp_path, monkeypatch, capf
     ("options", "message"),
     [
         (["--api", "vlm"], "--model: api: 'vlm' is not one of vllm, llama.cpp"),
-        (["--api", "openai"], "--model: tokenizer: the api openai returns only texts"),
+        (
+            ["--api", "openai-completions"],
+            "--model: tokenizer: the api openai-comp",
+        ),
     ],
 )
 def test_a_server_is_refused_by_its_option(tmp_path, monkeypatch, capfd, options, message):

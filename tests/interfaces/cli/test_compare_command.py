@@ -105,7 +105,11 @@ def test_another_user_replaces_messages(project, capfd):
     [
         ([], QUERY, "both sides are the same; change the model"),
         (["--versus-start", START], QUERY, "both sides are the same; change the model"),
-        (["--versus-model", "gpt3"], QUERY, "--versus-model: 'gpt3' is not defined"),
+        (
+            ["--versus-model", "gpt3"],
+            QUERY,
+            "--versus-model: 'gpt3' is no model and no directory in ",
+        ),
         (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: user is given too"),
         (
             ["--versus-system", "a"],

@@ -90,6 +90,43 @@ def test_a_plot_of_a_threshold_adds_the_texts_that_decide_it(query):
     assert verdict.decision.outcome in axes.get_title(loc="left")
 
 
+REACHED = "added probability of texts that satisfy F letters >= 2\ndashed: {} decides"
+MISSED = "added probability of texts that do not satisfy F letters >= 3\ndashed: {} decides"
+
+
+@pytest.mark.parametrize(
+    ("query", "verdict", "label"),
+    [
+        ("P>=0.2 [ F letters >= 2 ]", "HOLDS", REACHED.format("at least 0.2")),
+        ("P<=0.2 [ F letters >= 2 ]", "VIOLATED", REACHED.format("more than 0.2")),
+        ("P>0.2 [ F letters >= 2 ]", "HOLDS", REACHED.format("more than 0.2")),
+        ("P<=0.6 [ F letters >= 3 ]", "HOLDS", MISSED.format("at least 0.4")),
+        ("P>=0.7 [ F letters >= 3 ]", "VIOLATED", MISSED.format("more than 0.3")),
+    ],
+)
+def test_a_plot_of_a_threshold_says_what_holds(query, verdict, label):
+    """Above the bars are the requirement in words and its verdict, below them what they show: a
+    text without the event counts for a requirement of at most p, and against one of at least p."""
+    tree = Tree.from_text_tree(by_hand([(0, 0.5, END), (0, 0.5, TEXT), (2, 1.0, END)]))
+    axes = lc.check(query, tree, letters=letters).plot()
+    title = axes.get_title(loc="left").split("\n")
+    assert title[0] == query
+    comparison = {"<=": "at most", ">=": "at least", ">0": "above"}[query.lstrip("P")[:2]]
+    assert comparison in " ".join(title[1:-1])
+    assert title[-1] == f"{verdict}, certain"
+    assert axes.get_xlabel() == label
+    axes.figure.canvas.draw()
+
+
+def test_a_plot_of_an_unknown_requirement_has_no_mass_that_decides():
+    """Texts that leave a requirement open have bars, and no line that they could reach."""
+    axes = check("P>=0.5 [ F letters >= 2 ]").plot()
+    assert axes.get_title(loc="left").endswith("UNKNOWN")
+    assert len(axes.patches) > 0
+    assert len(axes.get_lines()) == 0
+    assert "decides" not in axes.get_xlabel()
+
+
 def test_a_verdict_without_numbers_and_texts_has_no_plot():
     """A nested query is refused with the reason, and leaves no figure."""
     with pytest.raises(InvalidQuery, match="no single texts decide it"):

@@ -129,6 +129,7 @@ class AnytimeRun:
             history=history,
             forecast=_forecast(answer, asked, self._budget, history),
             probability=_bound_probability(asked, check),
+            endings=check.tree.measure_endings(),
             evidence=evidence,
             notes=(*answer.notes, *self._describe_spread()),
         )

@@ -25,6 +25,7 @@ class Budget:
         confidence: confidence of the interval of the estimate.
         seed: seed of the samples.
         certain: whether to compute certain bounds only, without an estimate.
+        answers: maximum number of answers of a model that returns texts alone.
 
     Raises:
         InvalidEstimate: a value is out of its range, or no limit is set.
@@ -36,11 +37,13 @@ class Budget:
     confidence: float = 0.99
     seed: int = 0
     certain: bool = False
+    answers: int = 500
 
     def __post_init__(self) -> None:
         passes, seconds, seed = self.passes, self.seconds, self.seed
         _check("width", self.width, 0 <= self.width <= 1, "from 0 to 1")
         _check("passes", passes, passes is None or passes >= 1, "at least 1")
+        _check("answers", self.answers, self.answers >= 1, "at least 1")
         _check("seconds", seconds, seconds is None or 0 < seconds < math.inf, "above 0")
         low, high = CONFIDENCE_RANGE
         is_valid = low <= self.confidence <= high

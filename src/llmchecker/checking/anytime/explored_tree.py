@@ -20,13 +20,15 @@ from llmchecker.checking.anytime.growing_table import GrowingTable
 from llmchecker.checking.anytime.product_automaton import (
     MAX_ROW_ENTRIES,
     OPAQUE,
-    UNDECIDED,
     ProductAutomaton,
     Row,
     TextStates,
 )
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.checking.decided_mass import UNDECIDED
+from llmchecker.checking.ending_masses import build_endings
+from llmchecker.checking.endings import Endings
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
@@ -52,6 +54,8 @@ A text of less mass stays in its parent's rest.
 
 A later visit of the parent lists it. Few checks have enough passes to visit it.
 """
+
+_NO_TOKENS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -287,7 +291,7 @@ class ExploredTree:
                 else np.vstack([self._find_values(row), predict(row)])
                 for row in automaton_rows
             ],
-            known=[self.find_known(row) for row in rows.tolist()],
+            known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
             k=self._count_listed(rows),
@@ -396,7 +400,15 @@ class ExploredTree:
 
     def find_known(self, row: int) -> np.ndarray:
         """Return the tokens of a text that have a row, but for unlisted ones."""
-        return np.concatenate([np.empty(0, dtype=np.int64), *self._children.get(row, ())])
+        # several visits of an unlisted text list the same tokens
+        return np.unique(np.concatenate([_NO_TOKENS, *self._children.get(row, ())]))
+
+    def _find_counted(self, row: int) -> np.ndarray:
+        """Return the tokens that a visit of a text leaves out, since they have counted before."""
+        # nothing counts of an unlisted text, so that each sample that reaches it needs all tokens
+        if not self.is_listed[row]:
+            return _NO_TOKENS
+        return self.find_known(row)
 
     def _find_values(self, row: Row) -> np.ndarray:
         """Return (3, classes) the estimand's values of a row, 0 for undecided classes."""
@@ -521,6 +533,17 @@ class ExploredTree:
             return np.ones(len(sequences), dtype=bool)
         characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
         return np.array([character is None for character in characters], dtype=bool)
+
+    def measure_endings(self) -> Endings:
+        """Measure how much of the texts had ended, and how much the horizon may cut."""
+        is_decided = self.is_scored & ~self.is_undecided & ~self.is_terminal
+        return build_endings(
+            self.mass,
+            self.has_ended,
+            self.is_terminal & ~self.has_ended,
+            is_decided,
+            can_end=len(self._end_tokens) > 0,
+        )
 
     def check_law(self, count: int = 64) -> None:
         """Compare the scores of a few visited texts with the quantifiers' plain calls.

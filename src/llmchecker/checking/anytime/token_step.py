@@ -17,6 +17,7 @@ from torch import Tensor
 
 from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.models.distribution import Distributions
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
 UNLISTED = -1
@@ -84,14 +85,13 @@ class ClassOrder:
         lengths = np.diff(np.append(starts, len(order)))
         # the number of each token within its class begins a block
         within = np.arange(len(order)) - np.repeat(starts, lengths)
-        is_first = within % _BLOCK_SIZE == 0
-        block_of = np.empty(len(order), dtype=np.int64)
-        block_of[order] = np.cumsum(is_first) - 1
-        starts = np.flatnonzero(is_first)
+        starts = np.flatnonzero(within % _BLOCK_SIZE == 0)
+        place_of = np.empty_like(order)
+        place_of[order] = np.arange(len(order))
         self._columns = {
             "order": torch.from_numpy(order),
+            "place_of": torch.from_numpy(place_of),
             "class_of": torch.from_numpy(class_of.astype(np.int64)),
-            "block_of": torch.from_numpy(block_of),
             "starts": torch.from_numpy(starts),
             "lengths": torch.from_numpy(np.diff(np.append(starts, len(order)))),
             "block_classes": torch.from_numpy(ordered[starts].astype(np.int64)),
@@ -114,6 +114,7 @@ class ClassOrder:
         values: Sequence[np.ndarray],
         known: Sequence[np.ndarray],
         uniforms: np.ndarray,
+        is_drawn: np.ndarray,
         k: int,
     ) -> StepResult:
         """Compute the next tokens of n texts.
@@ -124,26 +125,21 @@ class ClassOrder:
             values: (values, classes) float64 for each text, 0 for undecided classes.
             known: tokens of each text that are neither summed, listed nor drawn.
             uniforms: (n, draws) float64 from [0, 1).
+            is_drawn: (n, draws) bool, the numbers that draw a token.
             k: number of listed tokens.
         """
-        weights, totals = distributions.weights(), distributions.totals
-        device = weights.device
+        visible = distributions.exclude(known) if any(map(len, known)) else distributions
+        top_tokens = visible.top_tokens(min(k, distributions.listed_tokens))
+        device = top_tokens.device
         self._columns = {name: column.to(device) for name, column in self._columns.items()}
-        k = min(k, weights.shape[1])
-        unlisted = torch.zeros(len(weights), dtype=torch.float64, device=device)
-        if distributions.listed_tokens < weights.shape[1]:
-            # rounding must not hide that other tokens exist
-            unlisted = (1 - weights.sum(dim=1)).clamp(min=_LEAST_UNLISTED)
-        if any(map(len, known)):
-            for index, tokens in enumerate(known):
-                weights[index, torch.from_numpy(tokens).to(device)] = 0
-            top_weights, top_tokens = weights.topk(k, dim=1)
-            top = top_weights / totals
+        if isinstance(distributions, Distributions) and distributions.row_maxima is not None:
+            top, blocks, totals = self._sum_logits(distributions, top_tokens, known)
         else:
-            top, top_tokens = distributions.top_k(k)
-            top_weights = weights.gather(1, top_tokens)
-        weights.scatter_(1, top_tokens, 0.0)
-        blocks = self._sum_blocks(weights) / totals
+            top, blocks, totals = self._sum_probabilities(visible.probabilities(), top_tokens)
+        unlisted = torch.zeros(len(top), dtype=torch.float64, device=device)
+        if distributions.listed_tokens < len(self.class_of):
+            # rounding must not hide that other tokens exist
+            unlisted = (1 - distributions.probabilities().sum(dim=1)).clamp(min=LEAST_UNLISTED)
         is_open, class_values = _stack_rows(rows, values, device)
         classes = self._columns["block_classes"]
         top_classes = self._columns["class_of"][top_tokens]
@@ -157,10 +153,6 @@ class ClassOrder:
         sums += (top[:, None, :] * top_values).sum(dim=2)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
         options = torch.cat([open_top, open_blocks, unlisted[:, None]], dim=1)
-        numbers = torch.from_numpy(uniforms).to(device)
-        drawn, positions, drawn_weights = self._draw(
-            options, numbers, weights, top_tokens, top_weights
-        )
         columns = (
             sums,
             top_tokens,
@@ -168,77 +160,160 @@ class ClassOrder:
             undecided_rest + open_top.sum(dim=1),
             undecided_rest,
             blocks.sum(dim=1) + unlisted,
-            drawn,
-            positions,
-            drawn_weights / totals,
         )
-        return StepResult(*(column.cpu().numpy() for column in columns))
+        drawn = self._draw(options, uniforms, is_drawn, visible, top_tokens, totals)
+        return StepResult(*(column.cpu().numpy() for column in columns), *drawn)
 
-    def _sum_blocks(self, weights: Tensor) -> Tensor:
-        """Return (n, blocks) the sums of blocks, each in the order of its tokens."""
-        # on a processor additions are in order, and tokens need not be sorted
-        if weights.device.type == "cpu":
-            sums = torch.zeros((len(weights), self.block_count), dtype=torch.float64)
-            return sums.scatter_add_(1, self._columns["block_of"].expand(len(weights), -1), weights)
-        return self.sum_sorted(weights)
+    def _sum_probabilities(
+        self, probabilities: Tensor, top_tokens: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the probabilities of listed tokens, the sums of blocks without them, and 1.
 
-    def sum_sorted(self, weights: Tensor) -> Tensor:
-        """Return (n, blocks) the sums of blocks in a fixed order, on any device."""
-        ordered = weights.index_select(1, self._columns["order"])
-        lengths = self._columns["lengths"].expand(len(weights), -1).contiguous()
-        return torch.segment_reduce(ordered, "sum", lengths=lengths, axis=1, unsafe=True)
+        The sums have a fixed order on any device.
+
+        Args:
+            probabilities: (n, vocabulary) float64.
+            top_tokens: (n, k) int64, the listed tokens.
+        """
+        ordered = probabilities.index_select(1, self._columns["order"])
+        places = self._columns["place_of"][top_tokens]
+        top = ordered.gather(1, places)
+        ordered.scatter_(1, places, 0.0)
+        lengths = self._columns["lengths"].expand(len(ordered), -1).contiguous()
+        blocks = torch.segment_reduce(ordered, "sum", lengths=lengths, axis=1, unsafe=True)
+        return top, blocks, torch.ones_like(blocks[:, :1])
+
+    def _sum_logits(
+        self, distributions: Distributions, top_tokens: Tensor, known: Sequence[np.ndarray]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same for logits, and the totals of their weights, on a processor.
+
+        Each row stays in the processor's cache from the logits to the sums.
+
+        Args:
+            distributions: n distributions.
+            top_tokens: (n, k) int64, the listed tokens.
+            known: tokens of each text that count in the total only.
+        """
+        order, place_of, starts = (
+            self._columns[name].numpy() for name in ("order", "place_of", "starts")
+        )
+        values = distributions.values
+        # NumPy has no bfloat16, which float32 contains
+        logits = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+        places = place_of[top_tokens.numpy()]
+        assert distributions.row_maxima is not None
+        maxima = distributions.row_maxima.squeeze(1).tolist()
+        top = np.empty(places.shape)
+        blocks = np.empty((len(logits), len(starts)))
+        totals = np.empty((len(logits), 1))
+        ordered = np.empty(len(order), dtype=logits.dtype)
+        weights = np.empty(len(order))
+        tensor = torch.from_numpy(weights)
+        for row, maximum in enumerate(maxima):
+            # `clip` reads no token twice, but needs no check of the tokens
+            np.take(logits[row], order, out=ordered, mode="clip")
+            np.subtract(ordered, maximum, out=weights, dtype=np.float64)
+            tensor.exp_()
+            totals[row] = 0.0
+            if len(known[row]):
+                known_places = place_of[known[row]]
+                totals[row] = weights[known_places].sum()
+                weights[known_places] = 0.0
+            top[row] = weights[places[row]]
+            weights[places[row]] = 0.0
+            np.add.reduceat(weights, starts, out=blocks[row])
+            totals[row] += blocks[row].sum() + top[row].sum()
+        top, blocks = top / totals, blocks / totals
+        return torch.from_numpy(top), torch.from_numpy(blocks), torch.from_numpy(totals)
 
     def _draw(
         self,
         options: Tensor,
-        numbers: Tensor,
-        weights: Tensor,
+        uniforms: np.ndarray,
+        is_drawn: np.ndarray,
+        distributions: Distributions | TopLogprobs,
         top_tokens: Tensor,
-        top_weights: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        totals: Tensor,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw tokens by inversion: an option first, then a token of its block.
 
         Args:
             options: (n, k + blocks + 1), the probabilities of undecided listed tokens, blocks, and
                 tokens that the model does not list.
-            numbers: (n, draws) from [0, 1).
-            weights: (n, vocabulary), 0 for listed tokens.
-            top_tokens, top_weights: (n, k).
+            uniforms, is_drawn: (n, draws), as in `compute_step`.
+            distributions: the distributions without known tokens.
+            top_tokens: (n, k) int64, the listed tokens.
+            totals: (n, 1), of the weights.
+
+        Returns:
+            (n, draws) the tokens, their positions among the listed ones and their probabilities, as
+            in `StepResult`.
         """
-        n, draws = numbers.shape
-        k = top_tokens.shape[1]
-        if draws == 0:
-            empty = torch.empty((n, 0), dtype=torch.int64, device=options.device)
-            return empty, empty, numbers
+        k, device = top_tokens.shape[1], options.device
+        drawn = (
+            np.full(uniforms.shape, UNLISTED),
+            np.full(uniforms.shape, k),
+            np.zeros(uniforms.shape),
+        )
+        text, draw = np.nonzero(is_drawn)
+        if len(text) == 0:
+            return drawn
+        texts = torch.from_numpy(text).to(device)
+        draws = torch.from_numpy(draw).to(device)
         cumulative = options.cumsum(dim=1)
-        targets = numbers * cumulative[:, -1:]
-        index = _search(cumulative, targets)
+        targets = torch.from_numpy(uniforms).to(device) * cumulative[:, -1:]
+        index, target = _search(cumulative, targets)[texts, draws], targets[texts, draws]
         is_top, is_unlisted = index < k, index == options.shape[1] - 1
         block = (index - k).clamp(min=0, max=self.block_count - 1)
         # the place of the target within its option's share
-        share = options.gather(1, index)
-        position = (targets - (cumulative.gather(1, index) - share)) / share.clamp(min=_TINY)
-        lengths = self._columns["lengths"][block]
-        offsets = torch.arange(int(lengths.max()), device=options.device)
-        places = self._columns["starts"][block][..., None] + offsets
-        tokens = self._columns["order"][places.clamp(max=weights.shape[1] - 1)]
-        members = weights.gather(1, tokens.reshape(n, -1)).reshape(tokens.shape)
-        members = members * (offsets < lengths[..., None])
-        inner = members.cumsum(dim=2).flatten(0, 1)
-        target = position.clamp(0, 1).reshape(-1, 1) * inner[:, -1:]
-        chosen = _search(inner, target).reshape(n, draws, 1)
-        tokens = tokens.gather(2, chosen).squeeze(2)
-        top_index = index.clamp(max=k - 1)
-        tokens = torch.where(is_top, top_tokens.gather(1, top_index), tokens)
-        drawn_weights = torch.where(
-            is_top, top_weights.gather(1, top_index), members.gather(2, chosen).squeeze(2)
+        share = options[texts, index]
+        position = (target - (cumulative[texts, index] - share)) / share.clamp(min=_TINY)
+        tokens, members = self._gather_blocks(block, texts, distributions, top_tokens)
+        inner = members.cumsum(dim=1)
+        chosen = _search(inner, position.clamp(0, 1)[:, None] * inner[:, -1:])
+        top_token = top_tokens[texts, index.clamp(max=k - 1)]
+        token = torch.where(is_top, top_token, tokens.gather(1, chosen).squeeze(1))
+        probability = torch.where(
+            is_top, share, members.gather(1, chosen).squeeze(1) / totals[texts, 0]
         )
-        tokens = torch.where(is_unlisted, UNLISTED, tokens)
-        return tokens, torch.where(is_top, index, k), drawn_weights
+        token = torch.where(is_unlisted, UNLISTED, token)
+        for column, found in zip(
+            drawn, (token, torch.where(is_top, index, k), probability), strict=True
+        ):
+            column[text, draw] = found.cpu().numpy()
+        return drawn
+
+    def _gather_blocks(
+        self,
+        blocks: Tensor,
+        texts: Tensor,
+        distributions: Distributions | TopLogprobs,
+        top_tokens: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Return (m, length) the tokens of blocks, and their weights after a text.
+
+        Tokens that are listed or beyond the end of a block have the weight 0.
+
+        Args:
+            blocks, texts: (m,) int64.
+            distributions: the distributions without known tokens.
+            top_tokens: (n, k) int64, the listed tokens.
+        """
+        starts, lengths = (self._columns[name][blocks, None] for name in ("starts", "lengths"))
+        offsets = torch.arange(int(lengths.max()), device=blocks.device)
+        places = (starts + offsets).clamp(max=len(self.class_of) - 1)
+        tokens = self._columns["order"][places]
+        weights = distributions.gather_weights(texts, tokens) * (offsets < lengths)
+        listed = self._columns["place_of"][top_tokens[texts]] - starts
+        is_member = (listed >= 0) & (listed < lengths)
+        # a further column takes what is listed elsewhere
+        weights = torch.cat([weights, torch.zeros_like(weights[:, :1])], dim=1)
+        weights.scatter_(1, torch.where(is_member, listed, len(offsets)), 0.0)
+        return tokens, weights[:, :-1]
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST_UNLISTED = float(np.finfo(np.float64).eps)
 
 
 def _search(cumulative: Tensor, targets: Tensor) -> Tensor:

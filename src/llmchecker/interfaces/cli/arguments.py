@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from llmchecker.config.models import ModelChoice, check_listed_tokens
+from llmchecker.config.deployment import DeploymentName, is_address, resolve_deployment
+from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -28,6 +29,11 @@ from llmchecker.trees.text_tree import Horizon, Truncation
 
 _BUDGET_ARGUMENTS = ("width", "passes", "seconds", "confidence", "seed")
 
+MODEL_HELP = (
+    "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version or "
+    "server's address"
+)
+
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
 """The beginning of the names of arguments of the second side."""
@@ -35,12 +41,8 @@ _VERSUS = "versus_"
 
 def add_question_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the model, the start string and the horizon."""
-    command.add_argument(
-        "--model",
-        help="name in the config (default: the first), directory (./model), or server's address",
-    )
-    command.add_argument("--tokenizer", help="directory of the tokenizer of a server's model")
-    command.add_argument("--api", default="vllm", help="API of a server (default: %(default)s)")
+    command.add_argument("--model", help=f"{MODEL_HELP} (default: the first in the config)")
+    add_server_arguments(command)
     group = command.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--start",
@@ -68,6 +70,12 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         help="configuration file (default: %(default)s)",
     )
+
+
+def add_server_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of a model that is named by the address of a server."""
+    command.add_argument("--tokenizer", help="directory of the tokenizer of a server's model")
+    command.add_argument("--api", default="vllm", help="API of a server (default: %(default)s)")
 
 
 def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -146,13 +154,14 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
         ConfigError: the config is unreadable, or an argument is invalid or has an undefined name.
     """
     truncation = _parse_truncation(arguments)
-    prompt_keys, choice = _collect_prompt(arguments, ""), _collect_choice(arguments)
+    prompt_keys = _collect_prompt(arguments, "")
     with name_arguments("--"):
         prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
-    needs_config = not choice.is_given or arguments.config.is_file()
+    is_default = arguments.model is not None and arguments.config == Path(DEFAULT_CONFIG)
+    needs_config = not is_default or arguments.config.is_file()
     registry = open_registry(arguments.config) if needs_config else Registry()
-    model = registry.choose_model("--model", choice)
+    model = _resolve_model("--model", registry, arguments)
     if isinstance(truncation, Truncation):
         check_listed_tokens("--k", truncation.k, model)
     return registry, TextProcess(model=model, prompt=prompt, truncation=truncation)
@@ -248,13 +257,23 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     elif is_sampling:
         replaced = {"greedy": False}
     second = vars(arguments) | replaced | versus
-    choice = _collect_choice(argparse.Namespace(**second))
-    model = registry.choose_model("--versus-model" if "model" in versus else "--model", choice)
+    place = "--versus-model" if "model" in versus else "--model"
+    model = _resolve_model(place, registry, argparse.Namespace(**second))
     return first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
 
 
-def _collect_choice(arguments: argparse.Namespace) -> ModelChoice:
-    """Return the model of the arguments, and their decoding."""
+def name_deployment(name: str, arguments: argparse.Namespace) -> DeploymentName:
+    """Return the name of a model, with the other options of a server for an address."""
+    if not is_address(name):
+        return name
+    keys = {"source": name, "api": arguments.api}
+    if arguments.tokenizer is not None:
+        keys["tokenizer"] = str(Path(arguments.tokenizer).absolute())
+    return keys
+
+
+def _resolve_model(place: str, registry: Registry, arguments: argparse.Namespace) -> ModelConfig:
+    """Return the model of the arguments, with their decoding."""
     sampling = {
         name: value
         for name in SAMPLING_SETTINGS
@@ -265,9 +284,16 @@ def _collect_choice(arguments: argparse.Namespace) -> ModelChoice:
         # `generate` of transformers expresses greedy decoding by this setting.
         sampling["do_sample"] = False
         options.append(f"--{GREEDY}")
-    return ModelChoice(
-        arguments.model, arguments.api, arguments.tokenizer, sampling, ", ".join(options)
-    )
+    name = arguments.model
+    model = resolve_deployment(
+        place,
+        None if name is None else name_deployment(name, arguments),
+        registry,
+        decoding={"decoding": sampling} if sampling else {},
+        decoding_place=", ".join(options),
+    ).model
+    check_has_distributions(place, model)
+    return model
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:

@@ -1,19 +1,33 @@
-"""The command `init`: a new suite, or one from a promptfoo configuration."""
+"""The command `init`: a new suite, or one from a promptfoo configuration, and its workflow."""
 
 import argparse
-import json
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+from llmchecker.config.deployment import (
+    Deployment,
+    DeploymentName,
+    relate_name,
+    resolve_deployment,
+)
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.arguments import (
+    MODEL_HELP,
+    add_server_arguments,
+    name_deployment,
+)
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
-from llmchecker.suites.deployments import relate_model
+from llmchecker.suites.load import find_registry
 from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.installation import find_install_source
 
 _DEFAULT_PROBABILITY = "0.95"
 
@@ -26,6 +40,11 @@ def add_init_command(commands: SubParsers) -> None:
         description="Write a commented suite and a GitHub workflow that runs it. With --from, "
         "convert the prompts, tests and deterministic assertions of a promptfoo configuration, and "
         "list all else with its line.",
+        **format_examples(
+            "llmchecker init --model ./model",
+            "llmchecker init --model hf:owner/name --install git+https://github.com/owner/name@main",
+            "llmchecker init --from promptfooconfig.yaml --at-least 0.9",
+        ),
     )
     init.set_defaults(run=_run_init, error_status=3)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
@@ -34,43 +53,90 @@ def add_init_command(commands: SubParsers) -> None:
         metavar="P",
         help=f"with --from, the probability of every assertion (default: {_DEFAULT_PROBABILITY})",
     )
-    init.add_argument("--model", help="the model of the suite")
+    init.add_argument("--model", help=f"{MODEL_HELP} (default: the only model here)")
+    add_server_arguments(init)
+    init.add_argument(
+        "--install",
+        metavar="SOURCE",
+        help="what pip installs in the workflow, git+https://…@commit or a wheel "
+        "(default: what this package was installed from)",
+    )
     init.add_argument("--directory", type=Path, default=Path(), help="where to write")
 
 
 def _run_init(arguments: argparse.Namespace) -> int:
     folder = arguments.directory
-    model = None if arguments.model is None else relate_model(arguments.model, folder)
-    files = {}
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise ConfigError(f"--directory: {existing} is a file; name a directory")
+    files: dict[str, bytes] = {}
     omissions: tuple[str, ...] = ()
+    registry = find_registry(folder.absolute()) or Registry()
     if arguments.source is None:
         if arguments.at_least is not None:
             raise ConfigError("--at-least: it is for the assertions of --from; name a file there")
-        # a text in a YAML file must be quoted as a directory may have any name
-        files[starter.SUITE_NAME] = starter.SUITE.format(
-            model=json.dumps(model or "./model", ensure_ascii=False)
-        )
+        name, deployment = _find_deployment(arguments, registry)
+        files[starter.SUITE_NAME] = starter.format_suite(deployment, name).encode()
     else:
         probability = parse_probability("--at-least", arguments.at_least or _DEFAULT_PROBABILITY)
         # the reader of suites would read another number
         if Decimal(str(float(probability))) != probability:
             raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
+        model = None
+        if arguments.model is not None:
+            model, _ = _find_deployment(arguments, registry)
+        if isinstance(model, Mapping):
+            raise ConfigError("--model: an address has several keys; write them in the suite")
         conversion = convert_promptfoo(arguments.source, probability, model)
         omissions = conversion.omissions
-        files[starter.SUITE_NAME] = conversion.text
-    files[starter.WORKFLOW_NAME] = starter.WORKFLOW
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise ConfigError(f"--directory: {existing} is a file; name a directory")
+        files[starter.SUITE_NAME] = conversion.text.encode()
+    install_source = arguments.install or find_install_source()
+    if install_source is not None:
+        files |= starter.build_workflow_files(install_source)
     # nothing of a user is overwritten, and nothing is written in part
     for name in files:
         if (folder / name).exists():
             raise ConfigError(f"{folder / name}: it exists; move it, or name another --directory")
-    for name, text in files.items():
+    for name, content in files.items():
         with atomic_write(folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_bytes(content)
         print(folder / name)
+    if install_source is None:
+        print(
+            "no workflow: the repository of this installation is unknown; give --install "
+            "git+https://…@commit, or a wheel",
+            file=sys.stderr,
+        )
     if omissions:
         print(f"not converted from {arguments.source}, or to be checked:", file=sys.stderr)
         print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
     return ExitStatus.SUCCESS
+
+
+def _find_deployment(
+    arguments: argparse.Namespace, registry: Registry
+) -> tuple[DeploymentName, Deployment]:
+    """Return the model of the arguments, and its name in the suite."""
+    folder = arguments.directory
+    given = arguments.model or starter.find_model(registry, Path())
+    # a directory of the current folder may have no slash
+    if given not in registry.models and "/" not in given and Path(given).is_dir():
+        given = f"./{given}"
+    asked = name_deployment(given, arguments)
+    name = relate_name(asked, folder)
+    # a path that is not of the current folder is of that of the suite
+    is_related = name != asked or not folder.is_dir()
+    deployment = resolve_deployment(
+        "--model", asked, registry, folder=Path() if is_related else folder
+    )
+    source = deployment.model.source.source
+    # the suite names the commit, so that every machine has the same model
+    if isinstance(name, str) and name.startswith("hf:"):
+        name = str(source)
+    directory = deployment.model.given_directory
+    if directory is not None and not directory.is_relative_to(folder.absolute()):
+        print(
+            f"--model: {directory} is not in {folder.absolute()}; the runner needs it",
+            file=sys.stderr,
+        )
+    return name, replace(deployment, name=str(name))

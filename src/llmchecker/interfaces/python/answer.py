@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from llmchecker.checking import answer, formatting
 from llmchecker.checking.figures import format_display, format_row
-from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import NoTruthValue
 from llmchecker.interfaces.python.tree import Tree
 from llmchecker.reporting.html_rows import render_display
@@ -52,7 +51,8 @@ class Answer(answer.Answer):
         """Return the query and its figures on one line, without texts and costs."""
         rows = formatting.build_rows(self)
         # the bounded figure has the name of its kind
-        names = ("verdict", "certain", "estimate", formatting.name_bounded_figure(self.query))
+        bounded = formatting.name_bounded_figure(self.query)
+        names = ("verdict", "certain", "estimate", "horizon", bounded)
         figures = [f"{name} {format_row(rows[name])}" for name in names if name in rows]
         return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 
@@ -81,6 +81,4 @@ class Answer(answer.Answer):
 
         if not self.history:
             return draw_answer(self, label, axes)
-        threshold = find_threshold(self.query)
-        limit = None if threshold is None else float(threshold.number)
-        return draw_history(self.history, self.confidence, limit, axes)
+        return draw_history(self, axes)

@@ -5,7 +5,6 @@ and its model. Before any other request the server must return the same descript
 must give the same tokens for probe texts as the one in the directory.
 """
 
-import os
 import shutil
 from collections.abc import Awaitable
 from dataclasses import asdict
@@ -22,12 +21,13 @@ from llmchecker.models.servers.apis import (
     ServerApi,
     Vllm,
     check_unchanged,
-    read_text_model_info,
 )
 from llmchecker.models.servers.completions import CompletionClient
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
+from llmchecker.models.servers.text_apis import TEXT_APIS
+from llmchecker.models.servers.text_client import TEXT_LIMITS, read_key
 from llmchecker.models.sources.checksums import check_checksums
 from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
@@ -54,9 +54,6 @@ _COPIED_FILES = (
 
 _LIMITS = RequestLimits()
 """Limits of requests to servers with distributions."""
-
-TEXT_LIMITS = RequestLimits(max_bytes=2**24)
-"""Limits of requests to text-only servers, whose responses are short."""
 
 _TOKENIZER_PROBES = (
     "The player won because",
@@ -108,7 +105,7 @@ def fetch_served_model(
         tokenizer: PreTrainedTokenizerBase | None = None
         api: ServerApi | None = None
         if source.tokenizer is None:
-            info = client.run(partial(read_text_model_info, served_as=source.served_as))
+            info = _read_text_model_info(client, source)
         else:
             _copy_tokenizer(source.tokenizer, model_directory)
             tokenizer = load_tokenizer(model_directory)
@@ -175,11 +172,24 @@ def connect_completions(
     directory = Path(directory)
     source, recorded_info = _read_record(directory)
     client = _build_client(source, limits)
-    info = client.run(partial(read_text_model_info, served_as=source.served_as))
+    info = _read_text_model_info(client, source)
     # the description of a text-only server has no version or limits to compare
     if info.model != recorded_info.model:
         check_unchanged(recorded_info, info, source.address)
     return CompletionClient(directory.name, client, recorded_info.model, source.api, source.tokens)
+
+
+def _read_text_model_info(client: ServerClient, source: ServerSource) -> ServedModelInfo:
+    """Return the description of a model that returns texts alone: its name.
+
+    The name is the only field that all providers have.
+
+    Raises:
+        ConfigError: the provider does not have the model.
+    """
+    find_model = TEXT_APIS[source.api].find_model
+    name = client.run(partial(find_model, name=source.served_as))
+    return ServedModelInfo(name, "", None, None)
 
 
 def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:
@@ -195,16 +205,9 @@ def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
     Raises:
         ConfigError: the environment variable of the key is not set or contains no valid key.
     """
-    key = None
-    if source.key_from is not None:
-        key = os.environ.get(source.key_from)
-        # an HTTP header allows only printable ASCII
-        if not key or not key.isascii() or not key.isprintable():
-            raise ConfigError(
-                f"key_from: the variable {source.key_from} holds no key; set {source.key_from} "
-                "to the key for the server"
-            )
-    return ServerClient(source.address, key, source.requests, source.seconds, limits)
+    key = read_key(source)
+    headers = TEXT_APIS[source.api].build_headers(key) if source.is_text_only else None
+    return ServerClient(source.address, key, source.requests, source.seconds, limits, headers)
 
 
 def _build_served_model(

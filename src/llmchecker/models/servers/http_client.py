@@ -7,7 +7,7 @@ in the environment. No message contains the key.
 import contextlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,6 +23,9 @@ from llmchecker.utils.number_format import format_count
 
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP status codes after which the same request may succeed."""
+
+_UNREAD_STATUSES = frozenset({429, 503})
+"""HTTP status codes of servers that have not read the request."""
 
 _HEADERS = {"Accept-Encoding": "identity"}
 """HTTP headers without compression: a small body could inflate without limit."""
@@ -64,6 +67,7 @@ class ServerClient:
         max_concurrency: largest number of concurrent requests.
         seconds: time limit of one attempt in seconds, from the name's resolution to the last byte.
         limits: further limits.
+        headers: the headers that contain the key; by default those of OpenAI.
     """
 
     def __init__(
@@ -73,11 +77,14 @@ class ServerClient:
         max_concurrency: int,
         seconds: float,
         limits: RequestLimits = RequestLimits(),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.address = address
         self.limits = limits
+        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._headers = _HEADERS | (bearer if headers is None else dict(headers))
         self._key = key
-        self._max_concurrency = max_concurrency
+        self.max_concurrency = max_concurrency
         self._seconds = seconds
         # reading the certificates takes longer than a request
         self._ssl_context = httpx2.create_ssl_context(trust_env=False)
@@ -91,6 +98,7 @@ class ServerClient:
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         items: Iterable[_Item],
+        limit: int | None = None,
     ) -> Iterator[_Result]:
         """Apply a coroutine function to items concurrently; yield the results in order.
 
@@ -99,10 +107,12 @@ class ServerClient:
         Args:
             function: sends requests for an item, and returns its result.
             items: the items.
+            limit: largest number of concurrent items, if less than that of the client.
         """
+        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self._max_concurrency)
+            limiter = portal.call(anyio.CapacityLimiter, concurrency)
 
             async def apply(item: _Item) -> _Result:
                 async with limiter:
@@ -111,9 +121,41 @@ class ServerClient:
             for item in items:
                 futures.append(portal.start_task_soon(apply, item))
                 # limit the queue, so that results do not accumulate while the caller is busy
-                if len(futures) >= 2 * self._max_concurrency:
+                if len(futures) >= 2 * concurrency:
                     yield futures.popleft().result()
             while futures:
+                yield futures.popleft().result()
+
+    def map_on_demand(
+        self,
+        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        choose_item: Callable[[], _Item | None],
+    ) -> Iterator[_Result]:
+        """Apply a function to items that are chosen one by one; yield the results in order.
+
+        Which item is next may depend on earlier results. If the caller stops early or a call
+        fails, the others are cancelled.
+
+        Args:
+            function: as in `map_concurrently`.
+            choose_item: returns the next item; None if no item is wanted before further results.
+        """
+        futures: deque[Future[_Result]] = deque()
+        with self._open_session() as (portal, session):
+            limiter = portal.call(anyio.CapacityLimiter, self.max_concurrency)
+
+            async def apply(item: _Item) -> _Result:
+                async with limiter:
+                    return await function(session, item)
+
+            while True:
+                # a slow first request must not leave the others without work
+                while len(futures) < 2 * self.max_concurrency:
+                    if (item := choose_item()) is None:
+                        break
+                    futures.append(portal.start_task_soon(apply, item))
+                if not futures:
+                    return
                 yield futures.popleft().result()
 
     @contextlib.contextmanager
@@ -121,14 +163,13 @@ class ServerClient:
         """Start an event loop, with one set of connections."""
         http = httpx2.AsyncClient(
             verify=self._ssl_context,
-            headers=_HEADERS
-            | ({} if self._key is None else {"Authorization": f"Bearer {self._key}"}),
+            headers=self._headers,
             # the limits of the library are for the time between two bytes, so a slow stream of
             # bytes would never exceed them: the session limits the whole exchange
             timeout=None,
             limits=httpx2.Limits(
-                max_connections=self._max_concurrency,
-                max_keepalive_connections=self._max_concurrency,
+                max_connections=self.max_concurrency,
+                max_keepalive_connections=self.max_concurrency,
             ),
             follow_redirects=False,
             trust_env=False,
@@ -166,7 +207,11 @@ class ServerSession:
         self._http = http
 
     async def request(
-        self, shape: type[_Shape], path: str, payload: dict[str, Any] | None = None
+        self,
+        shape: type[_Shape],
+        path: str,
+        payload: dict[str, Any] | None = None,
+        report_loss: Callable[[], None] = lambda: None,
     ) -> _Shape:
         """Send a request and return the response, validated against a schema.
 
@@ -174,6 +219,7 @@ class ServerSession:
             shape: schema of the response.
             path: path below the address, with a leading slash.
             payload: JSON body to post; None for a GET request.
+            report_loss: called when a response is lost on its way, before the next attempt.
 
         Raises:
             RequestRefused: the server rejects the request.
@@ -181,9 +227,12 @@ class ServerSession:
                 response does not match the schema.
         """
         with prefix_errors(self.address + path):
-            return parse_response(shape, await self._send_with_retries(path, payload))
+            response = await self._send_with_retries(path, payload, report_loss)
+            return parse_response(shape, response)
 
-    async def _send_with_retries(self, path: str, payload: dict[str, Any] | None) -> Any:
+    async def _send_with_retries(
+        self, path: str, payload: dict[str, Any] | None, report_loss: Callable[[], None]
+    ) -> Any:
         """Send a request, again after failures that may be temporary; return the JSON value."""
         limits = self._limits
         for attempt in range(1, limits.attempts + 1):
@@ -193,13 +242,20 @@ class ServerSession:
                     status, headers, body = await self._send(path, payload)
             except TimeoutError:
                 failure = "the answer takes too long"
+                report_loss()
             except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
                 failure = quote(f"{type(error).__name__} {error}")
+                # a server that cannot be reached has written nothing
+                if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                    report_loss()
             else:
                 if status == 200:
                     return self._parse_json(body)
                 self._check_status(status, headers, body)
                 failure = f"status {status} ({self._quote_body(body)})"
+                # a limit of requests is checked before an answer, a proxy's limit of time after it
+                if status not in _UNREAD_STATUSES:
+                    report_loss()
                 retry_after = headers.get("retry-after", "")
                 # Retry-After may also be a date, which is ignored
                 pause = max(pause, float(retry_after)) if retry_after.isdecimal() else pause

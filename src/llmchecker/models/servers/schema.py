@@ -102,6 +102,7 @@ class PropsResponse(_Response):
 
     build_info: _Name
     default_generation_settings: _GenerationSettings
+    total_slots: _Size | None = None
 
 
 class TokenizeResponse(_Response):
@@ -117,10 +118,10 @@ class _Usage(_Response):
 
 
 class VllmLogprobs(_Response):
-    """The token that vLLM drew, and the most probable tokens in its place."""
+    """The tokens that vLLM drew, and the most probable tokens at the place of each."""
 
-    tokens: _Single[_VllmToken]
-    top_logprobs: _Single[dict[_VllmToken, _Logprob]]
+    tokens: Annotated[list[_VllmToken], Field(min_length=1)]
+    top_logprobs: list[dict[_VllmToken, _Logprob]]
 
 
 class _VllmChoice(_Response):
@@ -130,20 +131,14 @@ class _VllmChoice(_Response):
     logprobs: VllmLogprobs
 
 
-class VllmTopLogprobs(_Response):
+class VllmCompletion(_Response):
     """The answer of vLLM to `/v1/completions`."""
 
     choices: list[_VllmChoice]
     usage: _Usage
 
 
-class VllmSample(_Response):
-    """The answer of vLLM to `/v1/completions` for one text, which contains a token."""
-
-    choices: _Single[_VllmChoice]
-
-
-class _TokenLogprob(_Response):
+class TokenLogprob(_Response):
     """A token of llama.cpp with the logarithm of its probability."""
 
     id: _TokenId
@@ -153,7 +148,7 @@ class _TokenLogprob(_Response):
 class _Position(_Response):
     """The most probable tokens of llama.cpp at one place of a text."""
 
-    top_logprobs: list[_TokenLogprob]
+    top_logprobs: list[TokenLogprob]
 
 
 class LlamaCppTopLogprobs(_Response):
@@ -172,36 +167,110 @@ class LlamaCppSample(_Response):
     tokens: _Single[_TokenId]
 
 
+class _TokenUsage(_Response):
+    """Tokens of a prompt and of an answer, for which a provider charges."""
+
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+
+
+class LlamaCppContinuation(_Response):
+    """The answer of llama.cpp to `/completion` with sampled tokens and their probabilities."""
+
+    index: int
+    tokens_evaluated: _Count
+    truncated: bool
+    tokens: Annotated[list[_TokenId], Field(min_length=1)]
+    completion_probabilities: list[_Position]
+
+
 class _TextChoice(_Response):
-    """The only text of an answer."""
+    """A text of an answer."""
 
-    index: Annotated[int, Field(ge=0, le=0)] = 0
+    index: _Count = 0
     text: str | None
+    finish_reason: str | None = None
 
 
-class CompletionResponse(_Response):
-    """The answer to `/v1/completions` of servers that only write."""
+class _Written(_Response):
+    """The part that OpenAI's answers have in common."""
 
-    choices: _Single[_TextChoice]
+    model: _Name | None = None
+    system_fingerprint: _Name | None = None
+    usage: _TokenUsage | None = None
+
+
+class CompletionResponse(_Written):
+    """The answer to `/v1/completions` of servers that return texts alone."""
+
+    choices: list[_TextChoice]
 
 
 class _Message(_Response):
     """A message of a chat; null where the model wrote none."""
 
-    content: str | None
+    content: str | None = None
+    refusal: str | None = None
 
 
 class _MessageChoice(_Response):
-    """The only message of an answer."""
+    """A message of an answer."""
 
-    index: Annotated[int, Field(ge=0, le=0)] = 0
+    index: _Count = 0
     message: _Message
+    finish_reason: str | None = None
 
 
-class ChatResponse(_Response):
+class ChatResponse(_Written):
     """The answer to `/v1/chat/completions`."""
 
-    choices: _Single[_MessageChoice]
+    choices: list[_MessageChoice]
+
+
+class _AnthropicBlock(_Response):
+    """A part of a message; only those of the type `text` are read."""
+
+    type: str
+    text: str | None = None
+
+
+class _AnthropicUsage(_Response):
+    """Tokens of a prompt and of an answer."""
+
+    input_tokens: _Count
+    output_tokens: _Count
+
+
+class AnthropicResponse(_Response):
+    """The answer to `/v1/messages`."""
+
+    content: list[_AnthropicBlock]
+    stop_reason: str | None = None
+    model: _Name | None = None
+    usage: _AnthropicUsage | None = None
+
+
+class OllamaResponse(_Response):
+    """The answer to `/api/chat`."""
+
+    message: _Message
+    done: bool
+    done_reason: str | None = None
+    model: _Name | None = None
+    prompt_eval_count: _Count | None = None
+    eval_count: _Count | None = None
+
+
+class _OllamaModel(_Response):
+    """A model of Ollama."""
+
+    name: _Name
+
+
+class OllamaModels(_Response):
+    """The answer to `/api/tags`."""
+
+    models: Annotated[list[_OllamaModel], Field(max_length=10_000)]
 
 
 def parse_response(shape: type[_Shape], answer: Any) -> _Shape:

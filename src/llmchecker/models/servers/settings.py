@@ -9,19 +9,33 @@ from typing import Any, Literal, get_args
 from llmchecker.errors import ConfigError
 from llmchecker.models.sources.source_spec import Source, parse_source
 
-ApiName = Literal["vllm", "llama.cpp", "openai", "openai-chat"]
+ApiName = Literal["vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama"]
 
-_TEXT_ONLY_APIS = ("openai", "openai-chat")
-"""APIs of text-only servers, which return no distributions or too small parts of them."""
+LEAST_UNLISTED = 2.0**-52
+"""The least probability of all tokens that a server does not list: rounding may hide them."""
+
+_DISTRIBUTION_APIS = ("vllm", "llama.cpp")
+"""APIs of servers with distributions; all others return texts alone."""
+
+TEXT_SETTINGS: Mapping[ApiName, frozenset[str]] = {
+    "openai-chat": frozenset({"do_sample", "temperature", "top_p"}),
+    "openai-completions": frozenset({"do_sample", "temperature", "top_p"}),
+    "anthropic": frozenset({"do_sample", "temperature", "top_p", "top_k"}),
+    "ollama": frozenset({"do_sample", "temperature", "top_p", "top_k", "min_p"}),
+}
+"""The settings of decodings that each API of texts alone has."""
 
 SERVER_FILE = "server.json"
 """File of a model directory with the model's server and the server's description."""
 
-_WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256", "decoding")
+_WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256")
 """Configuration keys of models with loaded weights; a server has its own settings."""
 
-_DISTRIBUTION_KEYS = {"openai": ("tokenizer", "tokens"), "openai-chat": ("tokenizer",)}
-"""Keys that text-only APIs reject; a chat uses `tokens` as the limit of an answer."""
+_DISTRIBUTION_KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai-completions": ("tokenizer", "tokens"),
+    **dict.fromkeys(("openai-chat", "anthropic", "ollama"), ("tokenizer",)),
+}
+"""Keys that APIs of texts alone reject; a chat uses `tokens` as the limit of an answer."""
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -34,8 +48,8 @@ class ServerSource:
         source: address of the server.
         api: name of the server's API.
         tokenizer: directory with the model's tokenizer; None for a text-only server.
-        tokens: number of most probable next tokens in a request; for `openai-chat` the largest
-            number of tokens of an answer.
+        tokens: number of most probable next tokens in a request; for a chat the largest number of
+            tokens of an answer to a message without another limit.
         served_as: the server's name for the model; None if it has only one.
         key_from: environment variable with the key for the server; None for no key. No file
             contains the key itself.
@@ -88,7 +102,7 @@ class ServerSource:
     @property
     def is_text_only(self) -> bool:
         """Whether the server returns no distributions, so that trees are impossible."""
-        return self.api in _TEXT_ONLY_APIS
+        return self.api not in _DISTRIBUTION_APIS
 
     @property
     def _has_valid_tokenizer(self) -> bool:
@@ -130,7 +144,9 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
     for key in unused_keys:
         if key in entry:
             raise ConfigError(f"{key}: the api {entry['api']} returns only texts; remove the key")
-    for key in _WEIGHT_KEYS:
+    # a provider of texts chooses the next token by its own settings
+    has_decoding = entry.get("api") in _DISTRIBUTION_KEYS
+    for key in _WEIGHT_KEYS if has_decoding else (*_WEIGHT_KEYS, "decoding"):
         if key in entry:
             raise ConfigError(
                 f"{key}: {source} is a server, but the key is for local weights; remove it"

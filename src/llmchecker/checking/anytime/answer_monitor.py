@@ -1,0 +1,234 @@
+"""The truth of a path formula on whole answers, whose division into tokens is unknown.
+
+A text grows token by token, and a path formula is about all texts on the way. Of an answer only the
+empty text at the start and the whole text at the end are known to be among them. Every other one is
+a beginning of the answer. So `F φ` is true if φ holds at the start or at the end, false if φ holds
+for no beginning, and else unknown. `F (G φ)` is about the end alone, and always known.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.errors import InvalidQuery
+from llmchecker.properties.logic.ast import (
+    STEP,
+    Atom,
+    Connective,
+    Formula,
+    Label,
+    Literal,
+    Probability,
+    Temporal,
+    is_proposition,
+    subformulas,
+)
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.scores import score_texts
+
+_MAX_BEGINNINGS = 20_000
+"""Largest number of characters of an answer whose beginnings are all scored."""
+
+_FIX = "write F (G …) for the whole answer, or use a model with probabilities"
+
+
+class AnswerMonitor:
+    """A monitor of whole answers.
+
+    Args:
+        asked: the query, its quantifiers and the horizon.
+        start: the text before the answers, for quantifiers that read it.
+
+    Raises:
+        InvalidQuery: whole answers do not decide the query.
+    """
+
+    def __init__(self, asked: CheckedQuery, start: str) -> None:
+        check_decidable(asked)
+        root = asked.query.root
+        assert isinstance(root, Probability)
+        self._path = _remove_bounds(root.path, asked.length)
+        self._quantifiers, self._start = asked.quantifiers, start
+
+    def evaluate(self, text: str, has_ended: bool) -> bool | None:
+        """Return the truth of the formula on an answer; None if it depends on the tokens.
+
+        Args:
+            text: the answer.
+            has_ended: whether the model ended it.
+        """
+        return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
+
+    def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
+        match formula:
+            case Connective(operator, operands):
+                return _connect(operator, [self._evaluate(each, answer) for each in operands])
+            case Temporal("F", (operand,)):
+                return _evaluate_eventually(operand, answer)
+            case Temporal("G", (operand,)):
+                found = _evaluate_eventually(_negate(operand), answer)
+                return None if found is None else not found
+        # a formula without a temporal operator is about the first text
+        return bool(answer.evaluate(formula, [0])[0])
+
+
+class _Answer:
+    """The texts on the way to an answer: its beginnings, then the whole answer after its end.
+
+    Args:
+        quantifiers: the quantifiers by name.
+        start: the text before the answer.
+        text: the answer.
+        has_ended: whether the model ended it.
+    """
+
+    def __init__(
+        self, quantifiers: Mapping[str, Quantifier], start: str, text: str, has_ended: bool
+    ) -> None:
+        self._quantifiers, self._start, self.text = quantifiers, start, text
+        self._has_ended = has_ended
+
+    @property
+    def certain_positions(self) -> list[int]:
+        """The texts that the model certainly wrote on the way, the last one at the end."""
+        whole = len(self.text)
+        return [0, whole, whole + 1] if self._has_ended else [0, whole]
+
+    def evaluate(self, formula: Formula, positions: Sequence[int]) -> np.ndarray:
+        """Return (n,) bool: the truth of a formula over states, at some texts.
+
+        Args:
+            formula: a formula without temporal operators.
+            positions: numbers of characters; one more than all is the answer after its end.
+        """
+        variables = {
+            name
+            for each in subformulas(formula)
+            if isinstance(each, Atom)
+            for name in each.variables
+        }
+        texts = [self._start + self.text[:position] for position in positions]
+        columns = {
+            name: score_texts(self._quantifiers[name], self._start, texts, name)
+            for name in variables
+        }
+        columns[STEP] = np.zeros(len(texts), dtype=np.int64)
+        is_end = np.array(positions) > len(self.text)
+        return _evaluate_state(formula, columns, is_end)
+
+
+def check_decidable(asked: CheckedQuery) -> None:
+    """Check that whole answers can decide a query.
+
+    Raises:
+        InvalidQuery: they cannot; the message names the part that needs the tokens.
+    """
+    root, text = asked.query.root, asked.query.text
+    if not isinstance(root, Probability):
+        raise InvalidQuery(f"{text}: texts alone decide only a single P; write P>=0.9 [ … ]")
+    _check_path(_remove_bounds(root.path, asked.length), text)
+
+
+def _check_path(formula: Formula, text: str) -> None:
+    match formula:
+        case Connective(_, operands):
+            for operand in operands:
+                _check_path(operand, text)
+        case Temporal("F" | "G", (operand,), None):
+            # F (G φ) and G (F φ) are about the end
+            inner = operand.operands[0] if _is_lasting(formula) else operand
+            _check_state(inner, text)
+        case _:
+            _check_state(formula, text)
+
+
+def _check_state(formula: Formula, text: str) -> None:
+    for each in subformulas(formula):
+        if isinstance(each, Temporal):
+            bound = "" if each.bound is None else f"<={each.bound}"
+            problem = f"{each.operator}{bound} here needs the division into tokens"
+        elif isinstance(each, Atom) and STEP in each.variables:
+            problem = f"`{each}` needs the number of tokens"
+        elif isinstance(each, Label) and each.name != "end":
+            problem = f'"{each.name}" needs probabilities'
+        elif is_proposition(each) or isinstance(each, Connective):
+            continue
+        else:
+            problem = "a P, E or A inside another needs probabilities"
+        raise InvalidQuery(f"{text}: {problem}, which texts alone do not have; {_FIX}")
+
+
+def _remove_bounds(formula: Formula, length: int) -> Formula:
+    """Return a formula without step bounds that no text exceeds."""
+    match formula:
+        case Connective(operator, operands):
+            return Connective(operator, tuple(_remove_bounds(each, length) for each in operands))
+        case Temporal(operator, operands, bound):
+            kept = None if bound is not None and bound >= length else bound
+            operands = tuple(_remove_bounds(each, length) for each in operands)
+            return Temporal(operator, operands, kept)
+    return formula
+
+
+def _is_lasting(formula: Formula) -> bool:
+    """Return whether a formula is F (G φ) or G (F φ), which are about the end alone."""
+    match formula:
+        case Temporal("F", (Temporal("G", _, None),)) | Temporal("G", (Temporal("F", _, None),)):
+            return True
+    return False
+
+
+def _negate(formula: Formula) -> Formula:
+    # !(F φ) is G !φ
+    if isinstance(formula, Temporal):
+        dual = {"F": "G", "G": "F"}[formula.operator]
+        return Temporal(dual, (_negate(formula.operands[0]),))
+    return Connective("!", (formula,))
+
+
+def _evaluate_eventually(operand: Formula, answer: _Answer) -> bool | None:
+    """Return the truth of `F operand` on an answer."""
+    if isinstance(operand, Temporal):
+        last = answer.certain_positions[-1:]
+        return bool(answer.evaluate(operand.operands[0], last)[0])
+    if answer.evaluate(operand, answer.certain_positions).any():
+        return True
+    if len(answer.text) > _MAX_BEGINNINGS:
+        return None
+    beginnings = range(1, len(answer.text))
+    is_possible = bool(beginnings) and answer.evaluate(operand, beginnings).any()
+    return None if is_possible else False
+
+
+def _evaluate_state(
+    formula: Formula, columns: Mapping[str, np.ndarray], is_end: np.ndarray
+) -> np.ndarray:
+    match formula:
+        case Atom():
+            return formula.evaluate(columns)
+        case Literal(value):
+            return np.full(len(is_end), value)
+        case Label():
+            return is_end
+        case Connective("!", (operand,)):
+            return ~_evaluate_state(operand, columns, is_end)
+        case Connective(operator, operands):
+            left, right = (_evaluate_state(each, columns, is_end) for each in operands)
+            if operator == "&":
+                return left & right
+            return (left if operator == "|" else ~left) | right
+    raise AssertionError(formula)
+
+
+def _connect(operator: str, truths: Sequence[bool | None]) -> bool | None:
+    """Return the truth of a connective, where None is an unknown truth."""
+    if operator == "!":
+        return None if truths[0] is None else not truths[0]
+    if operator == "=>":
+        truths = [_connect("!", truths[:1]), truths[1]]
+    # one false operand decides a conjunction, and a true one a disjunction
+    deciding = operator != "&"
+    if deciding in truths:
+        return deciding
+    return None if None in truths else not deciding

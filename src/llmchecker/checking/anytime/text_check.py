@@ -1,0 +1,369 @@
+"""Checks of models that return texts alone: every sample is a whole answer.
+
+An answer satisfies the path formula, violates it, or leaves this open: because the formula needs
+the division into tokens, because a content filter withheld the answer, or because it was lost. An
+open answer counts as violating for the lower end of the interval and as satisfying for the upper
+end. So the interval covers the probability, whatever the open answers would have been. Certain
+bounds are [0, 1]: texts without probabilities rule nothing out.
+"""
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from llmchecker import __version__
+from llmchecker.checking.answer import (
+    Answer,
+    Costs,
+    Evidence,
+    Progress,
+    Sampled,
+    select_trivial_interval,
+)
+from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.confidence_sequence import (
+    ConfidenceSequence,
+    Values,
+    predict_variances,
+)
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.side_by_side import AnyQuestion, Outcome
+from llmchecker.checking.interval import Interval
+from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.errors import LLMCheckerError, RequestRefused
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
+from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.processes import is_interrupt
+
+_FIRST_REQUESTS = 8
+"""Number of answers to request before the first of them was read.
+
+Later at most as many are under way as were read, so that few are paid for in vain.
+"""
+_ROUND_SHARE = 8
+"""The interval narrows when the number of answers has grown by this part."""
+_MAX_TEXTS = 5
+"""Maximum number of texts that speak against a requirement."""
+
+
+class _TextCheck:
+    """The check of one question on answers, which a caller requests.
+
+    Args:
+        model: the model.
+        start: the prompt.
+        asked: the query, its quantifiers and the horizon.
+        budget: the limits on the costs, and the confidence.
+
+    Raises:
+        InvalidQuery: whole answers do not decide the query.
+    """
+
+    def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
+        self._model, self._asked, self._budget = model, asked, budget
+        self._start = start if isinstance(start, str) else ""
+        self._monitor = AnswerMonitor(asked, self._start)
+        self._threshold = find_threshold(asked.query)
+        number = None if self._threshold is None else float(self._threshold.number)
+        # the lower end is that of the first sequence, the upper end that of the second
+        self._sequences = tuple(ConfidenceSequence(budget.confidence, number) for _ in range(2))
+        self._values: tuple[list[float], list[float]] = ([], [])
+        self._read_count = 0
+        self._next_round = 1
+        self._evidence = MeanEvidence()
+        self._finishes: Counter[Finish] = Counter()
+        self._repeated_count = self._open_count = self._plural_count = 0
+        self._texts: Counter[tuple[bool, str]] = Counter()
+        self._times: list[str] = []
+        self._history: list[Progress] = []
+        self._start_time = time.monotonic()
+
+    @property
+    def count(self) -> int:
+        """Number of answers so far."""
+        return len(self._values[0])
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the answer is decided or a limit is reached."""
+        if self.count >= self._budget.answers or self._is_late:
+            return True
+        if self._read_count == 0:
+            return False
+        if self._threshold is not None:
+            return self._threshold.compare(self._interval) is not None
+        return 0 < self._interval.width <= self._budget.width
+
+    def add(self, answer: TextAnswer) -> None:
+        """Read an answer."""
+        truth = None
+        if answer.is_sample:
+            truth = self._monitor.evaluate(answer.text, answer.finish == Finish.ENDED)
+            if truth is not None:
+                self._texts[truth, answer.text] += 1
+            # an open answer of a whole sample depends on its tokens
+            self._open_count += truth is None
+        self._finishes[answer.finish] += 1
+        self._repeated_count += answer.is_repeated
+        self._plural_count += answer.choice_count > 1
+        self._times.append(answer.time)
+        self._values[0].append(float(truth is True))
+        self._values[1].append(float(truth is not False))
+        self._add_evidence(truth)
+        if self.count >= self._next_round or self.count == self._budget.answers:
+            self._narrow()
+
+    def finish(self, limit: str | None = None) -> Answer:
+        """Compute the answer from the texts so far.
+
+        Args:
+            limit: the limit of tokens or money that ended the check; None for none.
+        """
+        self._narrow()
+        query, count = self._asked.query, self.count
+        history = tuple(self._history)
+        answer = Answer(
+            query=query,
+            horizon=self._asked.length,
+            certain=select_trivial_interval(query),
+            witnesses=tuple(self._iter_witnesses()),
+            notes=tuple(self._iter_notes(limit)),
+            costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
+            versions={"llmchecker": __version__},
+            history=history,
+            evidence=Evidence(None, self._asked.ranges, self._evidence),
+        )
+        if count == 0:
+            return answer
+        low, high = self._interval.lower, self._interval.upper
+        answer = answer.with_samples(
+            Sampled(
+                Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf)),
+                sum(map(sum, self._values)) / (2 * count),
+                self._budget.confidence,
+                count,
+                self._budget.seed,
+            )
+        )
+        if self._threshold is None:
+            forecast = forecast_width(history, self._budget.width)
+        elif answer.holds is None:
+            forecast = forecast_decision(history, float(self._threshold.number))
+        else:
+            forecast = None
+        return replace(answer, forecast=forecast)
+
+    @property
+    def _is_late(self) -> bool:
+        seconds = self._budget.seconds
+        return seconds is not None and time.monotonic() - self._start_time >= seconds
+
+    @property
+    def _interval(self) -> Interval:
+        low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
+        # the two cross as rarely as the interval misses
+        return Interval(min(low, high), max(low, high))
+
+    def _add_evidence(self, truth: bool | None) -> None:
+        """Add a value to the evidence about a mean; an open one counts as the worst of all."""
+        values = np.array([] if truth is None else [float(truth)])
+        planned = self._budget.answers - self.count + 1
+        self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
+
+    def _narrow(self) -> None:
+        """Narrow the interval by the values since the last round."""
+        done, count = self._read_count, self.count
+        if done == count:
+            return
+        for sequence, values in zip(self._sequences, self._values, strict=True):
+            column = np.array(values)
+            sequence.narrow_interval(
+                Values(
+                    numerator=column[done:],
+                    denominator=np.ones(count - done),
+                    low=0.0,
+                    high=1.0,
+                    size=1.0,
+                    variances=predict_variances(column[:done], column[done:]),
+                    planned=self._budget.answers - done,
+                )
+            )
+        self._read_count = count
+        # the size of a round depends on nothing that its answers show
+        self._next_round = count + 1 + count // _ROUND_SHARE
+        interval, seconds = self._interval, time.monotonic() - self._start_time
+        self._history.append(
+            Progress(count, seconds, 0.0, 1.0, interval.lower, interval.upper, count)
+        )
+
+    def _iter_witnesses(self) -> Iterator[Witness]:
+        """Yield the most frequent answers that speak against a requirement."""
+        if self._threshold is None:
+            return
+        is_lower_bound = self._threshold.comparison in (">=", ">")
+        kind = COUNTEREXAMPLE if is_lower_bound else WITNESS
+        found = [each for each in self._texts.most_common() if each[0][0] is not is_lower_bound]
+        for (_, text), count in found[:_MAX_TEXTS]:
+            yield Witness(
+                uid=0,
+                text=self._start + text,
+                probability=count / self.count,
+                kind=kind,
+                rest=False,
+                kept=len(self._start),
+            )
+
+    def _iter_notes(self, limit: str | None) -> Iterator[str]:
+        count, length = self.count, self._asked.length
+        days = sorted({each[:10] for each in self._times if each})
+        period = "" if not days else f", as it answered on {days[0]}"
+        if len(days) > 1:
+            period = f", as it answered from {days[0]} to {days[-1]}"
+        yield f"about the sampler of {self._model.description}{period}"
+        answers, finishes = format_count(count, "answer"), self._finishes
+        yield f"{finishes[Finish.ENDED]:,} of {answers} end within {format_count(length, 'token')}"
+        for number, problem in (
+            (finishes[Finish.FILTERED], "withheld by a content filter"),
+            (finishes[Finish.MISSING], "missing in the provider's responses"),
+            (self._repeated_count, "requested again after one was lost"),
+            (self._open_count, "undecided without their division into tokens"),
+        ):
+            if number:
+                yield f"{number:,} of {answers} {problem}, counted neither for nor against"
+        if self._plural_count:
+            yield f"{self._plural_count:,} of {answers} came with others, which were ignored"
+        if limit is not None:
+            yield limit
+
+
+@dataclass
+class _StreamState:
+    """The checks that read a sequence of answers.
+
+    Attributes:
+        checks: the active checks by the number of their question.
+        limit: the largest number of answers that a check may read.
+        requested: number of requested answers.
+        received: number of received answers.
+    """
+
+    checks: dict[int, _TextCheck] = field(default_factory=dict)
+    limit: int = 0
+    requested: int = 0
+    received: int = 0
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether a further answer should be requested now."""
+        under_way = self.requested - self.received
+        has_room = under_way < max(_FIRST_REQUESTS, self.received)
+        return bool(self.checks) and self.requested < self.limit and has_room
+
+
+def check_texts(
+    model: TextModel, questions: Sequence[AnyQuestion]
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield the number of each question and its result, as soon as it is known.
+
+    Questions with the same prompt, length and seed read the same answers. An exception is the
+    result of its question, and an error of the provider that of all questions without one.
+
+    Args:
+        model: the model.
+        questions: the questions.
+    """
+    yield from _Checks(model, questions).run()
+
+
+class _Checks:
+    """The checks of several questions on one model."""
+
+    def __init__(self, model: TextModel, questions: Sequence[AnyQuestion]) -> None:
+        self._model, self._questions = model, questions
+        self._streams: dict[TextStream, _StreamState] = defaultdict(_StreamState)
+        self._turn = 0
+
+    def run(self) -> Iterator[tuple[int, Outcome]]:
+        """Yield the result of each question."""
+        for index, question in enumerate(self._questions):
+            try:
+                asked, budget = question.asked, question.budget
+                check = _TextCheck(self._model, question.start, asked, budget)
+            except FOREIGN_ERRORS as error:
+                _raise_interrupt(error)
+                yield index, error
+                continue
+            state = self._streams[TextStream(question.start, asked.length, budget.seed)]
+            state.checks[index] = check
+            state.limit = max(state.limit, budget.answers)
+        try:
+            for stream, answer in self._model.iter_answers(self._choose_request):
+                yield from self._receive(self._streams[stream], answer)
+        except LLMCheckerError as error:
+            for state in self._streams.values():
+                yield from _fail_all(state, error)
+            return
+        # what is left had no further answer: a limit of the whole run forbids it
+        for stream, state in self._streams.items():
+            limit = self._model.find_spent_limit(stream, state.received)
+            for index, check in state.checks.items():
+                yield index, check.finish(limit)
+
+    def _choose_request(self) -> tuple[TextStream, int] | None:
+        """Return the next answer to request; all sequences take turns."""
+        streams = list(self._streams)
+        for offset in range(len(streams)):
+            position = (self._turn + offset) % len(streams)
+            stream = streams[position]
+            state = self._streams[stream]
+            number = state.requested
+            if state.wants_more and self._model.find_spent_limit(stream, number) is None:
+                self._turn = position + 1
+                state.requested += 1
+                return stream, number
+        return None
+
+    def _receive(
+        self, state: _StreamState, answer: TextAnswer | LLMCheckerError
+    ) -> Iterator[tuple[int, Outcome]]:
+        state.received += 1
+        if isinstance(answer, LLMCheckerError):
+            # another provider's failure would be that of every request
+            if not isinstance(answer, RequestRefused):
+                raise answer
+            yield from _fail_all(state, answer)
+            return
+        for index, check in list(state.checks.items()):
+            try:
+                check.add(answer)
+                outcome: Outcome | None = check.finish() if check.is_finished else None
+            except FOREIGN_ERRORS as error:
+                _raise_interrupt(error)
+                outcome = error
+            if outcome is not None:
+                del state.checks[index]
+                yield index, outcome
+
+
+def _fail_all(state: _StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
+    """Yield an error as the result of all checks of a sequence."""
+    indices = list(state.checks)
+    state.checks.clear()
+    for index in indices:
+        yield index, error
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise an error that was raised while Ctrl-C was handled; it belongs to no question."""
+    if is_interrupt(error):
+        raise error

@@ -1,0 +1,244 @@
+"""Deployments: models with a decoding and a system prompt, as users meet them.
+
+    smollm2-135m                    a model of the configuration
+    ./model, ./model.gguf           a directory or a GGUF file
+    hf:owner/name@commit            a repository of the hub
+    pypi:wheel==version             a wheel with one GGUF file
+    {source: http://…, api: …, …}   a server, or any other source with the keys of a model
+
+Suites and the command line resolve these names here. A fetched model is in the user's cache folder,
+next to the models of all other projects.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llmchecker.config.models import (
+    ModelConfig,
+    describe_directory,
+    parse_model,
+    select_decoding,
+)
+from llmchecker.config.plan import compute_short_hash
+from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import DeploymentKeys
+from llmchecker.config.section import parse_section
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
+from llmchecker.utils.atomic_files import compute_sha256
+from llmchecker.utils.user_cache import find_user_cache
+
+_ADDRESS_SCHEMES = ("http://", "https://")
+_REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *_ADDRESS_SCHEMES)
+_SOURCE_SCHEMES = ("path:", *_REMOTE_SCHEMES)
+"""Beginnings of names that are sources."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?")
+"""A name such as `owner/name`, which may be meant for the hub."""
+
+_REQUEST_SETTINGS = ("requests", "seconds", "key_from")
+"""Settings of a server that determine no answer."""
+
+DeploymentName = str | Mapping[str, Any]
+"""A name, a source, a path, or the keys of a model."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model with a decoding and a system prompt.
+
+    With a table of prompts, the decoding may differ between rows, so that several deployments have
+    one name.
+
+    Attributes:
+        name: the name in all outputs of a suite.
+        model: the model with its decoding.
+        system: the system prompt of chats, with columns of the prompts; None for none.
+    """
+
+    name: str
+    model: ModelConfig
+    system: str | None = None
+
+    @property
+    def key(self) -> tuple[str, DecodingChoice]:
+        """What distinguishes the deployments of a suite: each is opened by itself."""
+        return self.name, self.model.decoding
+
+    def describe_decoding(self) -> str:
+        """Describe the decoding in words, as `temperature 0.2, top_p 0.9`."""
+        decoding = self.model.decoding
+        return "temperature 1" if decoding is None else str(decoding)
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that determines the answers, as JSON."""
+        record = self.model.source.record.items()
+        return {
+            "name": self.name,
+            **{name: value for name, value in record if name not in _REQUEST_SETTINGS},
+            "kind": self.model.kind,
+            "dtype": self.model.dtype,
+            "decoding": decoding_as_json(self.model.decoding),
+            "system": self.system,
+        }
+
+
+def resolve_deployment(
+    place: str,
+    name: DeploymentName | None,
+    registry: Registry,
+    *,
+    folder: Path | None = None,
+    system: str | None = None,
+    decoding: Mapping[str, Any] | None = None,
+    decoding_place: str = "decoding",
+) -> Deployment:
+    """Find the model of a name, without fetching or loading it.
+
+    A name of the configuration precedes a directory of the same name. A repository of the hub
+    without a commit has the commit that was its newest at the first use on this machine.
+
+    Args:
+        place: the key or the option with the name, for messages.
+        name: the name; None for the first model of the configuration with distributions.
+        registry: the configuration; an empty one without a file.
+        folder: the folder to which paths are relative; by default the current one.
+        system: the system prompt.
+        decoding: keys with or without `decoding`; by default that of the model.
+        decoding_place: the key or the options of the decoding, for messages.
+
+    Raises:
+        UnknownName: no model, directory or source has the name.
+        ConfigError: a source has an invalid form or lacks a key, or the model does not support the
+            decoding.
+        SourceUnavailable: the hub does not return the newest commit.
+    """
+    folder = (folder or Path.cwd()).absolute()
+    text, model = _find_model(place, name, registry, folder)
+    model = replace(model, decoding=select_decoding(decoding_place, decoding or {}, model))
+    return Deployment(text, model, system)
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is the address of a server."""
+    return name.startswith(_ADDRESS_SCHEMES)
+
+
+def relate_name(name: DeploymentName, folder: Path) -> DeploymentName:
+    """Return a name of the command line as a file in a folder contains it.
+
+    A path such as `./model` in the current folder becomes a path from the folder of the file,
+    unless it is one already.
+    """
+    if not isinstance(name, str) or name.startswith(_REMOTE_SCHEMES):
+        return name
+    text = name.removeprefix("path:")
+    path = Path(text).expanduser()
+    # a name without a slash may be one of the configuration
+    is_path = "/" in name and not path.is_absolute()
+    if not is_path or not path.exists() or (folder / path).exists():
+        return name
+    return name.removesuffix(text) + os.path.relpath(path, folder)
+
+
+def _find_model(
+    place: str, name: DeploymentName | None, registry: Registry, folder: Path
+) -> tuple[str, ModelConfig]:
+    """Return the name of a deployment and its model."""
+    if name is None:
+        # servers that only write texts cannot answer a query, so the default skips them
+        models = registry.distribution_models or registry.models
+        if not models:
+            raise ConfigError(f"{place}: the configuration has no model; name a directory")
+        return next(iter(models.items()))
+    if isinstance(name, Mapping):
+        keys = parse_section(DeploymentKeys, name, place)
+        return keys.label or keys.source, _parse_source_keys(place, keys, folder)
+    if name in registry.models:
+        return name, registry.models[name]
+    if name.startswith(_SOURCE_SCHEMES):
+        return name, _parse_source_keys(place, DeploymentKeys(source=name), folder)
+    path = folder / Path(name).expanduser()
+    if path.is_dir():
+        return name, describe_directory(_build_slug(path.name), path)
+    if path.is_file():
+        return name, _parse_source_keys(place, DeploymentKeys(source=f"path:{path}"), folder)
+    raise UnknownName(f"{place}: {_explain_unknown(name, registry, folder)}")
+
+
+def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelConfig:
+    """Return the model of a source: a directory, or a model in the user's cache folder."""
+    with prefix_errors(place):
+        source = _parse_source(keys.source, folder)
+        changes: dict[str, Any] = {"label": keys.label or _build_label(source)}
+        if source.scheme == "server" and keys.api is None:
+            raise ConfigError(
+                f"{source.name} has no api and tokenizer; add --api and --tokenizer, or write "
+                "{source: …, api: …, tokenizer: …} in a suite"
+            )
+        if source.needs_lock:
+            source = pin_source(source, find_user_cache() / "locks" / f"{_name_lock(source)}.json")
+        if source.scheme == "path" and keys.sha256 is None and source.path.is_file():
+            # the converted weights of an earlier file of this name are another model
+            changes["sha256"] = compute_sha256(source.path)
+        if keys.tokenizer is not None:
+            changes["tokenizer"] = str(_parse_source(keys.tokenizer, folder))
+        explicit_keys = {**keys.explicit_keys, **changes, "source": str(source)}
+        keys = parse_section(DeploymentKeys, explicit_keys)
+    slug = _build_slug(source.name.rstrip("/").rpartition("/")[2])
+    model = parse_model(slug, keys, place)
+    if source.scheme == "path" and source.path.is_dir():
+        return replace(model, given_directory=source.path)
+    # other settings, such as another checksum, need a directory of their own
+    settings = json.dumps(model.source.record, sort_keys=True, default=str)
+    unique_name = f"{slug}-{compute_short_hash(settings)}"
+    # a host has many models, whose stored answers must not be in one folder
+    name = unique_name if source.scheme == "server" else slug
+    return replace(model, name=name, cached_directory=find_user_cache() / "models" / unique_name)
+
+
+def _parse_source(text: str, folder: Path) -> Source:
+    """Parse a source; an address needs no `server:`, and a path no `path:`."""
+    if is_address(text):
+        return parse_source(f"server:{text}")
+    source = parse_source(text if text.startswith(_SOURCE_SCHEMES) else f"path:{text}")
+    if source.scheme != "path":
+        return source
+    # an absolute path does not depend on the folder of a later step
+    return replace(source, name=str(folder / Path(source.name).expanduser()))
+
+
+def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:
+    text = f"{name!r} is no model and no directory in {folder}"
+    if hint := did_you_mean(name, registry.models):
+        text += hint
+    elif _HUB_NAME.fullmatch(name):
+        text += f"; for a model of the hub write hf:{name};"
+    else:
+        text += ";"
+    if not registry.models:
+        return f"{text} no configuration has models"
+    return f"{text} known are {', '.join(registry.models)}"
+
+
+def _build_label(source: Source) -> str:
+    """Return the label of a source, with a short form of a commit."""
+    if source.scheme == "path":
+        return source.path.name or str(source.path)
+    revision = f"@{source.revision[:8]}" if source.scheme == "hf" and source.revision else ""
+    return f"{source.name}{revision}"
+
+
+def _build_slug(name: str) -> str:
+    """Return a name for paths."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "model"
+
+
+def _name_lock(source: Source) -> str:
+    return f"{_build_slug(source.name)}-{compute_short_hash(source.name)}"

@@ -1,0 +1,316 @@
+"""APIs of models that return texts alone: requests for one answer, and the responses.
+
+Each API asks for a sample of the whole distribution, unless a decoding says otherwise. Providers
+reject unknown settings, so a request has no others.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from llmchecker.errors import ConfigError, RequestRefused, did_you_mean
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
+from llmchecker.models.servers.http_client import ServerSession
+from llmchecker.models.servers.schema import (
+    AnthropicResponse,
+    ChatResponse,
+    CompletionResponse,
+    ModelList,
+    OllamaModels,
+    OllamaResponse,
+    quote,
+)
+from llmchecker.models.servers.settings import ApiName
+from llmchecker.models.text_answer import Finish
+
+_ANTHROPIC_VERSION = "2023-06-01"
+
+_Response = TypeVar("_Response")
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A request for one answer.
+
+    Attributes:
+        prompt: a text to continue, or messages to answer.
+        max_tokens: largest number of tokens of the answer.
+        seed: seed of the answer, which some providers ignore.
+        decoding: the choice of the next token.
+    """
+
+    prompt: Start
+    max_tokens: int
+    seed: int
+    decoding: DecodingChoice = None
+
+
+@dataclass(frozen=True)
+class TextReply:
+    """A provider's reply.
+
+    Attributes:
+        text: the text of the first answer; empty without one.
+        finish: the reason why it ends; None if the provider gives none that is known.
+        choice_count: number of answers.
+        model: the provider's name of the model that answered; None without one.
+        prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
+    """
+
+    text: str
+    finish: Finish | None
+    choice_count: int
+    model: str | None
+    prompt_tokens: int | None
+    answer_tokens: int | None
+
+
+class TextApi(ABC, Generic[_Response]):
+    """An API of a provider.
+
+    Attributes:
+        path: the path of requests.
+        shape: the schema of responses.
+        is_chat: whether it answers messages; otherwise it continues a text.
+    """
+
+    path: str
+    shape: type[_Response]
+    is_chat = True
+
+    @abstractmethod
+    def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+
+    @abstractmethod
+    def read_reply(self, response: _Response) -> TextReply:
+        """Return the content of a response."""
+
+    def build_headers(self, key: str | None) -> dict[str, str]:
+        """Return the HTTP headers that contain the key."""
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    async def find_model(self, session: ServerSession, name: str | None) -> str:
+        """Return the provider's name of a model, before an answer costs anything.
+
+        Raises:
+            RequestRefused: the provider refuses the key.
+            ConfigError: it does not have the model.
+        """
+        try:
+            listed = [entry.id for entry in (await session.request(ModelList, "/v1/models")).data]
+        except RequestRefused as error:
+            # many gateways list no models
+            if name is not None and "status 404" in str(error):
+                return name
+            raise
+        return _choose_model(session.address, name, listed)
+
+
+def _choose_model(address: str, name: str | None, listed: list[str]) -> str:
+    if name is None and len(listed) == 1:
+        return listed[0]
+    if name is None or name not in listed:
+        problem = "no model is named" if name is None else f"{name!r} is unknown"
+        hint = did_you_mean(name or "", listed) or ";"
+        shown = quote(", ".join(map(repr, listed))) or "no model"
+        raise ConfigError(
+            f"{address}: {problem}{hint} it serves {shown}; name one by `served_as` of the model"
+        )
+    return name
+
+
+class _OpenAiCompletions(TextApi[CompletionResponse]):
+    """OpenAI's `/v1/completions`, which continues a text."""
+
+    path = "/v1/completions"
+    shape = CompletionResponse
+    is_chat = False
+
+    def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        return _build_openai_payload(model, request) | {"prompt": request.prompt}
+
+    def read_reply(self, response: CompletionResponse) -> TextReply:
+        """Return the content of a response."""
+        texts = {each.index: (each.text, each.finish_reason) for each in response.choices}
+        return _read_openai_reply(response, texts, len(response.choices))
+
+
+class _OpenAiChat(TextApi[ChatResponse]):
+    """OpenAI's `/v1/chat/completions`, which most providers and gateways have."""
+
+    path = "/v1/chat/completions"
+    shape = ChatResponse
+
+    def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        messages = _list_messages(request.prompt)
+        return _build_openai_payload(model, request) | {"messages": messages}
+
+    def read_reply(self, response: ChatResponse) -> TextReply:
+        """Return the content of a response; a refusal of the model is its answer."""
+        texts = {
+            each.index: (each.message.content or each.message.refusal, each.finish_reason)
+            for each in response.choices
+        }
+        return _read_openai_reply(response, texts, len(response.choices))
+
+
+class _Anthropic(TextApi[AnthropicResponse]):
+    """Anthropic's `/v1/messages`."""
+
+    path = "/v1/messages"
+    shape = AnthropicResponse
+
+    def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        messages = _list_messages(request.prompt)
+        payload = {
+            "model": model,
+            "max_tokens": request.max_tokens,
+            "messages": [each for each in messages if each["role"] != "system"],
+            # the API has no seed, and its models refuse top_p next to a temperature
+            **_build_sampling(request.decoding, {"temperature": 1.0}),
+        }
+        system = [each["content"] for each in messages if each["role"] == "system"]
+        return payload | ({"system": system[0]} if system else {})
+
+    def read_reply(self, response: AnthropicResponse) -> TextReply:
+        """Return the content of a response, without thoughts and uses of tools."""
+        usage = response.usage
+        reasons = {
+            "end_turn": Finish.ENDED,
+            "stop_sequence": Finish.ENDED,
+            "max_tokens": Finish.TRUNCATED,
+            "refusal": Finish.FILTERED,
+        }
+        return TextReply(
+            text="".join(each.text or "" for each in response.content if each.type == "text"),
+            finish=reasons.get(response.stop_reason or ""),
+            choice_count=1,
+            model=response.model,
+            prompt_tokens=None if usage is None else usage.input_tokens,
+            answer_tokens=None if usage is None else usage.output_tokens,
+        )
+
+    def build_headers(self, key: str | None) -> dict[str, str]:
+        """Return the HTTP headers that contain the version and the key."""
+        version = {"anthropic-version": _ANTHROPIC_VERSION}
+        return version if key is None else version | {"x-api-key": key}
+
+    async def find_model(self, session: ServerSession, name: str | None) -> str:
+        """Return the name of a model; the list leaves out names such as `…-latest`."""
+        return await super().find_model(session, None) if name is None else name
+
+
+class _Ollama(TextApi[OllamaResponse]):
+    """Ollama's `/api/chat`."""
+
+    path = "/api/chat"
+    shape = OllamaResponse
+
+    def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+        sampling = _build_sampling(request.decoding, defaults)
+        if request.decoding != AS_PUBLISHED:
+            sampling["repeat_penalty"] = 1.0
+        return {
+            "model": model,
+            "messages": _list_messages(request.prompt),
+            "stream": False,
+            "options": {"num_predict": request.max_tokens, "seed": request.seed, **sampling},
+        }
+
+    def read_reply(self, response: OllamaResponse) -> TextReply:
+        """Return the content of a response."""
+        reasons = {"stop": Finish.ENDED, "length": Finish.TRUNCATED}
+        return TextReply(
+            text=response.message.content or "",
+            finish=reasons.get(response.done_reason or "") if response.done else None,
+            choice_count=1,
+            model=response.model,
+            prompt_tokens=response.prompt_eval_count,
+            answer_tokens=response.eval_count,
+        )
+
+    async def find_model(self, session: ServerSession, name: str | None) -> str:
+        """Return the name of a pulled model, for which `llama3` stands for `llama3:latest`."""
+        tags = await session.request(OllamaModels, "/api/tags")
+        listed = [each.name for each in tags.models]
+        if name is not None and f"{name}:latest" in listed:
+            return name
+        return _choose_model(session.address, name, listed)
+
+
+TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {
+    "openai-chat": _OpenAiChat(),
+    "openai-completions": _OpenAiCompletions(),
+    "anthropic": _Anthropic(),
+    "ollama": _Ollama(),
+}
+"""The APIs of models that return texts alone, by name."""
+
+
+def _list_messages(prompt: Start) -> list[dict[str, str]]:
+    """Return messages as providers expect them."""
+    # a text for a chat is one message of the user
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt.as_json
+
+
+def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
+    return {
+        "model": model,
+        "seed": request.seed,
+        **_build_sampling(request.decoding, {"temperature": 1.0, "top_p": 1.0}),
+        "n": 1,
+        "stream": False,
+        "max_tokens": request.max_tokens,
+    }
+
+
+def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a decoding; those of the provider remain with `as_published`."""
+    if decoding == AS_PUBLISHED:
+        return {}
+    if decoding is None:
+        return dict(defaults)
+    assert isinstance(decoding, Decoding)
+    if not decoding.do_sample:
+        return {"temperature": 0.0}
+    return dict(defaults) | decoding.settings
+
+
+def _read_openai_reply(
+    response: ChatResponse | CompletionResponse,
+    texts: Mapping[int, tuple[str | None, str | None]],
+    count: int,
+) -> TextReply:
+    """Return the content of a response.
+
+    Args:
+        response: the response.
+        texts: the text and the reason of its end, by the number of the answer.
+        count: number of answers.
+    """
+    reasons = {
+        "stop": Finish.ENDED,
+        "tool_calls": Finish.ENDED,
+        "function_call": Finish.ENDED,
+        "length": Finish.TRUNCATED,
+        "content_filter": Finish.FILTERED,
+    }
+    # the first answer, whatever the others are, is a sample
+    text, reason = texts.get(min(texts, default=0), (None, None))
+    usage = response.usage
+    return TextReply(
+        text=text or "",
+        finish=reasons.get(reason or "") if texts else Finish.MISSING,
+        choice_count=count,
+        model=response.model,
+        prompt_tokens=None if usage is None else usage.prompt_tokens,
+        answer_tokens=None if usage is None else usage.completion_tokens,
+    )

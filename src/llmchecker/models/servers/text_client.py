@@ -1,0 +1,348 @@
+"""A client of a model that returns texts alone: sequences of independent answers.
+
+A stored answer is requested no second time. Answers are returned in the order of their requests,
+because those that arrive first are the short ones. For the same reason an answer that took the
+place of a lost one is marked: it is no fair sample.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from llmchecker.errors import ConfigError, LLMCheckerError, RequestRefused, SourceUnavailable
+from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
+from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
+from llmchecker.models.servers.schema import quote
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.servers.spending import Prices, Spending
+from llmchecker.models.servers.text_apis import TEXT_APIS, TextApi, TextReply, TextRequest
+from llmchecker.models.text_answer import Finish, TextAnswer, TextStream
+
+TEXT_LIMITS = RequestLimits(attempts=8, max_pause_seconds=120.0, max_bytes=2**24)
+"""Limits of requests for texts: rate limits last for minutes, and responses are short."""
+
+_MAX_UNREADABLE = 3
+"""Largest number of attempts with a response that is not as the API defines it."""
+_MAX_TEXT_CHARACTERS = 100_000
+"""Largest number of characters of an answer; the rest is dropped."""
+_MESSAGE_TOKENS = 100
+"""A limit above the tokens that a provider adds to a prompt."""
+SEED_MODULUS = 2**31
+"""Upper bound of seeds: some servers read them as signed 32-bit numbers."""
+
+_FILTER_MESSAGE = re.compile(
+    r"content[ _-](?:management |filter|policy|moderation)|safety system", re.IGNORECASE
+)
+"""Messages of providers whose filter rejects a request or its answer."""
+
+_RENAMED_LIMIT = "max_completion_tokens"
+"""The name of `max_tokens` for newer models of OpenAI."""
+
+
+def read_key(source: ServerSource) -> str | None:
+    """Return the key for a server from the environment; None for a server without one.
+
+    Raises:
+        ConfigError: the environment variable is not set or contains no valid key.
+    """
+    if source.key_from is None:
+        return None
+    key = os.environ.get(source.key_from)
+    # an HTTP header allows only printable ASCII
+    if not key or not key.isascii() or not key.isprintable():
+        raise ConfigError(
+            f"key_from: the variable {source.key_from} holds no key; set {source.key_from} "
+            "to the key for the server"
+        )
+    return key
+
+
+async def send_text_request(
+    session: ServerSession,
+    api: TextApi[Any],
+    payload: dict[str, Any],
+    report_loss: Callable[[], None] = lambda: None,
+) -> TextReply:
+    """Send a request for an answer.
+
+    Args:
+        session: the session.
+        api: the API.
+        payload: the JSON body.
+        report_loss: as in `ServerSession.request`.
+
+    Raises:
+        RequestRefused, SourceUnavailable: as in `ServerSession.request`.
+    """
+    while True:
+        try:
+            response = await session.request(api.shape, api.path, payload, report_loss)
+            return api.read_reply(response)
+        except RequestRefused as error:
+            message = str(error)
+            # newer models accept the limit only under another name, and some no seed
+            if _RENAMED_LIMIT in message and "max_tokens" in payload:
+                payload = {k: v for k, v in payload.items() if k != "max_tokens"} | {
+                    _RENAMED_LIMIT: payload["max_tokens"]
+                }
+            elif re.search(r"\bseed\b", message) and "seed" in payload:
+                payload = {key: value for key, value in payload.items() if key != "seed"}
+            else:
+                raise
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """The largest cost of an answer.
+
+    Attributes:
+        tokens: number of tokens of prompt and answer.
+        dollars: price in dollars.
+    """
+
+    tokens: int
+    dollars: float
+
+
+class TextClient:
+    """A model that returns texts alone.
+
+    Args:
+        name: name of the model in messages.
+        source: its server.
+        folder: the folder of stored answers.
+        decoding: the choice of the next token.
+        prices: the prices of tokens; None if they are unknown.
+        spending: what the run has spent, with its limits.
+        limits: limits of requests.
+
+    Raises:
+        ConfigError: a limit of money is given without prices.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ServerSource,
+        folder: Path,
+        *,
+        decoding: DecodingChoice = None,
+        prices: Prices | None = None,
+        spending: Spending | None = None,
+        limits: RequestLimits = TEXT_LIMITS,
+    ) -> None:
+        self.name, self._source, self._folder = name, source, folder
+        self._decoding, self._prices = decoding, prices
+        self._spending = spending or Spending()
+        if self._spending.max_dollars is not None and prices is None:
+            raise ConfigError(
+                f"budget.dollars: {name} has no prices; add `prices` to the model, or use tokens"
+            )
+        self._limits = limits
+        self._api = TEXT_APIS[source.api]
+        self._served_as = source.served_as
+        self._answered_as: str | None = None
+        self._files: dict[TextStream, AnswerFile] = {}
+        self._costs: dict[TextStream, _Cost] = {}
+        self._key_error: ConfigError | None = None
+        self._is_checked = False
+
+    @property
+    def description(self) -> str:
+        """The provider's model and its address."""
+        return f"{self._answered_as or self._served_as or self.name} at {self._source.address}"
+
+    def iter_answers(
+        self, next_request: Callable[[], tuple[TextStream, int] | None]
+    ) -> Iterator[tuple[TextStream, TextAnswer | LLMCheckerError]]:
+        """Yield answers in the order of their requests.
+
+        Args:
+            next_request: as in `TextModel`.
+
+        Raises:
+            ConfigError: the environment has no key, or the provider does not have the model.
+            SourceUnavailable: the provider changed its model.
+            DamagedFile: a stored answer is damaged.
+        """
+        key, self._key_error = None, None
+        try:
+            key = read_key(self._source)
+        except ConfigError as error:
+            # stored answers need no key
+            self._key_error = error
+        lock = anyio.Lock()
+
+        async def answer(
+            session: ServerSession, item: tuple[TextStream, int]
+        ) -> tuple[TextStream, TextAnswer | LLMCheckerError]:
+            stream, number = item
+            stored = self._open_file(stream).answers.get(number)
+            if stored is None:
+                async with lock:
+                    await self._check_provider(session)
+                try:
+                    stored = await self._request(session, stream, number)
+                except SourceUnavailable as error:
+                    return stream, error
+            return stream, stored.answer
+
+        def choose() -> tuple[TextStream, int] | None:
+            item = next_request()
+            if item is not None and item[1] not in self._open_file(item[0]).answers:
+                cost = self._bound_cost(item[0])
+                self._spending.reserve(cost.tokens, cost.dollars)
+            return item
+
+        client = ServerClient(
+            self._source.address,
+            key,
+            self._source.requests,
+            self._source.seconds,
+            self._limits,
+            self._api.build_headers(key),
+        )
+        yield from client.map_on_demand(answer, choose)
+
+    def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
+        """Return the limit of tokens or money that forbids an answer; None if none does."""
+        if number in self._open_file(stream).answers:
+            return None
+        cost = self._bound_cost(stream)
+        return self._spending.find_limit(cost.tokens, cost.dollars)
+
+    async def _check_provider(self, session: ServerSession) -> None:
+        """Check key and model before an answer costs anything."""
+        if self._is_checked:
+            return
+        if self._key_error is not None:
+            raise self._key_error
+        self._served_as = await self._api.find_model(session, self._served_as)
+        self._is_checked = True
+
+    async def _request(
+        self, session: ServerSession, stream: TextStream, number: int
+    ) -> StoredAnswer:
+        """Request an answer, and store it."""
+        assert self._served_as is not None
+        losses: list[None] = []
+        seed = _derive_seed(stream.seed, number)
+        request = TextRequest(stream.prompt, stream.length, seed, self._decoding)
+        payload = self._api.build_payload(self._served_as, request)
+        reserved = self._bound_cost(stream)
+        try:
+            reply = await self._send(session, payload, lambda: losses.append(None))
+        finally:
+            self._spending.release(reserved.tokens, reserved.dollars)
+        stored = _build_stored(reply, stream.length, is_repeated=bool(losses))
+        self._pay(stored, stream)
+        self._check_model(stored.model)
+        self._open_file(stream).add(number, stored)
+        return stored
+
+    async def _send(
+        self, session: ServerSession, payload: dict[str, Any], report_loss: Callable[[], None]
+    ) -> TextReply:
+        for attempt in range(1, _MAX_UNREADABLE + 1):
+            try:
+                return await send_text_request(session, self._api, payload, report_loss)
+            except RequestRefused as error:
+                # a filter decides about the answer, which is not lost
+                if _FILTER_MESSAGE.search(str(error)):
+                    return TextReply("", Finish.FILTERED, 1, None, None, None)
+                raise
+            except SourceUnavailable as error:
+                # the client has repeated requests without a response
+                if attempt == _MAX_UNREADABLE or "no answer in" in str(error):
+                    raise
+                report_loss()
+        raise AssertionError("unreachable")
+
+    def _pay(self, stored: StoredAnswer, stream: TextStream) -> None:
+        bound = self._bound_cost(stream)
+        prompt_tokens, answer_tokens = stored.prompt_tokens, stored.answer_tokens
+        # a provider that counts no tokens may have charged for all of them
+        if prompt_tokens is None or answer_tokens is None:
+            self._spending.pay(bound.tokens, bound.dollars)
+            return
+        prices = self._prices or Prices(0.0, 0.0)
+        dollars = prices.compute_cost(prompt_tokens, answer_tokens)
+        self._spending.pay(prompt_tokens + answer_tokens, dollars)
+
+    def _bound_cost(self, stream: TextStream) -> _Cost:
+        """Return the largest cost of an answer: a token has at least one byte."""
+        if stream not in self._costs:
+            prompt = json.dumps(start_as_json(stream.prompt), ensure_ascii=False)
+            prompt_tokens = len(prompt.encode()) + _MESSAGE_TOKENS
+            prices = self._prices or Prices(0.0, 0.0)
+            dollars = prices.compute_cost(prompt_tokens, stream.length)
+            self._costs[stream] = _Cost(prompt_tokens + stream.length, dollars)
+        return self._costs[stream]
+
+    def _open_file(self, stream: TextStream) -> AnswerFile:
+        if stream not in self._files:
+            file = AnswerFile(self._folder, self._describe_requests(stream))
+            for stored in file.answers.values():
+                self._check_model(stored.model)
+            self._files[stream] = file
+        return self._files[stream]
+
+    def _describe_requests(self, stream: TextStream) -> Mapping[str, Any]:
+        """Return what determines the answers of a sequence."""
+        return {
+            "address": self._source.address,
+            "api": self._source.api,
+            "model": self._source.served_as,
+            "decoding": decoding_as_json(self._decoding),
+            "length": stream.length,
+            "seed": stream.seed,
+            "prompt": start_as_json(stream.prompt),
+        }
+
+    def _check_model(self, model: str | None) -> None:
+        """Check that all answers are of one model.
+
+        Raises:
+            SourceUnavailable: the provider returns another name than before.
+        """
+        if model is None:
+            return
+        known = self._answered_as = self._answered_as or model
+        if known != model:
+            raise SourceUnavailable(
+                f"{self.name}: the provider answers as {quote(model)!r} and as {quote(known)!r}, "
+                f"which are two samplers; name one, or delete {self._folder} to begin anew"
+            )
+
+
+def _derive_seed(seed: int, number: int) -> int:
+    """Return the seed of an answer; different answers have independent seeds."""
+    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % SEED_MODULUS
+
+
+def _build_stored(reply: TextReply, length: int, *, is_repeated: bool) -> StoredAnswer:
+    finish = reply.finish
+    if finish is None:
+        # without a reason, only the number of tokens can show that the answer was cut
+        counted = reply.answer_tokens is not None
+        is_cut = counted and (reply.answer_tokens or 0) >= length
+        finish = Finish.TRUNCATED if is_cut else Finish.ENDED if counted else Finish.MISSING
+    answer = TextAnswer(
+        text=reply.text[:_MAX_TEXT_CHARACTERS],
+        finish=finish,
+        is_repeated=is_repeated,
+        choice_count=reply.choice_count,
+        time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+    )
+    return StoredAnswer(answer, reply.model, reply.prompt_tokens, reply.answer_tokens)

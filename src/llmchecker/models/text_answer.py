@@ -1,0 +1,87 @@
+"""Answers of models that return texts alone, and the interface of such a model."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from llmchecker.errors import LLMCheckerError
+from llmchecker.models.decoding.chat_template import Start
+
+
+class Finish(StrEnum):
+    """The reason why an answer ends."""
+
+    ENDED = "ended"
+    """The model ended it."""
+    TRUNCATED = "truncated"
+    """It has the largest number of tokens."""
+    FILTERED = "filtered"
+    """A content filter withheld it, or a part of it."""
+    MISSING = "missing"
+    """The provider returned no answer, or one without a known reason."""
+
+
+@dataclass(frozen=True)
+class TextStream:
+    """A sequence of independent answers to one prompt.
+
+    Attributes:
+        prompt: the prompt.
+        length: the largest number of tokens of an answer.
+        seed: what distinguishes sequences of answers to equal prompts.
+    """
+
+    prompt: Start
+    length: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class TextAnswer:
+    """An answer.
+
+    Attributes:
+        text: the text; empty for an answer that a filter withheld.
+        finish: the reason why it ends.
+        is_repeated: whether an earlier answer was lost on its way, such as by a time limit. Long
+            answers are lost more often, so that this one is no fair sample.
+        choice_count: number of answers in the response, of which the first one counts.
+        time: when it was received, as `2026-01-31T12:00:00Z`.
+    """
+
+    text: str
+    finish: Finish
+    is_repeated: bool = False
+    choice_count: int = 1
+    time: str = ""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the answer is a sample of the model's texts that was received whole."""
+        is_whole = self.finish in (Finish.ENDED, Finish.TRUNCATED)
+        return is_whole and not self.is_repeated
+
+
+class TextModel(Protocol):
+    """A model that returns texts alone."""
+
+    @property
+    def description(self) -> str:
+        """The provider's model and its address, for notes."""
+        ...
+
+    def iter_answers(
+        self, next_request: Callable[[], tuple[TextStream, int] | None]
+    ) -> Iterator[tuple[TextStream, TextAnswer | LLMCheckerError]]:
+        """Yield answers in the order of their requests, of which several are sent at once.
+
+        Args:
+            next_request: returns the next answer to request, as its sequence and its number in it;
+                None while no further answer is wanted.
+        """
+        ...
+
+    def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
+        """Return the limit of tokens or money that forbids an answer; None if none does."""
+        ...

@@ -1,0 +1,128 @@
+"""Effects of a continuation: how the truth of a formula may change beyond the horizon.
+
+The horizon ends each text, so that its last state repeats for ever. A longer text may violate a
+`G`, and satisfy an `F`. A formula with step bounds within the horizon, or without a quantifier, is
+about the horizon itself and does not change.
+"""
+
+from dataclasses import dataclass
+
+from llmchecker.properties.logic.ast import (
+    Atom,
+    Connective,
+    Formula,
+    Label,
+    PathQuantifier,
+    Probability,
+    Temporal,
+    subformulas,
+)
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
+
+
+@dataclass(frozen=True)
+class ContinuationEffects:
+    """How the truth of a formula may change when a text goes on.
+
+    Attributes:
+        can_fall: whether a true formula may become false.
+        can_rise: whether a false formula may become true.
+    """
+
+    can_fall: bool = False
+    can_rise: bool = False
+
+    def __or__(self, other: "ContinuationEffects") -> "ContinuationEffects":
+        """Return the effects of either."""
+        return ContinuationEffects(self.can_fall or other.can_fall, self.can_rise or other.can_rise)
+
+    @property
+    def negation(self) -> "ContinuationEffects":
+        """The effects on the negated formula."""
+        return ContinuationEffects(self.can_rise, self.can_fall)
+
+
+ENDED = Temporal("F", (Label("end"),))
+"""The formula of texts that end within the horizon."""
+NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
+"""The formula of texts that do not."""
+_UNLIMITED_EFFECTS = {
+    "F": ContinuationEffects(can_rise=True),
+    "U": ContinuationEffects(can_rise=True),
+    "G": ContinuationEffects(can_fall=True),
+    "W": ContinuationEffects(can_fall=True),
+    "R": ContinuationEffects(can_fall=True),
+}
+"""Effects of the temporal operators without a step bound, on operands about single states.
+
+`W` and `R` are true of a text whose last state repeats, as `G` is.
+"""
+
+
+def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffects:
+    """Find how the truth of a path formula may change beyond a horizon.
+
+    Args:
+        formula: the path formula.
+        length: the horizon in tokens.
+    """
+    # an end and a number of tokens are about the horizon itself
+    atoms = [each for each in subformulas(formula) if isinstance(each, Atom)]
+    if all(atom.is_step_only for atom in atoms):
+        return ContinuationEffects()
+    match formula:
+        # a text that the horizon cuts violates the first and satisfies the second
+        case Connective("&", operands) if ENDED in operands:
+            return ContinuationEffects(can_rise=True)
+        case Connective("|", operands) if NEVER_ENDED in operands:
+            return ContinuationEffects(can_fall=True)
+        case Connective("!", (operand,)):
+            return find_continuation_effects(operand, length).negation
+        case Connective("=>", (condition, conclusion)):
+            return find_continuation_effects(condition, length).negation | (
+                find_continuation_effects(conclusion, length)
+            )
+        case Connective(_, operands):
+            return _join(operands, length)
+        case Temporal(operator, operands, bound):
+            effects = _join(operands, length)
+            # without an effect the operator sees no state beyond the horizon
+            if operator == "X" or (bound is not None and bound <= length):
+                return effects
+            return effects | _UNLIMITED_EFFECTS[operator]
+        # an operator inside has a threshold of its own, which either change may cross
+        case Probability(_, _, path) | PathQuantifier(_, path):
+            inner = find_continuation_effects(path, length)
+            return inner | inner.negation
+    return ContinuationEffects()
+
+
+def ask_about_whole_texts(query: Query, length: int, comparison: str) -> Query:
+    """Return a query to which a text that the horizon cuts counts as the worse case.
+
+    `P>=0.9 [ G x = 0 ]` becomes `P>=0.9 [ (G x = 0) & (F "end") ]`: a text that has not ended may
+    still violate it. A formula that the horizon cannot flatter stays as it is.
+
+    Args:
+        query: the query.
+        length: the horizon in tokens.
+        comparison: the comparison of the probability with its threshold.
+    """
+    if not isinstance(query.root, Probability):
+        return query
+    effects = find_continuation_effects(query.root.path, length)
+    is_lower_limit = comparison in (">=", ">")
+    if not (effects.can_fall if is_lower_limit else effects.can_rise):
+        return query
+    beginning, _, rest = query.text.partition("[")
+    path = rest[: rest.rindex("]")].strip()
+    limit = '& (F "end")' if is_lower_limit else '| (G !"end")'
+    return parse(f"{beginning}[ ({path}) {limit} ]")
+
+
+def _join(operands: tuple[Formula, ...], length: int) -> ContinuationEffects:
+    effects = ContinuationEffects()
+    for operand in operands:
+        effects |= find_continuation_effects(operand, length)
+    return effects

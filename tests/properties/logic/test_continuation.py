@@ -1,0 +1,67 @@
+"""A continuation changes a truth only as the effects of the formula state."""
+
+import itertools
+
+import pytest
+
+from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.properties.logic.parser import parse
+
+LENGTH = 3
+
+
+def holds(path: str, states: tuple[int, ...]) -> bool:
+    """Whether a path formula holds on the values of x, the last of which repeats for ever."""
+    is_negated, body = path.startswith("!"), path
+    if is_negated:
+        body = path.removeprefix("!(").removesuffix(")")
+    truths = [value == 1 for value in states]
+    found = {
+        "F x = 1": any(truths),
+        "G x = 1": all(truths),
+        "X x = 1": truths[min(1, len(truths) - 1)],
+        "F<=2 x = 1": any(truths[:3]),
+        "G<=9 x = 1": all(truths[:10]),
+        "F (G x = 1)": truths[-1],
+        "G (F x = 1)": truths[-1],
+        "(x = 0) U (x = 1)": any(truths),
+        "(x = 1) W (x = 2)": all(truths),
+    }[body]
+    return found != is_negated
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("F x = 1", "G x = 1", "X x = 1", "F<=2 x = 1", "G<=9 x = 1", "F (G x = 1)"),
+        *("G (F x = 1)", "(x = 0) U (x = 1)", "(x = 1) W (x = 2)", "!(F x = 1)", "!(G x = 1)"),
+    ],
+)
+def test_effects_are_those_of_all_continuations(path):
+    """Over all values of short texts, a truth falls or rises exactly as stated."""
+    root = parse(f"P=? [ {path} ]").root
+    falls = rises = False
+    for states in itertools.product((0, 1), repeat=LENGTH + 1):
+        for more in itertools.product((0, 1), repeat=2):
+            before, after = holds(path, states), holds(path, states + more)
+            falls, rises = falls or (before and not after), rises or (after and not before)
+    effects = find_continuation_effects(root.path, LENGTH)
+    assert (effects.can_fall, effects.can_rise) == (falls, rises)
+
+
+@pytest.mark.parametrize(
+    ("path", "falls", "rises"),
+    [
+        ('F "end"', False, False),
+        ("G step <= 2", False, False),
+        ('(G x = 0) & (F "end")', False, True),
+        ('(F x = 1) | (G !"end")', True, False),
+        ("(F x = 1) & (G y = 1)", True, True),
+        ("(F x = 1) => (F y = 1)", True, True),
+        ("F (P>=0.5 [ F x = 1 ])", True, True),
+    ],
+)
+def test_ends_and_nested_operators_have_their_effects(path, falls, rises):
+    """Formulas about the horizon do not change, and a nested threshold may change either way."""
+    effects = find_continuation_effects(parse(f"P=? [ {path} ]").root.path, LENGTH)
+    assert (effects.can_fall, effects.can_rise) == (falls, rises)
