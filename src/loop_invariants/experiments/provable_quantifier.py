@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.utils.optional_packages import check_packages
@@ -40,7 +40,7 @@ class Provable:
     loop: int = 0
     semantics: str = "integers"
     headers: tuple[Path, ...] = field(init=False, repr=False, compare=False)
-    scorer: object = field(init=False, repr=False, compare=False)
+    scorer: Any = field(init=False, repr=False, compare=False)
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = 2
@@ -68,4 +68,5 @@ class Provable:
         object.__setattr__(self, "scorer", scorer)
 
     def __call__(self, start: str, continuation: str) -> int:
-        return self.scorer.score(continuation)
+        score: int = self.scorer.score(continuation)
+        return score

@@ -396,6 +396,6 @@ EXPERIMENTS: dict[str, dict[str, _Strategy]] = {
     "variants": dict.fromkeys(VARIANTS, _attempt_variant),
     "baselines": dict.fromkeys(MODEL_FREE_COMBINATIONS, _attempt_combination),
     "sources": dict.fromkeys(MODEL_COMBINATIONS, _attempt_combination),
-    "tools": dict.fromkeys(TOOLS, _attempt_tool) | {BOTH_ENGINES: _attempt_both_engines},
+    "tools": {**dict.fromkeys(TOOLS, _attempt_tool), BOTH_ENGINES: _attempt_both_engines},
 }
 """The strategies by experiment; `variants` and `sources` need proposals."""

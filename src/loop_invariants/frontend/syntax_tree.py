@@ -14,23 +14,7 @@ from loop_invariants.ir.expressions import Type
 # The file may define `bool` itself, as `<stdbool.h>` would.
 _BOOL_TYPEDEF = re.compile(r"\btypedef\s+_Bool\s+bool\s*;")
 
-LOOP_NODES = (c_ast.While, c_ast.For, c_ast.DoWhile)
-
-EXPRESSION_NODES = (
-    c_ast.ArrayRef,
-    c_ast.Assignment,
-    c_ast.BinaryOp,
-    c_ast.Cast,
-    c_ast.CompoundLiteral,
-    c_ast.Constant,
-    c_ast.ExprList,
-    c_ast.FuncCall,
-    c_ast.ID,
-    c_ast.InitList,
-    c_ast.StructRef,
-    c_ast.TernaryOp,
-    c_ast.UnaryOp,
-)
+_LOOP_NODES = (c_ast.While, c_ast.For, c_ast.DoWhile)
 
 _MAX_USUAL_NESTING = 20
 """Depth of parentheses and braces that is usual in human-written code."""
@@ -38,7 +22,7 @@ _MAX_USUAL_NESTING = 20
 _TYPE_BITS = {"char": 8, "short": 16, "int": 32, "long": 64}
 
 
-def parse_type_words(words: list[str]) -> Type | None:
+def _parse_type_words(words: list[str]) -> Type | None:
     """Return the integer type named by type specifiers in any order (C11 6.7.2p2).
 
     `long` has 64 bits, as on every 64-bit Unix.
@@ -133,7 +117,7 @@ def find_main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
 def parse_integer_type(node: c_ast.Node) -> Type | None:
     """Return the integer type of a declaration; None for another type."""
     if isinstance(node, c_ast.TypeDecl) and isinstance(node.type, c_ast.IdentifierType):
-        return parse_type_words(node.type.names)
+        return _parse_type_words(node.type.names)
     return None
 
 
@@ -145,7 +129,7 @@ def is_void(node: c_ast.Node) -> bool:
 
 def iter_loops(node: c_ast.Node) -> Iterator[c_ast.Node]:
     """Yield all loops in the order of the text."""
-    yield from iter_nodes(node, LOOP_NODES)
+    yield from iter_nodes(node, _LOOP_NODES)
 
 
 def iter_nodes(node: c_ast.Node, kinds: tuple[type, ...]) -> Iterator[c_ast.Node]:

@@ -7,6 +7,7 @@ describes a state that a proposal must exclude.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 import z3
 
@@ -131,7 +132,9 @@ class CounterexampleFinder:
         # A state of a run is certain to be reachable, unlike a state of Z3.
         if state is not None:
             values = {
-                name: int(state[name]) for name in _select_variables(self._program, loop, state)
+                # arrays, whose values are no numbers, are not selected
+                name: int(cast(int, state[name]))
+                for name in _select_variables(self._program, loop, state)
             }
             return FailedObligation(Obligation.RUN, candidate.loop, candidate.expression, values)
         return self._query_encodings(
@@ -308,9 +311,9 @@ def _select_variables(program: Program, loop: Loop, state: Mapping[str, object])
 
 
 def _to_int(value: z3.ExprRef, type_: Type) -> int:
-    if z3.is_bv(value):
-        return value.as_signed_long() if type_.signed else value.as_long()
-    return value.as_long()
+    is_signed = z3.is_bv(value) and type_.signed
+    number: int = value.as_signed_long() if is_signed else value.as_long()
+    return number
 
 
 def _format_values(values: Mapping[str, int]) -> str:
