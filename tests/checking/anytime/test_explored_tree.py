@@ -21,7 +21,7 @@ from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.model_batches import answer_request
+from llmchecker.checking.anytime.model_batches import answer_step
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import split_tree
 from llmchecker.checking.markov import dtmc
@@ -221,7 +221,7 @@ class PrefixServer:
         self._prefix = prefix
 
     def answer(self, request):
-        return answer_request(self._prefix, request, np.arange(len(request.continuations)))
+        return answer_step(self._prefix, request, np.arange(len(request.continuations)))
 
 
 class _WrongCount:
