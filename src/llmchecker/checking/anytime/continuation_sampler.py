@@ -253,15 +253,15 @@ def _build_step(request: StepRequest, tokens: np.ndarray, probabilities: np.ndar
         tokens, probabilities: (n, k) the listed tokens of each text.
     """
     classes = request.order.class_of[tokens]
-    is_open = np.stack(
-        [row.is_undecided[each] for row, each in zip(request.rows, classes, strict=True)]
-    )
-    values = np.stack([each[:, of] for each, of in zip(request.values, classes, strict=True)])
+    row_of = request.rows.row_of[:, np.newaxis]
+    is_open = np.stack([row.is_undecided for row in request.rows.rows])[row_of, classes]
+    # the values of a row are (values, classes), and become the last axis here
+    values = request.values[row_of, :, classes]
     # rounding must not hide that other tokens exist
     unlisted = (1 - probabilities.sum(axis=1)).clip(min=LEAST_UNLISTED)
     nothing = np.zeros((len(tokens), 0))
     return StepResult(
-        sums=(values * probabilities[:, np.newaxis]).sum(axis=2),
+        sums=(values * probabilities[:, :, np.newaxis]).sum(axis=1),
         tokens=tokens,
         probabilities=probabilities,
         undecided=(probabilities * is_open).sum(axis=1) + unlisted,
