@@ -48,6 +48,10 @@ FULL = {
             **{"tokenizer": "path:d", "tokens": 100, "served_as": "d", "key_from": "KEY"},
             **{"requests": 2, "seconds": 5},
         },
+        "texts": {
+            **{"label": "E", "source": "server:http://localhost:2", "api": "anthropic"},
+            "prices": {"input": "1 USD / 1M tokens", "output": "2 USD / 1M tokens"},
+        },
     },
     "start_strings": {
         "s": "The",

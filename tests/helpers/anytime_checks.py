@@ -18,8 +18,9 @@ from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.refinement import select_batch
-from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
+from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import score_tree
@@ -58,12 +59,11 @@ class TableServer:
         self.distribution = cache(lambda text: model.distribution((*prompt, *text)))
         self._listed = model.listed_tokens
 
-    def answer(self, request: StepRequest | UnlistedRequest) -> StepResult | np.ndarray:
-        """Return the next tokens or the sampled tokens of a request."""
+    def answer(self, request: StepRequest | ContinuationRequest) -> StepResult | list[Continuation]:
+        """Return the next tokens of texts, or their sampled continuations."""
+        if isinstance(request, ContinuationRequest):
+            return [self._continue(task) for task in request.continuations]
         texts = [tuple(row) for row in request.continuations.tolist()]
-        if isinstance(request, UnlistedRequest):
-            rows = zip(texts, request.excluded, request.uniforms, strict=True)
-            return np.array([self._sample(*row) for row in rows])
         return StepResult.concatenate(
             [self._step(text, request, index) for index, text in enumerate(texts)]
         )
@@ -111,10 +111,21 @@ class TableServer:
                 return option
         return options[-1]
 
-    def _sample(self, text: tuple[int, ...], excluded: np.ndarray, uniform: float) -> int:
-        weights = np.array(self.distribution(text), dtype=float)
-        weights[excluded] = 0
-        return int(np.searchsorted(weights.cumsum(), uniform * weights.sum(), side="right"))
+    def _continue(self, task: ContinuationTask) -> Continuation:
+        chance = random.Random(task.seed)
+        tokens: list[int] = []
+        lists = []
+        while len(tokens) < task.max_tokens:
+            weights = list(self.distribution((*task.tokens, *tokens)))
+            if task.excluded and not tokens:
+                weights = [0.0 if t in task.excluded else w for t, w in enumerate(weights)]
+            else:
+                # the most probable tokens, as a server lists them
+                order = sorted(range(len(weights)), key=lambda t: (-weights[t], t))
+                lists.append([(t, weights[t]) for t in order[: self._listed]])
+            tokens += chance.choices(range(len(weights)), weights)
+        pairs = np.array(lists, dtype=float).reshape(-1, self._listed, 2)
+        return Continuation(np.array(tokens), pairs[..., 0].astype(np.int64), pairs[..., 1])
 
 
 def serve(requests: Iterator, server: TableServer, most: int | None = None) -> int:

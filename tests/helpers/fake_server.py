@@ -60,6 +60,8 @@ class FakeServer:
         version: of the server's program.
         asked: the texts about which next tokens were told, in the order of their answers.
         drawn: the requests to draw a token.
+        temperature: at which tokens are drawn; other than 1 for a server that says something else.
+        partial: letters that llama.cpp takes for parts of characters, without probabilities.
         under_way, most_under_way: requests about next tokens, now and at most so far.
     """
 
@@ -71,6 +73,8 @@ class FakeServer:
         self.version = "1.2.3"
         self.asked: list[tuple[int, ...]] = []
         self.drawn: list[dict[str, Any]] = []
+        self.temperature = 1.0
+        self.partial: set[str] = set()
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
 
@@ -116,23 +120,24 @@ class FakeServer:
         if question["logprobs"] > self.most:
             said = f"Requested sample logprobs of {question['logprobs']}, which is greater than max"
             raise Status(400, {"error": {"message": f"{said} allowed: {self.most}"}})
-        assert question["temperature"] == question["top_p"] == question["max_tokens"] == 1
+        assert question["temperature"] == question["top_p"] == 1
         choices = []
-        for index, text in enumerate(_texts(question["prompt"])):
+        for text in _texts(question["prompt"]):
             bias = {int(token): value for token, value in question.get("logit_bias", {}).items()}
-            token = self._draw(text, question.get("seed"), set(bias))
-            told = {token: self._logprob(text, token)} | dict(
-                self._told(text, question["logprobs"])
-            )
-            choices.append(
-                {
-                    "index": index,
-                    "logprobs": {
-                        "tokens": [f"token_id:{token}"],
-                        "top_logprobs": [{f"token_id:{t}": value for t, value in told.items()}],
-                    },
-                }
-            )
+            for number in range(question["n"]):
+                seed = question.get("seed")
+                tokens = self._continue(
+                    text, question["max_tokens"], None if seed is None else seed + number, set(bias)
+                )
+                heads = []
+                for position, token in enumerate(tokens):
+                    before = [*text, *tokens[:position]]
+                    told = {token: self._logprob(before, token)} | dict(
+                        self._told(before, question["logprobs"])
+                    )
+                    heads.append({f"token_id:{t}": value for t, value in told.items()})
+                logprobs = {"tokens": [f"token_id:{t}" for t in tokens], "top_logprobs": heads}
+                choices.append({"index": len(choices), "logprobs": logprobs})
         read = sum(len(text) for text in _texts(question["prompt"]))
         return {"choices": choices, "usage": {"prompt_tokens": read}}
 
@@ -141,15 +146,20 @@ class FakeServer:
         assert question["temperature"] == 1
         results = []
         for index, text in enumerate(_texts(question["prompt"])):
-            bias = dict(map(tuple, question["logit_bias"]))
+            bias = dict(map(tuple, question.get("logit_bias", [])))
             forced = [token for token, value in bias.items() if value is not False]
-            token = forced[0] if forced else self._draw(text, question.get("seed"), set(bias))
+            tokens = forced or self._continue(
+                text, question["n_predict"], question.get("seed"), set(bias)
+            )
             result = {"index": index, "tokens_evaluated": len(text), "truncated": False}
             if question.get("return_tokens"):
-                result["tokens"] = [token]
+                result["tokens"] = tokens
             if "n_probs" in question:
-                head = [{"id": t, "logprob": v} for t, v in self._told(text, question["n_probs"])]
-                result["completion_probabilities"] = [{"id": token, "top_logprobs": head}]
+                result["completion_probabilities"] = [
+                    {"id": token, "top_logprobs": self._list([*text, *tokens[:i]], question)}
+                    for i, token in enumerate(tokens)
+                    if self.model.vocabulary[token] not in self.partial
+                ]
             results.append(result)
         return results if len(results) > 1 else results[0]
 
@@ -164,11 +174,23 @@ class FakeServer:
         probability = self.model.distribution(tuple(text))[token]
         return math.log(probability) if probability > 0 else LEAST[self.dialect]
 
-    def _draw(self, text: list[int], seed: int | None, without: set[int]) -> int:
-        weights = list(self.model.distribution(tuple(text)))
-        for token in without:
-            weights[token] = 0
-        return random.Random(seed).choices(range(len(weights)), weights)[0]
+    def _list(self, text: list[int], question: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"id": t, "logprob": v} for t, v in self._told(text, question["n_probs"])]
+
+    def _continue(
+        self, text: list[int], most: int, seed: int | None, without: set[int]
+    ) -> list[int]:
+        """Draw tokens until one ends the text; `temperature` is that of a server that lies."""
+        chance, tokens = random.Random(seed), []
+        while len(tokens) < most and not (tokens and tokens[-1] in self.model.end_tokens):
+            weights = [
+                p ** (1 / self.temperature) if p else 0.0
+                for p in self.model.distribution((*text, *tokens))
+            ]
+            for token in without:
+                weights[token] = 0.0
+            tokens += chance.choices(range(len(weights)), weights)
+        return tokens
 
     @staticmethod
     def _of(answers: dict[str, Any], path: str) -> Any:
@@ -288,17 +310,19 @@ def heads_changed(change: Callable[[list[list[Any]]], list[list[Any]]]) -> Fault
     def fault(server: FakeServer, answer: Any) -> Any:
         if server.dialect == "vllm":
             for choice in answer["choices"]:
-                (told,) = choice["logprobs"]["top_logprobs"]
-                head = change([[int(t.removeprefix("token_id:")), p] for t, p in told.items()])
-                # written by hand, since a dict has no key twice
-                pairs = ", ".join(f'"token_id:{t}": {json.dumps(p)}' for t, p in head)
-                choice["logprobs"]["top_logprobs"] = [f"@{pairs}@"]
+                heads = []
+                for told in choice["logprobs"]["top_logprobs"]:
+                    head = change([[int(t.removeprefix("token_id:")), p] for t, p in told.items()])
+                    # written by hand, since a dict has no key twice
+                    pairs = ", ".join(f'"token_id:{t}": {json.dumps(p)}' for t, p in head)
+                    heads.append(f"@{pairs}@")
+                choice["logprobs"]["top_logprobs"] = heads
             text = json.dumps(answer).replace('\\"', '"')
             return text.replace('"@', "{").replace('@"', "}").encode()
         for result in answer if isinstance(answer, list) else [answer]:
-            (told,) = result["completion_probabilities"]
-            head = change([[t["id"], t["logprob"]] for t in told["top_logprobs"]])
-            told["top_logprobs"] = [{"id": t, "logprob": p} for t, p in head]
+            for told in result["completion_probabilities"]:
+                head = change([[t["id"], t["logprob"]] for t in told["top_logprobs"]])
+                told["top_logprobs"] = [{"id": t, "logprob": p} for t, p in head]
         return answer
 
     return fault

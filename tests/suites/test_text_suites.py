@@ -430,3 +430,20 @@ def test_opening_a_provider_requests_nothing(tmp_path):
     suite = load(tmp_path, "http://127.0.0.1:1", YES)
     opening.open_text_model(suite.deployments[0].model, text_client.Spending())
     assert not (tmp_path / "results").exists()
+
+
+def test_a_suite_describes_a_provider_without_a_configuration(tmp_path):
+    """The keys of a model in the suite are enough, and prompts may differ by row."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    with running(provider) as address:
+        model = {"source": address, "api": "openai-chat", "served_as": MODEL}
+        content = {"model": model, "length": 3, "budget": {"answers": 30}}
+        case = {"prompts": "rows.csv", "user": "Is {x}?", "average": {"a": "mean P=? [ F y > 0 ]"}}
+        content |= {"properties": {"y": {"type": "pattern", "pattern": "yes"}}, "cases": [case]}
+        (tmp_path / "rows.csv").write_text("x\n1\n1\n2\n", encoding="utf-8")
+        (tmp_path / "suite.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        result = run_suite(load_suite(tmp_path / "suite.yaml"))
+    (average,) = result.aggregates
+    assert average.measurement.sampled.lower > 0.5
+    # equal prompts of two rows have answers of their own, so that their samples are independent
+    assert len(provider.questions) == 90

@@ -97,8 +97,8 @@ class Costs:
         encode_seconds: seconds to build the chain, and the tree and scores as far as this run did.
         check_seconds: seconds to compute the value from the chain.
         passes: number of texts that the model evaluated; None for a tree.
-        answers: number of answers of a model that returns texts alone; None for other models.
         seconds: seconds of the whole computation; None for a tree.
+        answers: number of answers of a model that returns texts alone; None for other models.
     """
 
     states: int | None = None
@@ -108,8 +108,8 @@ class Costs:
     encode_seconds: float | None = None
     check_seconds: float | None = None
     passes: int | None = None
-    answers: int | None = None
     seconds: float | None = None
+    answers: int | None = None
 
 
 @dataclass(frozen=True)

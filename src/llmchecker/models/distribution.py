@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llmchecker.errors import InvalidDistribution
 from llmchecker.models.device import is_processor
 
 _BLOCK_SIZE = 128

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 
@@ -52,18 +53,12 @@ class Prefix(Protocol):
 class TopLogprobsPrefix(Prefix, Protocol):
     """Next-token distributions that list only the most probable tokens."""
 
-    def sample_next(
-        self, continuations: np.ndarray, excluded: Sequence[np.ndarray], seeds: Sequence[int]
-    ) -> np.ndarray:
-        """Sample next tokens in proportion to their probabilities.
+    def continue_texts(self, tasks: Sequence[ContinuationTask]) -> Iterator[Continuation]:
+        """Sample a continuation of each text, and yield them in order.
 
-        Args:
-            continuations: (n, d) int64, the token ids after the prompt.
-            excluded: the excluded token ids of each continuation.
-            seeds: the seed of each continuation, below 2^32 - 1; a seed determines the token.
-
-        Returns:
-            (n,) int64, token ids.
+        Raises:
+            InvalidDistribution: an answer is not part of a distribution, or the tokens do not
+                follow it.
         """
         ...
 

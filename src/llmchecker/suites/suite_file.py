@@ -98,7 +98,7 @@ class BudgetKeys(Section):
         return self
 
 
-class SuiteBudgetKeys(BudgetKeys):
+class _SuiteBudgetKeys(BudgetKeys):
     """The budget of each case, and that of the whole run."""
 
     tokens: OptionalKey[int] = Field(default=None, ge=1, le=10**15)
@@ -183,7 +183,7 @@ class SuiteKeys(Section):
     """The horizon in tokens."""
     confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
-    budget: SuiteBudgetKeys = SuiteBudgetKeys(passes=DEFAULT_PASSES)
+    budget: _SuiteBudgetKeys = _SuiteBudgetKeys(passes=DEFAULT_PASSES)
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
     seed: Seed = Budget.seed
     """The seed of the samples."""

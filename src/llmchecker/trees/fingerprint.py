@@ -52,8 +52,15 @@ SERVER_MODULES = (
     "models/servers/schema.py",
     "models/servers/top_logprobs.py",
     "models/servers/served_model.py",
+    "models/servers/sampling_test.py",
+    "models/continuation.py",
     "models/servers/settings.py",
     "models/servers/completions.py",
+    "models/servers/answer_store.py",
+    "models/servers/spending.py",
+    "models/servers/text_apis.py",
+    "models/servers/text_client.py",
+    "models/text_answer.py",
 )
 """Modules that determine the distributions from a server, besides selection."""
 

@@ -13,6 +13,7 @@ from helpers.anytime_checks import (
 )
 from helpers.random_tables import QUANTIFIERS, READ_QUANTIFIERS, Balance, table_model
 
+from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS, TextPredictor
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 
@@ -50,7 +51,9 @@ class Sampled:
     def draw(self, count: int, first: int = 0, seed: int = 0) -> SampleRound:
         """Draw a round of samples."""
         part = split_tree(self.tree)
-        samples = SampleRound(self.tree, self.estimand, part, self.predictor, seed, first, count)
+        is_server = not self.tree.lists_vocabulary
+        round_class = ContinuationRound if is_server else SampleRound
+        samples = round_class(self.tree, self.estimand, part, self.predictor, seed, first, count)
         serve(samples.run(), self.server)
         return samples
 

@@ -86,8 +86,10 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert main(["test", str(suite), "--model", "../model"]) == 0
     capfd.readouterr()
     assert main(["test", str(suite), "--model", "./absent"]) == 3
-    place = f"{suite.absolute()}: given model: './absent' is no model and no directory in "
-    assert f"{place}{suite.parent}" in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
+    problem = f"given model: './absent' is no model and no directory in {suite.parent}"
+    assert f"{suite.absolute()}: {problem}" in capfd.readouterr().err.replace(
+        f"in {tmp_path}/", "in "
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from helpers.served_models import DIALECTS, QUICK, TOLD, assert_same, connected,
 
 import llmchecker as lc
 from llmchecker.errors import LLMCheckerError, SourceUnavailable
+from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.servers.apis import ServedModelInfo, check_sampled_token, check_unchanged
 from llmchecker.models.servers.http_client import ServerClient
 from llmchecker.models.servers.schema import ModelList
@@ -393,7 +394,7 @@ def test_a_token_that_is_not_an_id_is_refused(tmp_path, token):
         server.fault = fault
         prefix = model.open_prefix(model.encode(START))
         with pytest.raises(LLMCheckerError, match=r"logprobs\.tokens\.0") as caught:
-            prefix.sample_next(np.empty((1, 0), int), [np.array([0])], [7])
+            list(prefix.continue_texts([ContinuationTask((), 1, 7, (0,))]))
     check_message(str(caught.value), address)
 
 

@@ -1,19 +1,18 @@
 """Batches of model requests, within a deadline."""
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
-from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request, Requests
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.interface import Prefix, TopLogprobsPrefix
 from llmchecker.utils.processes import is_interrupt
-
-_SEED_COUNT = 2**32 - 1
-"""The number of seeds that all servers accept; 2^32 - 1 means random."""
 
 _BATCH_SECONDS = 1.0
 """The wanted duration of a batch: a stop waits for its end."""
@@ -87,7 +86,7 @@ class ModelBatches:
 
         An error of the model ends the work too, as `failure`.
         """
-        answer: StepResult | np.ndarray | None = None
+        answer: ModelAnswer | None = None
         try:
             while True:
                 start_time = time.monotonic()
@@ -106,11 +105,11 @@ class ModelBatches:
             return math.inf
         return self._deadline - time.monotonic() - tree_size * _CHECK_SECONDS_PER_TEXT
 
-    def _answer(
-        self, request: StepRequest | UnlistedRequest, tree_size: int
-    ) -> StepResult | np.ndarray | None:
+    def _answer(self, request: Request, tree_size: int) -> ModelAnswer | None:
         """Answer one request in batches; None if the work must stop or the model fails."""
         try:
+            if isinstance(request, ContinuationRequest):
+                return self._continue_texts(request, tree_size)
             return self._answer_batches(request, tree_size)
         # the answer so far stays right, because the tree has only complete requests
         except Exception as error:
@@ -119,20 +118,37 @@ class ModelBatches:
             self.failure = error
             return None
 
-    def _answer_batches(
-        self, request: StepRequest | UnlistedRequest, tree_size: int
-    ) -> StepResult | np.ndarray | None:
-        parts: list[StepResult | np.ndarray] = []
+    def _answer_batches(self, request: StepRequest, tree_size: int) -> StepResult | None:
+        parts: list[StepResult] = []
         done, count = 0, len(request.continuations)
         while done < count:
             if self.must_stop(tree_size):
                 return None
             rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
-            parts.append(answer_request(self._open_prefix(), request, rows))
+            parts.append(_answer_step(self._open_prefix(), request, rows))
             self._measure(len(rows), time.monotonic() - start_time)
             done += len(rows)
-        return join_answers(parts)
+        return StepResult.concatenate(parts)
+
+    def _continue_texts(
+        self, request: ContinuationRequest, tree_size: int
+    ) -> list[Continuation] | None:
+        """Return the continuations of a request, the first of them if the work must stop."""
+        found: list[Continuation] = []
+        if self.must_stop(tree_size):
+            return None
+        start_time = time.monotonic()
+        answers = continue_texts(self._open_prefix(), request.continuations)
+        with contextlib.closing(answers):
+            for continuation in answers:
+                found.append(continuation)
+                # the server works on all of them at once, so the others are cancelled
+                if self.must_stop(tree_size):
+                    break
+        self._texts += sum(len(continuation.tokens) for continuation in found)
+        self._seconds += time.monotonic() - start_time
+        return found
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Count a batch, and choose the size of the next one."""
@@ -141,9 +157,7 @@ class ModelBatches:
         self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
-def answer_request(
-    prefix: Prefix, request: StepRequest | UnlistedRequest, rows: np.ndarray
-) -> StepResult | np.ndarray:
+def _answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepResult:
     """Answer a request for some of its texts.
 
     Args:
@@ -151,30 +165,18 @@ def answer_request(
         request: the request.
         rows: (n,) int64, the positions of the texts.
     """
-    continuations = request.continuations[rows]
-    if isinstance(request, UnlistedRequest):
-        return sample_unlisted(prefix, request, rows, continuations)
     parts = prefix.map_next(
         lambda part, distributions: request.compute_step(rows[part], distributions),
-        continuations,
+        request.continuations[rows],
         request.will_extend,
     )
     return StepResult.concatenate(list(parts))
 
 
-def sample_unlisted(
-    prefix: Prefix, request: UnlistedRequest, rows: np.ndarray, continuations: np.ndarray
-) -> np.ndarray:
-    """Let a server sample a token that it does not list after each text."""
-    assert hasattr(prefix, "sample_next")
+def continue_texts(
+    prefix: Prefix, tasks: Sequence[ContinuationTask]
+) -> Generator[Continuation, None, None]:
+    """Yield the continuations that a server samples, in order."""
+    assert hasattr(prefix, "continue_texts")
     server: TopLogprobsPrefix = prefix
-    seeds = (request.uniforms[rows] * _SEED_COUNT).astype(np.int64).tolist()
-    return server.sample_next(continuations, [request.excluded[row] for row in rows], seeds)
-
-
-def join_answers(parts: Sequence[StepResult | np.ndarray]) -> StepResult | np.ndarray:
-    """Join the answers to consecutive texts of one request."""
-    results = [part for part in parts if isinstance(part, StepResult)]
-    if results:
-        return StepResult.concatenate(results)
-    return np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
+    yield from server.continue_texts(tasks)

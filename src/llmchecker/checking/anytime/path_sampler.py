@@ -18,8 +18,9 @@ from llmchecker.checking.anytime.control_variates import Corrections, TextPredic
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.product_automaton import Row
-from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
-from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.models.continuation import Continuation
 from llmchecker.models.distribution import find_by_inversion
 
 _MIN_EXACT_SHARE = 1 / 16
@@ -34,8 +35,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 _MAX_ROUNDING = 1e-14
 """A limit above the rounding error of a difference of probabilities."""
 
-Requests = Generator[StepRequest | UnlistedRequest, StepResult | np.ndarray, None]
-"""Requests to the model, each answered by the results of its texts, or by sampled tokens."""
+Request = StepRequest | ContinuationRequest
+"""A request to the model."""
+
+ModelAnswer = StepResult | list[Continuation]
+"""The results of a request's texts, or sampled continuations: fewer only if the work must stop."""
+
+Requests = Generator[Request, ModelAnswer, None]
+"""Requests to the model, each answered."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +187,6 @@ class SampleRound:
             steps = tree.step[self._row[active]]
             group = active[steps == steps.min()]
             group = self._finish_decided(group)
-            if not tree.lists_vocabulary:
-                is_rest = self._is_rest[group]
-                yield from self._sample_unlisted(group[is_rest])
-                group = group[~is_rest]
             is_whole = ~self._is_rest[group]
             if tree.scores_children and is_whole.any():
                 yield from self._look(group[is_whole])
@@ -224,10 +227,9 @@ class SampleRound:
             group, result.sums[text, :2], undecided, means, self._uniforms[0, step, group]
         )
         tokens = result.drawn[text, draw]
-        is_unlisted = tokens == UNLISTED
         predictions = np.stack([self._predict_classes(row) for row in request.rows])
-        drawn = np.where(is_unlisted, 0.0, predictions[text, tree.automaton.class_of[tokens]])
-        # a token that is not listed, or a decided class, has the prediction 0
+        drawn = predictions[text, tree.automaton.class_of[tokens]]
+        # a decided class has the prediction 0
         least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
         self._correct(
             group[goes_on],
@@ -236,10 +238,7 @@ class SampleRound:
             least[text[goes_on]],
             largest[text[goes_on]],
         )
-        listed = goes_on & ~is_unlisted
-        self._row[group[listed]], self._is_rest[group[listed]] = drawn_rows[listed], False
-        # a server draws a token that it does not list
-        self._is_rest[group[goes_on & is_unlisted]] = True
+        self._row[group[goes_on]], self._is_rest[group[goes_on]] = drawn_rows[goes_on], False
 
     def _look(self, group: np.ndarray) -> Requests:
         """Evaluate texts, score what follows, and move the samples on by one token or a rest.
@@ -353,22 +352,6 @@ class SampleRound:
         """Add (2, n) values to samples, in proportion to their weights."""
         self.numerator[samples] += self._weight[samples] * values[0]
         self.denominator[samples] += self._weight[samples] * values[1]
-
-    def _sample_unlisted(self, group: np.ndarray) -> Requests:
-        """Let the model sample a token that it does not list."""
-        if len(group) == 0:
-            return
-        tree, rows = self._tree, self._row[group]
-        step = int(tree.step[rows[0]])
-        request = UnlistedRequest(
-            tree.collect_continuations(rows),
-            [tree.find_known(row) for row in rows.tolist()],
-            self._uniforms[1, step, group],
-        )
-        tokens = yield request
-        assert isinstance(tokens, np.ndarray)
-        tree.passes += len(rows)
-        self._row[group], self._is_rest[group] = tree.add_unlisted(rows, tokens), False
 
 
 def _count_within(groups: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, islice
 from os.path import commonprefix
 from typing import Any, Protocol
 
@@ -19,14 +20,15 @@ import numpy as np
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.model_batches import BatchSize, join_answers, sample_unlisted
+from llmchecker.checking.anytime.model_batches import BatchSize, continue_texts
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.anytime.step_request import StepRequest, UnlistedRequest
+from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
+from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.interface import LanguageModel
+from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.memory_errors import is_out_of_memory
@@ -184,7 +186,7 @@ class _Job:
     ) -> None:
         self.tail = tail
         self.has_deadline = question.budget.seconds is not None
-        self.request: StepRequest | UnlistedRequest | None = None
+        self.request: Request | None = None
         self._error: BaseException | None = None
         self._run = AnytimeRun(
             model,
@@ -196,9 +198,9 @@ class _Job:
         self._requests = self._run.check.run()
         self.advance(None)
 
-    def advance(self, answer: StepResult | np.ndarray | None) -> None:
+    def advance(self, answer: ModelAnswer | None) -> None:
         """Pass an answer on, and wait for the next request."""
-        self._parts: list[StepResult | np.ndarray] = []
+        self._parts: list[ModelAnswer] = []
         try:
             self.request = self._requests.send(answer)
             self.rows = np.arange(len(self.request.continuations))
@@ -207,7 +209,7 @@ class _Job:
         except FOREIGN_ERRORS as error:
             self.fail(error)
 
-    def receive(self, rows: np.ndarray, answer: StepResult | np.ndarray) -> None:
+    def receive(self, rows: np.ndarray, answer: ModelAnswer) -> None:
         """Store the answer for the first of the remaining texts; pass a complete one on.
 
         Args:
@@ -217,7 +219,7 @@ class _Job:
         self.rows = self.rows[len(rows) :]
         self._parts.append(answer)
         if len(self.rows) == 0:
-            self.advance(join_answers(self._parts))
+            self.advance(_join_answers(self._parts))
 
     def stop_if_due(self) -> None:
         """End the check if its time is over; its answer so far is right."""
@@ -324,7 +326,9 @@ class _SharedBatches:
             key=lambda group: sum(len(job.rows) for job in group),
         )
         has_deadline = any(job.has_deadline for job in jobs)
-        self._answer_shares(_split_batch(largest, self._size.texts if has_deadline else None))
+        # a server works on all continuations of a round at once
+        is_limited = has_deadline and not isinstance(largest[0].request, ContinuationRequest)
+        self._answer_shares(_split_batch(largest, self._size.texts if is_limited else None))
 
     def _answer_shares(self, shares: Sequence[_Share]) -> None:
         start_time = time.monotonic()
@@ -343,19 +347,17 @@ class _SharedBatches:
             for share in shares:
                 self._answer_shares([share])
             return
-        texts = sum(len(share.rows) for share in shares)
-        self._size.update(texts, time.monotonic() - start_time)
+        if not isinstance(shares[0].job.request, ContinuationRequest):
+            texts = sum(len(share.rows) for share in shares)
+            self._size.update(texts, time.monotonic() - start_time)
         for share, answer in zip(shares, answers, strict=True):
             share.job.receive(share.rows, answer)
 
-    def _answer_together(self, shares: Sequence[_Share]) -> list[StepResult | np.ndarray]:
+    def _answer_together(self, shares: Sequence[_Share]) -> list[ModelAnswer]:
         prefix = self._open_prefix()
+        if isinstance(shares[0].job.request, ContinuationRequest):
+            return _continue_together(prefix, shares)
         parts = [_continue_prompt(share) for share in shares]
-        if isinstance(shares[0].job.request, UnlistedRequest):
-            return [
-                sample_unlisted(prefix, share.job.request, share.rows, part)
-                for share, part in zip(shares, parts, strict=True)
-            ]
         # jobs about one prompt visit the same texts, which are evaluated once
         texts, places = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
         boundaries = np.cumsum([len(part) for part in parts])[:-1]
@@ -375,6 +377,24 @@ class _SharedBatches:
             _sort_results([found for found in column if found is not None])
             for column in zip(*chunks, strict=True)
         ]
+
+
+def _continue_together(prefix: Prefix, shares: Sequence[_Share]) -> list[ModelAnswer]:
+    """Return the continuations of each share; the server works on all of them at once."""
+    tasks = [
+        [share.job.request.continuations[row].join_prompt(share.job.tail) for row in share.rows]
+        for share in shares
+    ]
+    answers = continue_texts(prefix, list(chain.from_iterable(tasks)))
+    return [list(islice(answers, len(each))) for each in tasks]
+
+
+def _join_answers(parts: Sequence[ModelAnswer]) -> ModelAnswer:
+    """Join the answers to consecutive texts of one request."""
+    results = [part for part in parts if isinstance(part, StepResult)]
+    if results:
+        return StepResult.concatenate(results)
+    return [each for part in parts if isinstance(part, list) for each in part]
 
 
 def _compute_step(
@@ -442,8 +462,10 @@ def _raise_interrupt(error: BaseException) -> None:
 def _batch_key(job: _Job) -> tuple[Any, ...]:
     """Return a key, length first; jobs of equal keys can share a batch."""
     request = job.request
-    length = len(job.tail) + request.continuations.shape[1]
-    return (length, isinstance(request, UnlistedRequest), getattr(request, "will_extend", None))
+    # continuations begin at texts of any lengths
+    if isinstance(request, ContinuationRequest):
+        return (0, None)
+    return (len(job.tail) + request.continuations.shape[1], request.will_extend)
 
 
 def _continue_prompt(share: _Share) -> np.ndarray:

@@ -1,12 +1,14 @@
 """Requests of a check to its model."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.distribution import Distributions
 
 
@@ -36,6 +38,10 @@ class StepRequest:
         known: np.ndarray = self.rows[index].is_known[self.order.class_of[tokens]]
         return known
 
+    def limit_passes(self, passes: float) -> "StepRequest | None":
+        """Return the request if it needs no more passes; None if it does."""
+        return self if len(self.continuations) <= passes else None
+
     def compute_step(self, positions: np.ndarray, distributions: Distributions) -> StepResult:
         """Compute the next tokens of some of the texts from their distributions."""
         indices = positions.tolist()
@@ -51,15 +57,23 @@ class StepRequest:
 
 
 @dataclass(frozen=True)
-class UnlistedRequest:
-    """Texts of one length after which a server samples a token that it does not list.
+class ContinuationRequest:
+    """Texts of any lengths whose continuations a server samples.
 
     Attributes:
-        continuations: (n, d) int64, the tokens after the prompt.
-        excluded: the tokens of each text that must not be sampled.
-        uniforms: (n,) random numbers from [0, 1) that choose the tokens.
+        continuations: the tasks, whose texts follow the prompt.
     """
 
-    continuations: np.ndarray
-    excluded: Sequence[np.ndarray]
-    uniforms: np.ndarray
+    continuations: Sequence[ContinuationTask]
+
+    def limit_passes(self, passes: float) -> "ContinuationRequest | None":
+        """Return the request for at most as many tokens; None if a text would have none."""
+        if math.isinf(passes):
+            return self
+        share = int(passes) // len(self.continuations)
+        if share < 1:
+            return None
+        tasks = [
+            replace(task, max_tokens=min(task.max_tokens, share)) for task in self.continuations
+        ]
+        return ContinuationRequest(tasks)

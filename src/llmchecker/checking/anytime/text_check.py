@@ -56,7 +56,7 @@ _MAX_TEXTS = 5
 """Maximum number of texts that speak against a requirement."""
 
 
-class TextCheck:
+class _TextCheck:
     """The check of one question on answers, which a caller requests.
 
     Args:
@@ -257,7 +257,7 @@ class _StreamState:
         received: number of received answers.
     """
 
-    checks: dict[int, TextCheck] = field(default_factory=dict)
+    checks: dict[int, _TextCheck] = field(default_factory=dict)
     limit: int = 0
     requested: int = 0
     received: int = 0
@@ -298,7 +298,7 @@ class _Checks:
         for index, question in enumerate(self._questions):
             try:
                 asked, budget = question.asked, question.budget
-                check = TextCheck(self._model, question.start, asked, budget)
+                check = _TextCheck(self._model, question.start, asked, budget)
             except FOREIGN_ERRORS as error:
                 _raise_interrupt(error)
                 yield index, error

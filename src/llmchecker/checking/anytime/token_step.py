@@ -17,6 +17,7 @@ from torch import Tensor
 
 from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.models.distribution import Distributions
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
 UNLISTED = -1
@@ -138,7 +139,7 @@ class ClassOrder:
         unlisted = torch.zeros(len(top), dtype=torch.float64, device=device)
         if distributions.listed_tokens < len(self.class_of):
             # rounding must not hide that other tokens exist
-            unlisted = (1 - distributions.probabilities().sum(dim=1)).clamp(min=_LEAST_UNLISTED)
+            unlisted = (1 - distributions.probabilities().sum(dim=1)).clamp(min=LEAST_UNLISTED)
         is_open, class_values = _stack_rows(rows, values, device)
         classes = self._columns["block_classes"]
         top_classes = self._columns["class_of"][top_tokens]
@@ -277,7 +278,9 @@ class ClassOrder:
             is_top, share, members.gather(1, chosen).squeeze(1) / totals[texts, 0]
         )
         token = torch.where(is_unlisted, UNLISTED, token)
-        for column, found in zip(drawn, (token, torch.where(is_top, index, k), probability)):
+        for column, found in zip(
+            drawn, (token, torch.where(is_top, index, k), probability), strict=True
+        ):
             column[text, draw] = found.cpu().numpy()
         return drawn
 
@@ -311,7 +314,6 @@ class ClassOrder:
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-_LEAST_UNLISTED = float(np.finfo(np.float64).eps)
 
 
 def _search(cumulative: Tensor, targets: Tensor) -> Tensor:

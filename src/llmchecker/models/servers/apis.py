@@ -6,27 +6,33 @@ truncation. They override the defaults of a server.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
 from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
+    LlamaCppContinuation,
     LlamaCppSample,
     LlamaCppTopLogprobs,
     ModelEntry,
     ModelList,
     PropsResponse,
     TokenizeResponse,
+    TokenLogprob,
     VersionResponse,
+    VllmCompletion,
     VllmLogprobs,
-    VllmSample,
-    VllmTopLogprobs,
     quote,
 )
 from llmchecker.utils.number_format import format_count
 
 _TokenLogprobs = tuple[list[int], list[float]]
 """Token ids and log probabilities after one text, as the server returns them."""
+
+_SampledTokens = tuple[list[int], list[_TokenLogprobs]]
+"""Tokens of a continuation, and the most probable tokens at the position of each."""
 
 # Explicit values of all settings, since a server's defaults may truncate or add penalties.
 _VLLM_SETTINGS = {
@@ -69,6 +75,23 @@ class ServedModelInfo:
     vocabulary_size: int | None
 
 
+@dataclass(frozen=True)
+class ContinuationQuestion:
+    """Settings of a request for continuations of one text.
+
+    Attributes:
+        count: number of continuations.
+        max_tokens: largest number of tokens of each.
+        listed_tokens: number of most probable tokens at each position.
+        seed: seed of the first continuation; the next ones have the next seeds.
+    """
+
+    count: int
+    max_tokens: int
+    listed_tokens: int
+    seed: int
+
+
 class ServerApi(Protocol):
     """The requests of one kind of server."""
 
@@ -103,9 +126,29 @@ class ServerApi(Protocol):
         """Sample a next token with a seed, without the excluded tokens."""
         ...
 
+    @property
+    def max_continuations(self) -> int:
+        """Largest number of continuations in a request."""
+        ...
+
+    @property
+    def slots(self) -> int | None:
+        """Number of texts that the server continues at once; None if unknown."""
+        ...
+
+    async def sample_continuations(
+        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
+    ) -> list[_SampledTokens]:
+        """Sample continuations of a text, each with a seed of its own."""
+        ...
+
 
 class Vllm:
     """The API of vLLM: its own and its OpenAI-compatible routes."""
+
+    # a failure loses all continuations of a request
+    max_continuations = 64
+    slots = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -130,19 +173,8 @@ class Vllm:
     ) -> list[_TokenLogprobs]:
         """Return the n most probable next tokens after each text."""
         payload = {"model": model, "prompt": texts, "logprobs": n, **_VLLM_SETTINGS}
-        try:
-            answer = await session.request(VllmTopLogprobs, "/v1/completions", payload)
-        except RequestRefused as error:
-            # the server limits the number of log probabilities when it starts
-            if "logprobs" not in str(error):
-                raise
-            raise ConfigError(
-                f"{error}; start it with --max-logprobs {n}, or lower `tokens` of the model"
-            ) from error
-
-        _check_order([choice.index for choice in answer.choices], len(texts))
-        _check_prompt_tokens(answer.usage.prompt_tokens, sum(map(len, texts)))
-        return [_drop_sampled_token(choice.logprobs, n) for choice in answer.choices]
+        found = await _complete(session, payload, len(texts), sum(map(len, texts)))
+        return [heads[0] for _, heads in (_read_vllm_tokens(each, 1, n) for each in found)]
 
     async def sample_token(
         self,
@@ -162,9 +194,27 @@ class Vllm:
             "seed": seed,
             "logit_bias": logit_bias,
         }
-        answer = await session.request(VllmSample, "/v1/completions", payload | _VLLM_SETTINGS)
-        _check_order([choice.index for choice in answer.choices], 1)
-        return answer.choices[0].logprobs.tokens[0]
+        (found,) = await _complete(session, payload | _VLLM_SETTINGS, 1, len(text))
+        _check_token_count(len(found.tokens), 1)
+        return found.tokens[0]
+
+    async def sample_continuations(
+        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
+    ) -> list[_SampledTokens]:
+        """Sample continuations of a text, each with a seed of its own."""
+        # vLLM adds the index of a continuation to the seed
+        payload = _VLLM_SETTINGS | {
+            "model": model,
+            "prompt": [text],
+            "logprobs": question.listed_tokens,
+            "n": question.count,
+            "max_tokens": question.max_tokens,
+            "seed": question.seed,
+        }
+        found = await _complete(session, payload, question.count, len(text))
+        return [
+            _read_vllm_tokens(each, question.max_tokens, question.listed_tokens) for each in found
+        ]
 
 
 class LlamaCpp:
@@ -176,8 +226,12 @@ class LlamaCpp:
             a character.
     """
 
+    # it gives all continuations of a request the same seed
+    max_continuations = 1
+
     def __init__(self, plain_token: int) -> None:
         self._plain_token = plain_token
+        self.slots: int | None = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -186,6 +240,7 @@ class LlamaCpp:
         entry = await _find_model_entry(session, served_as)
         settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
+        self.slots = settings.total_slots
         size = None if entry.meta is None else entry.meta.n_vocab
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
@@ -220,7 +275,7 @@ class LlamaCpp:
             # a truncated prompt counts as another text
             _check_prompt_tokens(-1 if result.truncated else result.tokens_evaluated, len(text))
         heads = [result.completion_probabilities[0].top_logprobs for result in results]
-        return [([t.id for t in head], [t.logprob for t in head]) for head in heads]
+        return [_split_head(head) for head in heads]
 
     async def sample_token(
         self,
@@ -234,13 +289,37 @@ class LlamaCpp:
         payload = {
             "model": model,
             "prompt": text,
-            "seed": seed,
+            "seed": _reduce_seed(seed),
             "return_tokens": True,
             "logit_bias": [[token, False] for token in excluded],
         }
         answer = await session.request(LlamaCppSample, "/completion", payload | _LLAMA_CPP_SETTINGS)
         _check_order([answer.index], 1)
         return answer.tokens[0]
+
+    async def sample_continuations(
+        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
+    ) -> list[_SampledTokens]:
+        """Sample continuations of a text, each with a seed of its own."""
+        payload = _LLAMA_CPP_SETTINGS | {
+            "model": model,
+            "prompt": text,
+            "n_predict": question.max_tokens,
+            "n_probs": question.listed_tokens,
+            "post_sampling_probs": False,
+            "seed": _reduce_seed(question.seed),
+            "return_tokens": True,
+        }
+        answer = await session.request(LlamaCppContinuation, "/completion", payload)
+        _check_order([answer.index], 1)
+        _check_prompt_tokens(-1 if answer.truncated else answer.tokens_evaluated, len(text))
+        tokens, positions = answer.tokens, answer.completion_probabilities
+        _check_token_count(len(tokens), question.max_tokens)
+        if len(positions) == len(tokens):
+            return [(tokens, [_split_head(position.top_logprobs) for position in positions])]
+        # a token that ends in part of a character has no list, and it is not marked which one
+        texts = [text + tokens[:count] for count in range(len(tokens))]
+        return [(tokens, await self.top_logprobs(session, model, texts, question.listed_tokens))]
 
 
 async def _find_model_entry(session: ServerSession, served_as: str | None) -> ModelEntry:
@@ -278,9 +357,65 @@ def _check_prompt_tokens(actual: int, expected: int) -> None:
         raise InvalidDistribution(f"prompt tokens: the server read {actual} instead of {expected}")
 
 
-def _drop_sampled_token(logprobs: VllmLogprobs, n: int) -> _TokenLogprobs:
+def _check_token_count(count: int, max_tokens: int) -> None:
+    """Check that a continuation is not longer than requested."""
+    if count > max_tokens:
+        raise InvalidDistribution(
+            f"tokens: the server wrote {count} instead of at most {max_tokens}"
+        )
+
+
+async def _complete(
+    session: ServerSession, payload: dict[str, Any], choices: int, prompt_tokens: int
+) -> list[VllmLogprobs]:
+    """Return the choices of vLLM's answer to a request for completions.
+
+    Args:
+        session: the session.
+        payload: the request.
+        choices: number of texts that it requests.
+        prompt_tokens: number of tokens of all of its prompts.
+    """
+    try:
+        answer = await session.request(VllmCompletion, "/v1/completions", payload)
+    except RequestRefused as error:
+        # the server limits the number of log probabilities when it starts
+        if "logprobs" not in str(error):
+            raise
+        raise ConfigError(
+            f"{error}; start it with --max-logprobs {payload['logprobs']}, or lower `tokens` of "
+            "the model"
+        ) from error
+    _check_order([choice.index for choice in answer.choices], choices)
+    _check_prompt_tokens(answer.usage.prompt_tokens, prompt_tokens)
+    return [choice.logprobs for choice in answer.choices]
+
+
+def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> _SampledTokens:
+    """Return the tokens that vLLM drew, and the n most probable tokens at each position."""
+    tokens, heads = logprobs.tokens, logprobs.top_logprobs
+    _check_token_count(len(tokens), max_tokens)
+    if len(heads) != len(tokens):
+        raise InvalidDistribution(
+            f"top_logprobs: the server lists {len(heads)} positions of {len(tokens)}"
+        )
+    return tokens, [
+        _drop_sampled_token(token, head, n) for token, head in zip(tokens, heads, strict=True)
+    ]
+
+
+def _split_head(head: Sequence[TokenLogprob]) -> _TokenLogprobs:
+    return [each.id for each in head], [each.logprob for each in head]
+
+
+def _reduce_seed(seed: int) -> int:
+    """Return a number of 32 bits for a seed; consecutive seeds have unrelated numbers."""
+    # llama.cpp draws another seed for 2^32 - 1
+    return int(np.random.SeedSequence(seed).generate_state(1)[0]) % (2**32 - 1)
+
+
+def _drop_sampled_token(sampled_token: int, head: dict[int, float], n: int) -> _TokenLogprobs:
     """Return the n most probable tokens, without a sampled token outside them."""
-    (head,), sampled_token = logprobs.top_logprobs, logprobs.tokens[0]
     # vLLM adds the sampled token if it is not among the n most probable
     if len(head) == n + 1 and sampled_token in head and head[sampled_token] <= min(head.values()):
         head = {token: logprob for token, logprob in head.items() if token != sampled_token}

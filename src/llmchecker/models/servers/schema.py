@@ -102,6 +102,7 @@ class PropsResponse(_Response):
 
     build_info: _Name
     default_generation_settings: _GenerationSettings
+    total_slots: _Size | None = None
 
 
 class TokenizeResponse(_Response):
@@ -117,10 +118,10 @@ class _Usage(_Response):
 
 
 class VllmLogprobs(_Response):
-    """The token that vLLM drew, and the most probable tokens in its place."""
+    """The tokens that vLLM drew, and the most probable tokens at the place of each."""
 
-    tokens: _Single[_VllmToken]
-    top_logprobs: _Single[dict[_VllmToken, _Logprob]]
+    tokens: Annotated[list[_VllmToken], Field(min_length=1)]
+    top_logprobs: list[dict[_VllmToken, _Logprob]]
 
 
 class _VllmChoice(_Response):
@@ -130,20 +131,14 @@ class _VllmChoice(_Response):
     logprobs: VllmLogprobs
 
 
-class VllmTopLogprobs(_Response):
+class VllmCompletion(_Response):
     """The answer of vLLM to `/v1/completions`."""
 
     choices: list[_VllmChoice]
     usage: _Usage
 
 
-class VllmSample(_Response):
-    """The answer of vLLM to `/v1/completions` for one text, which contains a token."""
-
-    choices: _Single[_VllmChoice]
-
-
-class _TokenLogprob(_Response):
+class TokenLogprob(_Response):
     """A token of llama.cpp with the logarithm of its probability."""
 
     id: _TokenId
@@ -153,7 +148,7 @@ class _TokenLogprob(_Response):
 class _Position(_Response):
     """The most probable tokens of llama.cpp at one place of a text."""
 
-    top_logprobs: list[_TokenLogprob]
+    top_logprobs: list[TokenLogprob]
 
 
 class LlamaCppTopLogprobs(_Response):
@@ -177,6 +172,16 @@ class _TokenUsage(_Response):
 
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None
+
+
+class LlamaCppContinuation(_Response):
+    """The answer of llama.cpp to `/completion` with sampled tokens and their probabilities."""
+
+    index: int
+    tokens_evaluated: _Count
+    truncated: bool
+    tokens: Annotated[list[_TokenId], Field(min_length=1)]
+    completion_probabilities: list[_Position]
 
 
 class _TextChoice(_Response):

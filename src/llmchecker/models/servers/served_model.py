@@ -8,13 +8,16 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.apis import (
+    ContinuationQuestion,
     ServedModelInfo,
     ServerApi,
     check_sampled_token,
 )
 from llmchecker.models.servers.http_client import ServerClient, ServerSession
+from llmchecker.models.servers.sampling_test import SamplingTest
 from llmchecker.models.servers.top_logprobs import TopLogprobs, parse_top_logprobs
 from llmchecker.models.transformers.base import TokenizedModel
 from llmchecker.utils.number_format import format_count
@@ -60,6 +63,9 @@ class ServedModel(TokenizedModel):
         self.api = api
         self.info = info
         self.files = files
+        self.sampling_test = SamplingTest()
+        # a round fills the requests that may be under way
+        self.batch_texts = max(self.batch_texts, client.max_concurrency)
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
@@ -113,39 +119,61 @@ class _ServedPrefix:
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: a server shares beginnings itself."""
 
-    def sample_next(
-        self, continuations: np.ndarray, excluded: Sequence[np.ndarray], seeds: Sequence[int]
-    ) -> np.ndarray:
-        """Let the server sample next tokens, in proportion to the model's probabilities.
+    def continue_texts(self, tasks: Sequence[ContinuationTask]) -> Iterator[Continuation]:
+        """Let the server sample continuations, in proportion to the model's probabilities.
 
-        Args:
-            continuations: (n, d) int64, the token ids after the prompt.
-            excluded: the excluded token ids of each continuation.
-            seeds: the seed of each continuation, below 2^32 - 1.
-
-        Returns:
-            (n,) int64, token ids.
+        Yields:
+            A continuation of each task, in order.
 
         Raises:
-            InvalidDistribution: the server sampled an excluded token.
+            InvalidDistribution: an answer is not part of a distribution, or its tokens do not
+                follow it; the message names server and text.
             SourceUnavailable: the server does not answer.
         """
-        model = self._model
-
-        async def sample_one(session: ServerSession, number: int) -> int:
-            text, excluded_tokens = (
-                self._join_prompt(continuations[number].tolist()),
-                excluded[number].tolist(),
-            )
-            with _prefix_errors(model, text):
-                token = await model.api.sample_token(
-                    session, model.info.model, text, excluded_tokens, seeds[number]
-                )
-                return check_sampled_token(token, excluded_tokens, model.vocabulary_size)
-
-        return np.fromiter(
-            model.client.map_concurrently(sample_one, range(len(continuations))), dtype=np.int64
+        for task in tasks:
+            self._check_length(len(task.tokens) + task.max_tokens - 1)
+        groups = _group_tasks(tasks, self._model.api.max_continuations)
+        # a request that waits for a place at the server would use up its time limit
+        answers = self._model.client.map_concurrently(
+            self._request_continuations,
+            [[tasks[index] for index in group] for group in groups],
+            self._model.api.slots,
         )
+        # a group answers for later tasks too
+        found: dict[int, Continuation] = {}
+        position = 0
+        for group, continuations in zip(groups, answers, strict=True):
+            found |= dict(zip(group, continuations, strict=True))
+            while position in found:
+                continuation = found.pop(position)
+                with _prefix_errors(self._model, self._join_prompt(tasks[position].tokens)):
+                    self._model.sampling_test.add(continuation)
+                yield continuation
+                position += 1
+
+    async def _request_continuations(
+        self, session: ServerSession, tasks: Sequence[ContinuationTask]
+    ) -> list[Continuation]:
+        """Request a continuation of each task; several have one text and consecutive seeds."""
+        model, task = self._model, tasks[0]
+        text, begun, seed = self._join_prompt(task.tokens), [], task.seed
+        with _prefix_errors(model, text):
+            # the bias of a request counts at every position, so the first token is requested alone
+            if task.excluded:
+                token = await model.api.sample_token(
+                    session, model.info.model, text, task.excluded, task.seed
+                )
+                begun = [check_sampled_token(token, task.excluded, model.vocabulary_size)]
+                seed = task.second_seed
+                if task.max_tokens == 1 or token in model.end_tokens:
+                    return [_build_continuation(begun, [], [], model)]
+            question = ContinuationQuestion(
+                len(tasks), task.max_tokens - len(begun), model.listed_tokens, seed
+            )
+            answers = await model.api.sample_continuations(
+                session, model.info.model, text + begun, question
+            )
+            return [_build_continuation(begun, *answer, model) for answer in answers]
 
     async def _request_top_logprobs(
         self, session: ServerSession, continuations: list[list[int]]
@@ -164,7 +192,7 @@ class _ServedPrefix:
         token_rows, probability_rows = zip(*rows, strict=True)
         return TopLogprobs(np.stack(token_rows), np.stack(probability_rows), model.vocabulary_size)
 
-    def _join_prompt(self, continuation: list[int]) -> list[int]:
+    def _join_prompt(self, continuation: Sequence[int]) -> list[int]:
         return [*self._prompt, *continuation]
 
     def _check_length(self, max_length: int) -> None:
@@ -176,6 +204,60 @@ class _ServedPrefix:
                 f"{format_count(limit, 'token')}, but prompt and continuation have {tokens}; "
                 "shorten the prompt or L"
             )
+
+
+def _group_tasks(tasks: Sequence[ContinuationTask], max_tasks: int) -> list[list[int]]:
+    """Return the positions of tasks by request: one text, consecutive seeds, no exclusion."""
+    groups: list[list[int]] = []
+    index_of_last = -1
+    for index in sorted(range(len(tasks)), key=lambda index: tasks[index].seed):
+        if groups and len(groups[-1]) < max_tasks and _follows(tasks[index], tasks[index_of_last]):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        index_of_last = index
+    # results are needed in the order of the tasks
+    return sorted(groups, key=min)
+
+
+def _follows(task: ContinuationTask, last: ContinuationTask) -> bool:
+    """Return whether one request may have both tasks, one after the other."""
+    return (
+        not task.excluded
+        and not last.excluded
+        and task.tokens == last.tokens
+        and task.max_tokens == last.max_tokens
+        and task.seed == last.seed + 1
+    )
+
+
+def _build_continuation(
+    begun: Sequence[int],
+    tokens: Sequence[int],
+    heads: Sequence[tuple[Sequence[int], Sequence[float]]],
+    model: ServedModel,
+) -> Continuation:
+    """Build a continuation from a server's answer.
+
+    Args:
+        begun: the tokens before it that have no list.
+        tokens: the sampled tokens.
+        heads: the most probable tokens at the position of each, and their log probabilities.
+        model: the model.
+
+    Raises:
+        InvalidDistribution: the answer is not part of a distribution.
+    """
+    size, count = model.vocabulary_size, model.listed_tokens
+    for token in tokens:
+        check_sampled_token(token, (), size)
+    rows = [parse_top_logprobs(*head, count, size) for head in heads]
+    listed, probabilities = zip(*rows, strict=True) if rows else ((), ())
+    return Continuation(
+        np.array([*begun, *tokens], dtype=np.int64),
+        np.array(listed, dtype=np.int64).reshape(-1, count),
+        np.array(probabilities, dtype=np.float64).reshape(-1, count),
+    )
 
 
 def _prefix_errors(model: ServedModel, text: list[int]) -> AbstractContextManager[None]:

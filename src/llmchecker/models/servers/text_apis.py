@@ -122,7 +122,7 @@ def _choose_model(address: str, name: str | None, listed: list[str]) -> str:
     return name
 
 
-class OpenAiCompletions(TextApi[CompletionResponse]):
+class _OpenAiCompletions(TextApi[CompletionResponse]):
     """OpenAI's `/v1/completions`, which continues a text."""
 
     path = "/v1/completions"
@@ -139,7 +139,7 @@ class OpenAiCompletions(TextApi[CompletionResponse]):
         return _read_openai_reply(response, texts, len(response.choices))
 
 
-class OpenAiChat(TextApi[ChatResponse]):
+class _OpenAiChat(TextApi[ChatResponse]):
     """OpenAI's `/v1/chat/completions`, which most providers and gateways have."""
 
     path = "/v1/chat/completions"
@@ -159,7 +159,7 @@ class OpenAiChat(TextApi[ChatResponse]):
         return _read_openai_reply(response, texts, len(response.choices))
 
 
-class Anthropic(TextApi[AnthropicResponse]):
+class _Anthropic(TextApi[AnthropicResponse]):
     """Anthropic's `/v1/messages`."""
 
     path = "/v1/messages"
@@ -206,7 +206,7 @@ class Anthropic(TextApi[AnthropicResponse]):
         return await super().find_model(session, None) if name is None else name
 
 
-class Ollama(TextApi[OllamaResponse]):
+class _Ollama(TextApi[OllamaResponse]):
     """Ollama's `/api/chat`."""
 
     path = "/api/chat"
@@ -247,10 +247,10 @@ class Ollama(TextApi[OllamaResponse]):
 
 
 TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {
-    "openai-chat": OpenAiChat(),
-    "openai-completions": OpenAiCompletions(),
-    "anthropic": Anthropic(),
-    "ollama": Ollama(),
+    "openai-chat": _OpenAiChat(),
+    "openai-completions": _OpenAiCompletions(),
+    "anthropic": _Anthropic(),
+    "ollama": _Ollama(),
 }
 """The APIs of models that return texts alone, by name."""
 

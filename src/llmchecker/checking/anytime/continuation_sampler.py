@@ -1,0 +1,273 @@
+"""Samples of an explored tree's undecided texts, continued by a server that lists few tokens.
+
+A server samples from the whole distribution and returns a whole continuation S_1, S_2, ... in one
+request, with the most probable tokens at every position. A sample draws an undecided text or rest
+of the tree, in proportion to its probability, and requests one continuation. Let h be the text
+before a position. Its list splits the next token into disjoint cells: each listed undecided token,
+all listed tokens that decide the query, of total probability d, and all tokens that are not listed,
+of probability r. The list depends on h alone and not on the token that the server draws.
+
+The value of a sample is decided by the first S that decides the query. If S is listed, the value is
+not its own truth but the mean of all listed tokens that decide, a = sum p_i v_i / d: it is the
+expectation, given that the draw is in this cell (Rao-Blackwell). If S is not listed, the value is
+its own. So the value is in [0, 1], and by the law of total probability, from the horizon
+backwards, its mean is the probability of the query after the text where it began.
+
+Control variates use the other listed probabilities. A prediction g of the value is fixed for each
+cell before the draw: a for the decided cell, one learned from earlier rounds for the others. Then
+g(S) - (d a + sum p_u g_u + r g_r) has mean 0 given h. So a value minus such terms keeps its mean,
+and the limits of their sum keep its range known. Where the predictions are good, it varies as
+little as one with an exact look-ahead, and no text is requested twice.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmchecker.checking.anytime.control_variates import TextPredictor
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.anytime.path_sampler import Requests, SampleRound, UndecidedPart
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.decided_mass import UNDECIDED
+from llmchecker.models.continuation import Continuation, ContinuationTask
+from llmchecker.models.servers.settings import LEAST_UNLISTED
+
+_MAX_TOKENS = 32
+"""Largest number of tokens of a continuation; another one goes on from its end.
+
+A longer one would be lost for longer after a decision, a stop or a failure.
+"""
+
+_SEED_COUNT = 2**62
+"""The number of seeds where the seeds of a check may begin."""
+
+
+class ContinuationRound(SampleRound):
+    """One round of samples that a server continues.
+
+    Its arguments and attributes are those of a `SampleRound`.
+    """
+
+    def __init__(
+        self,
+        tree: ExploredTree,
+        estimand: Estimand,
+        part: UndecidedPart,
+        predictor: TextPredictor,
+        seed: int,
+        first: int,
+        count: int,
+    ) -> None:
+        super().__init__(tree, estimand, part, predictor, seed, first, count)
+        start = int(np.random.Generator(np.random.Philox(key=seed)).integers(_SEED_COUNT))
+        # a request moves a sample by a token at least, and takes two seeds for each
+        self._next_seed = start + 2 * (tree.length + 1) * first
+
+    def run(self) -> Requests:
+        """Yield requests to the server until all samples are complete, or the work must stop."""
+        tree = self._tree
+        while len(active := self._finish_all(np.flatnonzero(~self.is_complete))):
+            request = ContinuationRequest(self._build_tasks(active))
+            answer = yield request
+            assert isinstance(answer, list)
+            visited = tree.passes
+            self._follow(active[: len(answer)], answer)
+            # a token after one that decides the query costs the server as much
+            tree.passes = visited + sum(len(each.tokens) for each in answer)
+            # the work stops before the answer is whole
+            if len(answer) < len(active):
+                return
+
+    def _finish_all(self, samples: np.ndarray) -> np.ndarray:
+        """Complete the samples whose text is decided; return the others in order."""
+        steps = self._tree.step[self._row[samples]]
+        for step in np.unique(steps):
+            self._finish_decided(samples[steps == step])
+        return samples[~self.is_complete[samples]]
+
+    def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
+        """Build a task for each sample, in order."""
+        tree, tasks = self._tree, []
+        known = {row: tuple(tree.find_known(row).tolist()) for row in set(self._row[samples])}
+        # samples of one text have consecutive seeds, so that a server may number them itself
+        rank = np.empty(len(samples), dtype=np.int64)
+        rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
+        first_seed = self._next_seed
+        self._next_seed += 2 * len(samples)
+        for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
+            row = self._row[sample]
+            tasks.append(
+                ContinuationTask(
+                    tokens=tuple(tree.collect_continuations(np.array([row]))[0].tolist()),
+                    max_tokens=min(_MAX_TOKENS, int(tree.length - tree.step[row])),
+                    seed=first_seed + number,
+                    excluded=known[row] if self._is_rest[sample] else (),
+                    second_seed=first_seed + len(samples) + number,
+                )
+            )
+        return tasks
+
+    def _follow(self, samples: np.ndarray, answer: Sequence[Continuation]) -> None:
+        """Move samples along their continuations, text by text of one length."""
+        tree = self._tree
+        of_sample = dict(zip(samples.tolist(), answer, strict=True))
+        first_step = dict(
+            zip(samples.tolist(), tree.step[self._row[samples]].tolist(), strict=True)
+        )
+        for step in range(tree.length + 1):
+            group = samples[(tree.step[self._row[samples]] == step) & ~self.is_complete[samples]]
+            if len(group):
+                group = self._finish_decided(group)
+            positions = {sample: step - first_step[sample] for sample in group.tolist()}
+            group = np.array(
+                [s for s, at in positions.items() if at < len(of_sample[s].tokens)], dtype=np.int64
+            )
+            if len(group) == 0:
+                continue
+            self._record(group)
+            tokens = np.array([of_sample[s].tokens[positions[s]] for s in group.tolist()])
+            is_rest = self._is_rest[group]
+            self._leave_list(group[is_rest], tokens[is_rest])
+            group, tokens = group[~is_rest], tokens[~is_rest]
+            if len(group):
+                lists = [_find_list(of_sample[s], positions[s]) for s in group.tolist()]
+                self._move(group, tokens, lists)
+
+    def _leave_list(self, samples: np.ndarray, tokens: np.ndarray) -> None:
+        """Move samples to texts with tokens that are not listed."""
+        if len(samples):
+            rows = self._tree.add_unlisted(self._row[samples], tokens)
+            self._row[samples], self._is_rest[samples] = rows, False
+
+    def _move(
+        self,
+        samples: np.ndarray,
+        tokens: np.ndarray,
+        lists: Sequence[tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """Move samples by one token each, and add the control variates of the draws.
+
+        Args:
+            samples: samples whose texts have one length.
+            tokens: (n,) int64, the tokens that the server drew.
+            lists: the listed tokens and probabilities at the text of each sample.
+        """
+        rows, firsts, text = np.unique(self._row[samples], return_index=True, return_inverse=True)
+        children = self._visit_texts(rows, [lists[first] for first in firsts])
+        unlisted = []
+        for index, row in enumerate(rows.tolist()):
+            is_here = text == index
+            is_listed = self._choose(row, children[row], samples[is_here], tokens[is_here])
+            unlisted.append(np.flatnonzero(is_here)[~is_listed])
+        others = np.concatenate(unlisted)
+        # the value of these samples teaches the prediction of a rest too
+        self._is_rest[samples[others]] = True
+        self._record(samples[others])
+        self._leave_list(samples[others], tokens[others])
+
+    def _visit_texts(
+        self, rows: np.ndarray, lists: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> dict[int, np.ndarray]:
+        """Add the listed tokens of texts to the tree; return the rows of each text's tokens."""
+        tree = self._tree
+        is_new = ~tree.is_visited[rows]
+        # an earlier sample may have visited a text
+        found = {
+            row: np.flatnonzero((tree.parent == row) & (tree.probability > 0))
+            for row in rows[~is_new].tolist()
+        }
+        if is_new.any():
+            new = rows[is_new]
+            request = tree.build_request(new)
+            tokens, probabilities = (
+                np.stack(column)
+                for column in zip(*(lists[i] for i in np.flatnonzero(is_new)), strict=True)
+            )
+            added = tree.add_step(new, request, _build_step(request, tokens, probabilities))
+            for row, first, count in zip(
+                new.tolist(), added.firsts.tolist(), added.counts.tolist(), strict=True
+            ):
+                found[row] = np.arange(first, first + count)
+        return found
+
+    def _choose(
+        self, row: int, listed: np.ndarray, samples: np.ndarray, tokens: np.ndarray
+    ) -> np.ndarray:
+        """Move samples on from one text by listed tokens, and complete those that decide.
+
+        Args:
+            row: the text.
+            listed: (k,) int64, the rows of its listed tokens.
+            samples, tokens: (n,) the samples of the text, and the tokens that they drew.
+
+        Returns:
+            (n,) bool, the samples whose token is listed.
+        """
+        tree, estimand = self._tree, self._estimand
+        probabilities = tree.probability[listed]
+        is_open = (tree.truth[:, listed] == UNDECIDED).any(axis=0)
+        decided = listed[~is_open]
+        weights = probabilities[~is_open]
+        values = estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])[:2]
+        sums = values @ weights
+        average = sums / weights.sum() if len(decided) else np.zeros(2)
+        predictions = np.full(len(listed), average[0])
+        predictions[is_open] = self._predict(listed[is_open], np.zeros(is_open.sum(), dtype=bool))
+        (of_rest,) = self._predict(np.array([row]), np.ones(1, dtype=bool))
+        mean = float(probabilities @ predictions + tree.rest[row] * of_rest)
+        matches = tree.token[listed] == tokens[:, np.newaxis]
+        is_listed = matches.any(axis=1)
+        place = matches.argmax(axis=1) if len(listed) else np.zeros(len(tokens), dtype=np.int64)
+        drawn = np.full(len(tokens), of_rest)
+        drawn[is_listed] = predictions[place[is_listed]]
+        self._correct(
+            samples,
+            drawn,
+            mean,
+            predictions.min(initial=of_rest),
+            predictions.max(initial=of_rest),
+        )
+        is_over = np.zeros(len(tokens), dtype=bool)
+        is_over[is_listed] = ~is_open[place[is_listed]]
+        self._add(samples[is_over], np.repeat(average[:, np.newaxis], is_over.sum(), axis=1))
+        self.is_complete[samples[is_over]] = True
+        goes_on = is_listed & ~is_over
+        self._row[samples[goes_on]] = listed[place[goes_on]]
+        return is_listed
+
+
+def _find_list(continuation: Continuation, position: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the listed tokens at a position, and their probabilities."""
+    # the first position has no list where tokens were excluded
+    index = position - (len(continuation.tokens) - len(continuation.listed_tokens))
+    return continuation.listed_tokens[index], continuation.probabilities[index]
+
+
+def _build_step(request: StepRequest, tokens: np.ndarray, probabilities: np.ndarray) -> StepResult:
+    """Build the result of a first visit from listed tokens, without any draw.
+
+    Args:
+        request: the request of the visit.
+        tokens, probabilities: (n, k) the listed tokens of each text.
+    """
+    classes = request.order.class_of[tokens]
+    is_open = np.stack(
+        [row.is_undecided[each] for row, each in zip(request.rows, classes, strict=True)]
+    )
+    values = np.stack([each[:, of] for each, of in zip(request.values, classes, strict=True)])
+    # rounding must not hide that other tokens exist
+    unlisted = (1 - probabilities.sum(axis=1)).clip(min=LEAST_UNLISTED)
+    nothing = np.zeros((len(tokens), 0))
+    return StepResult(
+        sums=(values * probabilities[:, np.newaxis]).sum(axis=2),
+        tokens=tokens,
+        probabilities=probabilities,
+        undecided=(probabilities * is_open).sum(axis=1) + unlisted,
+        undecided_rest=unlisted,
+        rest=unlisted,
+        drawn=nothing.astype(np.int64),
+        positions=nothing.astype(np.int64),
+        drawn_probabilities=nothing,
+    )
