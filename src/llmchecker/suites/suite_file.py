@@ -221,7 +221,7 @@ def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:
     }
     if changes.budget is not None:
         merged = {**keys.budget.explicit_keys, **changes.budget}
-        replaced["budget"] = parse_section(SuiteBudgetKeys, merged, "--budget")
+        replaced["budget"] = parse_section(_SuiteBudgetKeys, merged, "--budget")
     # a case may have keys of its own
     in_cases = {name: replaced[name] for name in ("length", "budget") if name in replaced}
     cases = tuple(
