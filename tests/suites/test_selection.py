@@ -85,7 +85,7 @@ def test_keys_of_the_command_line_replace_those_of_the_suite(tmp_path):
     assert {case.question.budget.passes for case in suite.cases} == {11}
     assert {case.question.truncation.length for case in suite.cases} == {1}
     assert (suite.confidence, suite.seed) == (0.9, 5)
-    with pytest.raises(ConfigError, match="^--budget: unknown key 'pases', did you mean 'passes'"):
+    with pytest.raises(ConfigError, match=r"^--budget: unknown key 'pases', did you mean 'passes'"):
         load_suite(path, changes=RunKeys(budget={"pases": 11}))
 
 
