@@ -71,6 +71,11 @@ class Deployment:
         """What distinguishes the deployments of a suite: each is opened by itself."""
         return self.name, self.model.decoding
 
+    def describe_decoding(self) -> str:
+        """Describe the decoding in words, as `temperature 0.2, top_p 0.9`."""
+        decoding = self.model.decoding
+        return "temperature 1" if decoding is None else str(decoding)
+
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
         record = self.model.source.record.items()

@@ -265,6 +265,37 @@ class OrFalse(_OrPlain):
         return {"type": ["object", "boolean"], "not": {"const": True}}
 
 
+END_LENGTH = 1000
+"""The horizon of the length `end` without a number."""
+_END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
+
+
+def parse_end(length: "str | int") -> tuple[int, bool]:
+    """Return the horizon of a length, and whether it is about whole texts."""
+    if isinstance(length, int):
+        return length, False
+    match = _END.fullmatch(length)
+    # validated before
+    assert match is not None
+    return int(match[1] or END_LENGTH), True
+
+
+class OrEnd(_OrPlain):
+    """An annotation that accepts `end`, `end:400` or a number of tokens: `str | Length`."""
+
+    def _is_plain(self, value: Any) -> bool:
+        return isinstance(value, str) and _END.fullmatch(value) is not None
+
+    def _check_other(self, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise build_error(
+                f"{format_value(value)} is no length; write a number of tokens, end or end:400"
+            )
+
+    def _build_json_types(self) -> dict[str, Any]:
+        return {}
+
+
 _Value = TypeVar("_Value")
 
 

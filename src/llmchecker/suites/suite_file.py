@@ -25,6 +25,7 @@ from llmchecker.config.section import (
     Length,
     NonEmpty,
     OptionalKey,
+    OrEnd,
     OrText,
     Section,
     Seed,
@@ -141,7 +142,7 @@ class CaseKeys(Section):
     """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
@@ -179,8 +180,9 @@ class SuiteKeys(Section):
     """The system prompt of all chats."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    length: Length = 40
-    """The horizon in tokens."""
+    length: Annotated[str | Length, OrEnd()] = 40
+    """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
+    An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
     budget: _SuiteBudgetKeys = _SuiteBudgetKeys(passes=DEFAULT_PASSES)

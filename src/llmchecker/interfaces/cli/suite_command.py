@@ -240,11 +240,12 @@ def _print_result(result: SuiteResult) -> None:
 
     styles = {Status.HOLDS: GOOD, Status.VIOLATED: BAD, Status.ERROR: BAD, Status.UNKNOWN: OPEN}
     entries = build_entries(result)
-    shown, with_model = select_entries(entries), has_several_models(entries)
+    shown, with_model = select_entries(entries), has_several_models(result)
     for entry in shown:
-        outcome = str(entry.status), styles.get(entry.status, "bold")
+        outcome = entry.verdict, styles.get(entry.status, "bold")
         name = format_name(entry, with_model)
-        print_outcome(outcome, name, row=entry.row, lines=entry.reasons)
+        lines = [line for line in (entry.about, *entry.reasons) if line]
+        print_outcome(outcome, name, row=entry.row, lines=lines)
     for line in format_end(result, len(entries) - len(shown)):
         print_line(line)
 

@@ -142,7 +142,7 @@ class ServerClient:
         """
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self._max_concurrency)
+            limiter = portal.call(anyio.CapacityLimiter, self.max_concurrency)
 
             async def apply(item: _Item) -> _Result:
                 async with limiter:
@@ -150,7 +150,7 @@ class ServerClient:
 
             while True:
                 # a slow first request must not leave the others without work
-                while len(futures) < 2 * self._max_concurrency:
+                while len(futures) < 2 * self.max_concurrency:
                     if (item := choose_item()) is None:
                         break
                     futures.append(portal.start_task_soon(apply, item))
