@@ -15,7 +15,7 @@ from llmchecker.utils.installation import find_github_repository
 
 SUITE_NAME = "suite.yaml"
 """Name of the suite file."""
-WORKFLOW_NAME = ".github/workflows/llmchecker.yaml"
+_WORKFLOW_NAME = ".github/workflows/llmchecker.yaml"
 """Name of the workflow file."""
 
 _ACTION_FOLDER = ".github/actions/llmchecker"
@@ -109,7 +109,7 @@ def build_workflow_files(install_source: str) -> dict[str, bytes]:
     repository = find_github_repository(install_source)
     if repository is not None:
         workflow: str = _WORKFLOW.format(action=repository, install="")
-        return {WORKFLOW_NAME: workflow.encode()}
+        return {_WORKFLOW_NAME: workflow.encode()}
     action = resources.files(__package__).joinpath("action.yml")
     files = {f"{_ACTION_FOLDER}/action.yml": action.read_bytes()}
     if "://" not in install_source:
@@ -122,7 +122,7 @@ def build_workflow_files(install_source: str) -> dict[str, bytes]:
         install_source = f"./{_ACTION_FOLDER}/{wheel.name}"
     install = f"          install: {json.dumps(install_source, ensure_ascii=False)}\n"
     workflow = _WORKFLOW.format(action=f"./{_ACTION_FOLDER}", install=install)
-    return {WORKFLOW_NAME: workflow.encode(), **files}
+    return {_WORKFLOW_NAME: workflow.encode(), **files}
 
 
 def find_model(registry: Registry, folder: Path) -> str:

@@ -19,6 +19,7 @@ _PACKAGE = __package__.partition(".")[0]
 
 _DATA_FILES = {
     "llmchecker/reporting/html_report.py": "llmchecker/reporting/templates/*",
+    "llmchecker/suites/starter.py": "llmchecker/suites/action.yml",
 }
 """Patterns of the data files of a module, which count as its code."""
 
