@@ -122,6 +122,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo "Installing the pinned packages into .venv, which takes some minutes"
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet $(PACKAGES) \
-	    --constraint constraints.txt --editable ".[all,docs,test]"
+	    --constraint constraints.txt --editable ".[all,docs,test]" 2> .venv/pip.log \
+	    || { cat .venv/pip.log >&2; exit 1; }
+	@! grep --quiet WARNING .venv/pip.log \
+	    || echo "pip warned $$(grep --count WARNING .venv/pip.log) times; .venv/pip.log has the warnings"
 	touch $@
 

@@ -98,10 +98,6 @@ def _drop_failure(run_program: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments, **options: replace(run_program(*arguments, **options), failure=None)
 
 
-def _copy_items(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, items: list(items)
-
-
 PARTS = (
     Part(
         "violation",
@@ -158,22 +154,6 @@ PARTS = (
         "replay_with_gcc",
         lambda result, *arguments: result,
         give(False),
-    ),
-    Part(
-        "transformation",
-        "jumps into statements",
-        "frontend.goto_elimination",
-        "JumpRewriter.eliminate_inward_jumps",
-        lambda result, self, items: result != list(items),
-        _copy_items,
-    ),
-    Part(
-        "transformation",
-        "backward jumps into one loop",
-        "frontend.goto_elimination",
-        "JumpRewriter.merge_backward_jumps",
-        has_result,
-        give(None),
     ),
     Part(
         "transformation",

@@ -1,9 +1,10 @@
-"""Run the commands that pages show with their outputs, and write the outputs into the pages:
+"""Run the commands of pages and the notebooks, and write their outputs into them:
 
     .venv/bin/python docs/shown_outputs.py
 
 A command is a block of `sh` with a block of `text` next to it. A block of YAML that begins with
-`# NAME.yaml` is written to that file for the commands that follow it.
+`# NAME.yaml` is written to that file for the commands that follow it. The notebooks of examples/
+run too.
 """
 
 import re
@@ -15,11 +16,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
+from nbclient import NotebookClient
+
 ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ("examples/first_steps.ipynb", "examples/suites.ipynb")
 SHOWING_PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
 _BLOCKS = re.compile(
     r"^```yaml\n# (?P<name>\w+\.yaml)\n(?P<yaml>.*?)^```$"
-    r"|^```sh\n\.venv/bin/llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",
+    r"|^```sh\n(?:\.venv/bin/)?llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
 )
 _SHELL = "from llmchecker.interfaces.cli.entry import run; run()"
@@ -67,6 +72,19 @@ def write_outputs(page: Path) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def run_notebook(path: Path) -> nbformat.NotebookNode:
+    """Run a notebook in its folder, and return it with its outputs."""
+    notebook = nbformat.read(path, as_version=4)
+    folder = {"metadata": {"path": str(path.parent)}}
+    return NotebookClient(notebook, timeout=1800, resources=folder).execute()
+
+
 if __name__ == "__main__":
     for name in SHOWING_PAGES:
         write_outputs(ROOT / name)
+    for name in NOTEBOOKS:
+        notebook = run_notebook(ROOT / name)
+        for cell in notebook.cells:
+            # times, which differ between runs
+            cell.metadata.pop("execution", None)
+        nbformat.write(notebook, ROOT / name)

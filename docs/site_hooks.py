@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import latex2mathml.converter
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -26,6 +28,8 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
     "results/README.md": "results.md",
+    "examples/first_steps.ipynb": "notebooks/first_steps.md",
+    "examples/suites.ipynb": "notebooks/suites.md",
 }
 """Documents outside of docs/, by path in the repository, and their pages on the site."""
 
@@ -46,7 +50,10 @@ _MATH = re.compile(
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the documents outside of docs/, and the files that pages link to."""
     for path, uri in PAGES.items():
-        files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+        source: dict[str, Any] = {"abs_src_path": str(ROOT / path)}
+        if path.endswith(".ipynb"):
+            source = {"content": format_notebook(nbformat.read(ROOT / path, as_version=4))}
+        files.append(File.generated(config, uri, **source))
     for linked in sorted(set(_find_linked_files(files))):
         copy = _name_copy(str(COPIES / linked))
         # As text, so that Markdown is not a page of the site.
@@ -67,6 +74,32 @@ def on_page_content(html_text: str, page: Page, config: MkDocsConfig, files: Fil
     # Markdown keeps the backslash of a bar in code, which GitHub needs in a cell
     html_text = _CELL.sub(lambda cell: cell[0].replace(BAR, "|"), html_text)
     return _MATH.sub(_convert_math, html_text)
+
+
+def format_notebook(notebook: nbformat.NotebookNode) -> str:
+    """Format a notebook with its outputs as a page in Markdown."""
+    parts = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+            continue
+        parts.append(f"```python\n{cell.source}\n```")
+        parts += [_format_output(output) for output in cell.outputs]
+    return "\n\n".join(parts) + "\n"
+
+
+def _format_output(output: nbformat.NotebookNode) -> str:
+    """Format an output of a cell in the richest form that it has, as a notebook does."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        # its meaning is in the texts of the notebook
+        image = "".join(data["image/png"].split())
+        return f'<img alt="Plot of the cell above" src="data:image/png;base64,{image}">'
+    if "text/html" in data:
+        # one block of HTML, which an empty line would end
+        lines = (line.strip() for line in data["text/html"].splitlines())
+        return f'<div class="output">{"".join(line for line in lines if line)}</div>'
+    return f"```text\n{(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
 def describe_commands() -> str:

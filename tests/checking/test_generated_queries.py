@@ -3,17 +3,21 @@
 The evaluator lists paths, in exact fractions: a probability of 0.7 is 7/10 there.
 """
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 from helpers import oracle
 from helpers.random_queries import NAMES, Case, random_case
 
-from llmchecker.checking import bounds
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition
+from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 RANGES = dict.fromkeys(NAMES, (-2, 2))
@@ -53,18 +57,34 @@ def is_close(tree: oracle.Tree, formula: object) -> bool:
 
 
 def check(seed: int) -> None:
-    """Hold the value on the cut tree, and the bounds for the whole one, against the evaluator."""
+    """Hold values on the cut tree, and bounds for the whole one, against the evaluator."""
     case = random_case(seed)
     query = parse(case.query)
+    check_values(case, query)
+    check_bounds(case, query, compute_bounds)
+    if find_path_formulas(query):
+        check_bounds(case, query, bound_by_storm)
+
+
+def compute_values(case: Case, query: Query) -> list[float | bool | None]:
+    """The value on the cut tree by Storm, and by sums if single texts decide the query."""
+    chain = dtmc.build_dtmc(case.cut, case.cut_scores)
+    found = [check_chain(chain, query).bounded]
+    if find_path_formulas(query):
+        sums = TreeSums(case.cut, case.cut_scores, RANGES, is_whole_model=False)
+        found.append(check_chain(chain, query, sums=sums).bounded)
+    return found
+
+
+def check_values(case: Case, query: Query) -> None:
     cut = exact_tree(case.cut, case.cut_scores)
     expected = truth(cut, case)
-    chain = dtmc.build_dtmc(case.cut, case.cut_scores)
-    if expected is None and not is_close(cut, case.question):
-        assert check_chain(chain, query).bounded is None
-    elif expected is not None:
-        value = check_chain(chain, query).bounded
-        if value is None:
-            assert is_close(cut, case.question)
+    is_open = is_close(cut, case.question)
+    for value in compute_values(case, query):
+        if expected is None:
+            assert value is None or is_open
+        elif value is None:
+            assert is_open
         elif isinstance(expected, bool):
             assert value is expected
         else:
@@ -72,9 +92,12 @@ def check(seed: int) -> None:
             assert case.kind == "expected" or 0 <= value <= 1
             # what is certain or impossible is so exactly
             assert (value in (0, 1)) == (expected in (0, 1)) or case.kind == "expected"
+
+
+def check_bounds(case: Case, query: Query, bound: Callable) -> None:
     expected = truth(exact_tree(case.whole, case.whole_scores), case)
     try:
-        interval, _ = bounds.compute_bounds(case.cut, case.cut_scores, query, RANGES)
+        interval, _ = bound(case.cut, case.cut_scores, query, RANGES)
     except ImpossibleCondition:
         assert expected is None
         return
@@ -82,10 +105,11 @@ def check(seed: int) -> None:
     # no tolerance: bounds are rounded outwards
     assert expected is None or interval.lower <= expected <= interval.upper
     if StateKind.REST not in case.cut.kind and expected is not None:
-        value = check_chain(chain, query).bounded
-        assert value is None or interval.lower <= value <= interval.upper
-        if value is not None and not is_close(cut, case.question):
-            assert interval.upper - interval.lower <= 1e-12
+        is_open = is_close(exact_tree(case.cut, case.cut_scores), case.question)
+        for value in compute_values(case, query):
+            assert value is None or interval.lower <= value <= interval.upper
+            if value is not None and not is_open:
+                assert interval.upper - interval.lower <= 1e-12
 
 
 def check_all(seeds: range) -> None:
@@ -100,7 +124,7 @@ def check_all(seeds: range) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("first", range(0, 1000, PART))
 def test_generated_queries_have_the_true_value_and_bounds(first):
-    """A thousand queries of all kinds have the exact value, and bounds that hold."""
+    """A thousand queries of all kinds have the exact value and right bounds by each evaluator."""
     check_all(range(first, first + PART))
 
 

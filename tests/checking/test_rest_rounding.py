@@ -16,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
-from llmchecker.checking.bounds import compute_bounds
+from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.models.table_model import TableModel
+from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
@@ -159,19 +161,29 @@ def test_no_threshold_next_to_the_truth_is_decided_wrongly(seed, path, compariso
         return
     text = f"P{comparison}{write(threshold)} [ {oracle.written(path)} ]"
     holds = compare(value, comparison, threshold)
-    for query in (text, f"P=? [ F (step = 0 & {text}) ]"):
-        found = check_chain(dtmc.build_dtmc(tree, scores), parse(query)).bounded
+    chain = dtmc.build_dtmc(tree, scores)
+    values = [
+        check_chain(chain, parse(query)).bounded
+        for query in (text, f"P=? [ F (step = 0 & {text}) ]")
+    ]
+    is_summed = bool(find_path_formulas(parse(text)))
+    if is_summed:
+        sums = TreeSums(tree, scores, RANGES, is_whole_model=False)
+        values.append(check_chain(chain, parse(text), sums=sums).bounded)
+    for found in values:
         assert found == holds or (found is None and not is_decidable(value, threshold))
     is_lower_limit = comparison in (">=", ">")
     surely, possibly = (least, greatest) if is_lower_limit else (greatest, least)
-    interval, _ = compute_bounds(tree, scores, parse(text), RANGES)
-    if interval.lower or is_decidable(surely, threshold):
-        assert interval.lower == compare(surely, comparison, threshold)
-    if not interval.upper or is_decidable(possibly, threshold):
-        assert interval.upper == compare(possibly, comparison, threshold)
-    number, _ = compute_bounds(tree, scores, parse(f"P=? [ {oracle.written(path)} ]"), RANGES)
-    assert number.lower <= least <= greatest <= number.upper
-    assert number.width <= float(greatest - least) + 1e-12
+    number = parse(f"P=? [ {oracle.written(path)} ]")
+    for bound in (compute_bounds, bound_by_storm) if is_summed else (compute_bounds,):
+        interval, _ = bound(tree, scores, parse(text), RANGES)
+        if interval.lower or is_decidable(surely, threshold):
+            assert interval.lower == compare(surely, comparison, threshold)
+        if not interval.upper or is_decidable(possibly, threshold):
+            assert interval.upper == compare(possibly, comparison, threshold)
+        interval, _ = bound(tree, scores, number, RANGES)
+        assert interval.lower <= least <= greatest <= interval.upper
+        assert interval.width <= float(greatest - least) + 1e-12
 
 
 def differ(*selected: float) -> TextTree:

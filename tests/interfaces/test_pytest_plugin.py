@@ -53,7 +53,7 @@ def test_each_requirement_is_a_test(folder):
     assert run.returncode == 1, run.stdout + run.stderr
     assert "collected 3 items" in run.stdout
     assert "FAILED test_won.llm.yaml::won: never" in run.stdout
-    assert "VIOLATED, certain: won: never" in run.stdout
+    assert "VIOLATED: won: never" in run.stdout
     assert "Traceback" not in run.stdout
     run = run_pytest(folder, "--collect-only", "-q")
     assert "test_won.llm.yaml::won: never" in run.stdout

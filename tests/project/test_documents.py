@@ -15,10 +15,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from helpers.decided_mass import split_mass
 from snakemake.cli import get_argument_parser
 
-from llmchecker.checking import check
+from llmchecker.checking import check, decided_mass
 from llmchecker.checking.answer import Answer
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
@@ -399,9 +398,9 @@ def test_the_worked_interval_is_computed(drawn, monkeypatch):
     monkeypatch.chdir(ROOT)
     path = parse("P=? [ F gender > 0 ]").root.path
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), drawn)}
-    found = split_mass(drawn, columns, Monitor(path, 2, {"gender": (None, None)}))
-    assert (found.satisfied_mass, found.undecided_mass) == (9 / 16, 5 / 16)
-    assert sorted(found.rest_masses.tolist()) == [1 / 16, 1 / 4]
+    monitor = Monitor(path, 2, {"gender": (None, None)})
+    found = decided_mass.split_mass(drawn, columns, monitor, is_whole_model=True)
+    assert (found.satisfied.value, found.undecided.value) == (9 / 16, 5 / 16)
     low, high = Fraction(9, 16), Fraction(9, 16) + Fraction(5, 16)
     mean, stake = Fraction(85, 100), 3
     factors = [1 + stake * (mean - value) for value in (low, high)]

@@ -285,6 +285,47 @@ def test_bars_in_tables_have_no_backslash(monkeypatch):
     )
 
 
+def test_a_notebook_is_a_page_with_its_outputs(monkeypatch):
+    """Markdown stays as it is; code, printed texts, tables and plots keep their order."""
+    hooks = import_hooks(monkeypatch)
+    from nbformat import v4
+
+    table = v4.new_output("execute_result", {"text/html": "<table>\n\n<tr></tr>\n</table>"})
+    value = v4.new_output("execute_result", {"text/plain": "0.5"})
+    plot = v4.new_output("display_data", {"image/png": "aGk=\n", "text/plain": "<Figure>"})
+    outputs = [v4.new_output("stream", name="stdout", text="HOLDS\n"), table, value, plot]
+    notebook = v4.new_notebook(
+        cells=[v4.new_markdown_cell("# Title"), v4.new_code_cell("ask()", outputs=outputs)]
+    )
+    assert hooks.format_notebook(notebook).strip().split("\n\n") == [
+        "# Title",
+        "```python\nask()\n```",
+        "```text\nHOLDS\n```",
+        '<div class="output"><table><tr></tr></table></div>',
+        "```text\n0.5\n```",
+        '<img alt="Plot of the cell above" src="data:image/png;base64,aGk=">',
+    ]
+
+
+@pytest.mark.long
+def test_notebooks_open_on_the_site(site):
+    """Each notebook of examples/ is a page of the site."""
+    pages = {page.stem for page in site if page.parent.name == "notebooks"}
+    assert pages == {notebook.stem for notebook in (ROOT / "examples").glob("*.ipynb")}
+
+
+def test_the_first_page_has_three_doors():
+    """README and first page have three sections, each with a command and its output."""
+    doors = ["Gate a deployment", "Prove a property of a model", "Reproduce the paper"]
+    for page in (ROOT / "README.md", DOCS / "index.md"):
+        sections = page.read_text(encoding="utf-8").split("\n## ")
+        assert "pip install" in sections[0]
+        assert [section.splitlines()[0] for section in sections[1:4]] == doors
+        for section in sections[1:4]:
+            assert section.count("```sh\n") == 1
+            assert ("```text\n" in section) != ("/figure4.png)" in section)
+
+
 def test_a_formula_keeps_the_comma_after_it(monkeypatch):
     """No line break is possible between a formula in a text and the sign that follows it."""
     hooks = import_hooks(monkeypatch)

@@ -205,7 +205,7 @@ def test_the_files_of_init_run(wheel, random_model, tmp_path):
     run_action(folder, folder / step["uses"] / "action.yml", step["with"], environment)
     found = {path.name for path in (folder / "llmchecker-results").iterdir()}
     assert found == {"results.xml", "results.jsonl", "summary.md", "results.html"}
-    assert "2 requirements: 2 hold" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "2 hold" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
 LIBRARY = """

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from real_servers import gguf_of, llama_cpp, vllm
 
 import llmchecker as lc
 from llmchecker.config.config import Config
+from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.connection import connect_model, fetch_served_model
 from llmchecker.models.servers.settings import ServerSource
@@ -110,15 +112,42 @@ def test_a_server_gives_the_same_tree_again(request, name):
 def test_a_server_draws_in_proportion(request, name):
     """Of 400 tokens that a server draws, the most probable ones are as many as they should be."""
     model = request.getfixturevalue(name)
-    continuations = model.open_prefix(model.encode(STARTS[0]))
-    empty = np.empty((400, 0), dtype=np.int64)
-    (heads,) = continuations.map_next(lambda _, heads: heads, empty[:1])
-    drawn = continuations.sample_next(empty, [np.array([], dtype=np.int64)] * 400, list(range(400)))
+    prefix = model.open_prefix(model.encode(STARTS[0]))
+    (heads,) = prefix.map_next(lambda _, heads: heads, np.empty((1, 0), dtype=np.int64))
+    tasks = [ContinuationTask((), 1, seed) for seed in range(400)]
+    drawn = np.array([each.tokens[0] for each in prefix.continue_texts(tasks)])
     for token, probability in zip(
         heads.tokens[0, :5], heads.token_probabilities[0, :5], strict=True
     ):
         deviation = (400 * probability * (1 - probability)) ** 0.5
         assert abs((drawn == token).sum() - 400 * probability) < 5 * deviation
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    ("name", "most"), [("by_vllm", VLLM_APART), ("by_llama_cpp", LLAMA_CPP_APART)]
+)
+def test_continuations_have_the_lists_of_their_texts(request, name, most, start):
+    """The list at each position of a continuation is that of a request for the text alone, also
+    within characters and after excluded tokens; equal seeds give equal tokens."""
+    model = request.getfixturevalue(name)
+    prefix = model.open_prefix(model.encode(start))
+    tasks = [ContinuationTask((), 6, seed) for seed in range(8)]
+    tasks += [replace(tasks[0], seed=20, excluded=(1, 2, 3), second_seed=21)]
+    found = list(prefix.continue_texts(tasks))
+    for task, continuation in zip(tasks, found, strict=True):
+        first = bool(task.excluded)
+        for position in range(first, len(continuation.tokens)):
+            text = continuation.tokens[np.newaxis, :position]
+            (alone,) = prefix.map_next(lambda _, heads: heads, text)
+            row = np.zeros(model.vocabulary_size)
+            row[continuation.listed_tokens[position - first]] = continuation.probabilities[
+                position - first
+            ]
+            assert np.abs(row[alone.tokens[0]] - alone.token_probabilities[0]).max() < most
+    again = list(prefix.continue_texts(tasks[3:4]))
+    assert len({tuple(each.tokens) for each in found}) > 4
+    assert again[0].tokens[0] == found[3].tokens[0]
 
 
 @pytest.mark.parametrize("name", ["by_vllm", "by_llama_cpp"])

@@ -9,8 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 from helpers.suites import load, run, words_model
+from markdown_it import MarkdownIt
 
 import llmchecker as lc
+from llmchecker.errors import ConfigError
+from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import format_html, write_html
 from llmchecker.suites.junit import format_junit, write_junit
@@ -44,6 +47,7 @@ SCHEMA = {
         {"name"},
     ),
     "skipped": ([], {"type", "message"}, set()),
+    "system-out": ([], set(), set()),
     "error": ([], {"type", "message"}, set()),
     "failure": ([], {"type", "message"}, set()),
 }
@@ -156,24 +160,30 @@ def test_the_page_has_only_its_own_markup(result, tmp_path):
     assert {"b", "i"}.isdisjoint(page.tags)
     assert "</td><script>alert(1)</script>" in "".join(page.texts)
     assert "default-src 'none'" in text
-    order = re.findall(r'class="status (\w+)"', text)
+    order = re.findall(r'class="badge status (\w+)"', text)
     ranks = ["ERROR", "VIOLATED", "UNKNOWN", "HOLDS", "MEASURED"]
     assert order == sorted(order, key=ranks.index)
     assert set(order) == set(ranks)
 
 
 def test_markdown_has_only_its_own_markup(result, tmp_path):
-    """Cells of the table have no marks of Markdown or HTML but line breaks."""
+    """A reader of Markdown sees the texts as they are, without markup, links or mentions."""
     write_markdown(result, tmp_path / "summary.md")
-    lines = (tmp_path / "summary.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("| ") and "---" not in line][1:]
-    assert len(rows) >= len(HOSTILE) + 4
-    for row in rows:
-        cells = row.removeprefix("| ").removesuffix(" |").split(" | ")
-        assert len(cells) == 6
-        for cell in cells:
-            plain = re.sub(r"&#\d+;|<br>", "", cell)
-            assert not set(plain) & set("|`*_[]()<>@#&:.\\~!{}")
+    source = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    tokens = MarkdownIt("commonmark").enable("table").parse(source)
+    inline = [child for token in tokens for child in token.children or ()]
+    kinds = {child.type for child in inline}
+    assert kinds <= {"text", "strong_open", "strong_close", "html_inline", "text_special"}
+    assert {child.content for child in inline if child.type == "html_inline"} <= {"<br>"}
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h2"]
+    assert not re.search(r"[@#][a-z0-9]|://", re.sub(r"&#[0-9]+;", "", source))
+    rows = [line for line in source.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(rows) - 1 == len(build_entries(result))
+    shown = "".join(child.content for child in inline if "text" in child.type)
+    assert "</td><script>alert(1)</script>" in shown
+    assert "| a | `b` **c** [d](http://e) @f #1" in shown
+    # ordinary punctuation stays readable in the source
+    assert "probability 1, certain" in source
 
 
 def test_the_table_says_what_holds_and_why_not(result):
@@ -217,6 +227,97 @@ def test_figures_show_why_a_close_threshold_is_met_or_not(distance, tmp_path):
         if distance:
             assert entry.status.value == ("HOLDS" if distance > 0 else "VIOLATED")
             assert low >= Fraction(1, 4) or high < Fraction(1, 4)
+
+
+def test_a_row_states_probability_requirement_and_threshold(tmp_path):
+    """Each output has the figure with its certainty, and the content of a named requirement."""
+    cases = [
+        {"start": "once", "require": {"no boys": "P<=0.1 [ F boys > 0 ]"}},
+        {"start": "once", "require": [{"not_contains": "he", "at_least": 0.1}]},
+    ]
+    properties = {"boys": {"type": "pattern", "pattern": " he"}}
+    result = run(load(tmp_path, cases, properties=properties))
+    named, assertion = build_entries(result)
+    assert named.content == 'no boys: F boys > 0, with boys = pattern(pattern=" he"), at most 0.1'
+    # the first word is he with probability 1/4, rounded down
+    assert named.figures == "probability [0.2499, 1], certain"
+    assert named.verdict == "VIOLATED"
+    assert (assertion.requirement, assertion.threshold) == ('not contains "he"', "at least 0.1")
+    # two other words and any third one are cut
+    (warning,) = assertion.reasons
+    assert "beginnings: up to 0.25 of the answers had not ended after 3 tokens" in warning
+    outputs = (
+        format_table(result),
+        "".join(" ".join((e.get("message", ""), e.text or "")) for e in _parse(result).iter()),
+        html.unescape(format_markdown(result)),
+        html.unescape(format_html(result)),
+    )
+    for output in outputs:
+        for text in (named.figures, named.requirement, named.threshold, warning):
+            assert text in output
+        assert "within 3 tokens; 0.00 of the answers had ended" in output
+        assert "certain, certain" not in output
+    for output in (outputs[0], *outputs[2:]):
+        assert output.count("Certain: proven for the whole model") == 1
+
+
+def _parse(result: SuiteResult) -> ElementTree.Element:
+    return ElementTree.fromstring(format_junit(result))
+
+
+@pytest.mark.parametrize(
+    ("keys", "versus", "name"),
+    [
+        ({"system": "A"}, {"system": "B"}, "m, system 1 − system 2"),
+        ({}, {"system": "B"}, "m, no system − system 2"),
+        (
+            {"decoding": {"temperature": 0.2}},
+            {"decoding": {"temperature": 0.7, "top_p": 0.9}},
+            "m, temperature 0.2 − temperature 0.7, top_p 0.9",
+        ),
+        (
+            {"system": "A", "decoding": "greedy"},
+            {"system": "B", "decoding": {"temperature": 0.7}},
+            "m, greedy with system 1 − temperature 0.7 with system 2",
+        ),
+    ],
+)
+def test_a_difference_names_what_differs(keys, versus, name, tmp_path):
+    """The sides of a difference have the names of what differs, not twice that of the model."""
+    cases = [{"user": "once", "require": ["P>=0.1 [ F step = 1 ]"]}]
+    suite = load(tmp_path, cases, versus=versus, **keys)
+    assert name_difference(suite.deployments[0], suite.versus) == name
+
+
+@pytest.mark.parametrize(
+    ("requirement", "verdicts"),
+    [
+        # after {} the text ends; the words go on for ever
+        ({"max_words": 10, "at_least": 0.9}, ("HOLDS", "VIOLATED")),
+        ({"max_words": 10, "at_least": 0.2}, ("HOLDS", "HOLDS")),
+        ({"not_contains": "yes", "at_most": 0.6}, ("HOLDS", "HOLDS")),
+        ({"contains": "yes", "at_least": 0.4}, ("HOLDS", "HOLDS")),
+        ({"contains": "never", "at_most": 0.1}, ("HOLDS", "VIOLATED")),
+        ("P<=0.1 [ F x = 1 ]", ("HOLDS", "VIOLATED")),
+    ],
+)
+def test_a_length_of_end_asks_about_whole_answers(requirement, verdicts, tmp_path):
+    """Answers without an end count against what they may still violate, and no warning remains."""
+    properties = {"x": {"type": "pattern", "pattern": "never"}}
+    for length, expected in zip((1, "end:3"), verdicts, strict=True):
+        cases = [{"start": "Q", "require": [requirement]}]
+        suite = load(tmp_path, cases, length=length, properties=properties)
+        (entry,) = build_entries(run(suite, json_model()))
+        assert entry.status.value == expected
+        is_warned = any("beginnings" in reason for reason in entry.reasons)
+        assert not (is_warned and length == "end:3" and expected == "HOLDS")
+
+
+@pytest.mark.parametrize("length", ["end:0", "end:", "ends", "6 tokens", True, 0])
+def test_other_lengths_are_refused(length, tmp_path):
+    """A length is a number of tokens, `end`, or `end` with a number."""
+    with pytest.raises(ConfigError, match="length"):
+        load(tmp_path, [{"start": "Q", "require": ["P>=0.1 [ F step = 1 ]"]}], length=length)
 
 
 JSON_TOKENS = ["Q", "{", "}", "yes", "no", " and so on", ""]

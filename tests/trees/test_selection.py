@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound
-from llmchecker.trees.selection import MIN_LISTED_TOKENS, Selection, reselect_tokens, top_alpha_k
+from llmchecker.models.servers.top_logprobs import TopLogprobs
+from llmchecker.trees.selection import (
+    MIN_LISTED_TOKENS,
+    Selection,
+    reselect_tokens,
+    select_tokens,
+    top_alpha_k,
+)
 
 
 def selected(probabilities, alpha, k) -> list[int]:
@@ -154,3 +161,25 @@ def test_reselecting_refuses_what_it_cannot_know():
 
 def heads(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     return selection.tokens, selection.probabilities
+
+
+@pytest.mark.parametrize(
+    ("listed", "k", "rest"),
+    [
+        ([0.75, 0.25], 2, 2.0**-52),
+        ([1.0, 1e-20], 1, 2.0**-52),
+        ([0.5, 0.25], 2, 0.25),
+        # no token is less probable than one of probability 0
+        ([1.0, 0.0], 2, 0.0),
+        ([1.0, 0.0], 1, 0.0),
+    ],
+)
+def test_tokens_that_a_server_does_not_list_have_a_positive_probability(listed, k, rest):
+    """Where listed probabilities add up to 1, the others are what rounding may hide."""
+    tokens = np.array([[0, 1]])
+    probabilities = np.array([listed])
+    selection = select_tokens(TopLogprobs(tokens, probabilities, 5), 1.0, k)
+    assert selection.rest.tolist() == [rest]
+    reselected, is_complete = reselect_tokens(tokens, probabilities, 1.0, k, min_rest=0.0)
+    assert is_complete.all()
+    assert reselected.rest.tolist() == [rest]

@@ -104,6 +104,15 @@ def test_both_routes_agree_on_every_check(project):
         assert outcome["value_of_file"] == pytest.approx(outcome["value"], abs=1e-12)
 
 
+def test_sums_and_storm_agree_on_every_check(project):
+    """Each answer has the numbers of both evaluators, since each query is a path formula."""
+    outcomes = [json.loads(path.read_text()) for path in project.found("checks/**/*.json")]
+    assert len(outcomes) == CHECKS
+    for evaluators in (outcome["evaluators"] for outcome in outcomes):
+        assert evaluators["compared"] is True
+        assert evaluators["sums"][0] == pytest.approx(evaluators["storm"][0])
+
+
 def test_sizes_follow_from_the_trees(project):
     """In every verdict there are 2 N - 1 - I transitions, N and I being counted in the tree."""
     verdicts = project.found("checks/**/*.json")

@@ -1,6 +1,6 @@
-# For each model one job answers all queries on its trees, one writes its chains as files, and one
-# compares the answers with those of Storm's own front end on these files. A job for each query
-# would mostly import libraries.
+# For each model one job answers all queries on its trees and compares the sums over a tree with
+# Storm, one writes its chains as files, and one compares the answers with those of Storm's own front
+# end on these files. A job for each query would mostly import libraries.
 # Rules for each model, since no wildcard gives a rule as many outputs as a model has checks.
 for model in filter(CONFIG.trees, CONFIG.models):
 

@@ -12,15 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.decision import Decision, Outcome, decide
-from llmchecker.checking.endings import Endings, describe_endings, format_share
+from llmchecker.checking.decision import Decision, decide
+from llmchecker.checking.endings import Endings, describe_endings, warn_of_cuts
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
-from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
-from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
@@ -221,55 +220,14 @@ class Answer:
     @property
     def warning(self) -> str | None:
         """A warning of a verdict that longer texts may change; None without one."""
-        if self.decision is None or self.endings.cut == 0 or not self._can_change():
+        if self.decision is None:
             return None
-        unit = "token" if self.horizon == 1 else "tokens"
-        share = format_share(Interval(0.0, self.endings.cut))[1]
-        return (
-            f"the verdict is about beginnings: up to {share} of the answers had not ended after "
-            f"{self.horizon:,} {unit}, and their continuations may change it"
-        )
+        return warn_of_cuts(self.query, self.decision, self.measurement, self.horizon, self.endings)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """The warning, and the notes."""
         return self.notes if self.warning is None else (self.warning, *self.notes)
-
-    def _can_change(self) -> bool:
-        """Return whether continuations of the texts that the horizon cuts may change the verdict.
-
-        Each such text changes the probability by at most its own.
-        """
-        root, decision = self.query.root, self.decision
-        if isinstance(root, Conditional | Expectation) or decision is None:
-            return False
-        path = root.path if isinstance(root, Probability | PathQuantifier) else root
-        effects = find_continuation_effects(path, self.horizon)
-        match decision.outcome, root:
-            case Outcome.UNKNOWN, _:
-                return False
-            case _, Probability(comparison):
-                is_greater = comparison in (">=", ">")
-            case _, PathQuantifier():
-                is_greater = True
-            case _:
-                return effects.can_fall or effects.can_rise
-        # a probability that may fall endangers P>=p that holds and P<=p that is violated
-        can_fall = is_greater == (decision.outcome is Outcome.HOLDS)
-        if not (effects.can_fall if can_fall else effects.can_rise):
-            return False
-        threshold = find_threshold(self.query)
-        if threshold is None:
-            return True
-        measurement = self.measurement
-        known = measurement.certain if decision.is_certain else measurement.sampled
-        cut = self.endings.cut
-        whole = (
-            Interval(max(0.0, known.lower - cut), known.upper)
-            if can_fall
-            else Interval(known.lower, min(1.0, known.upper + cut))
-        )
-        return threshold.compare(whole) is None
 
     @property
     def holds(self) -> bool | None:

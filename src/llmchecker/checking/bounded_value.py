@@ -7,7 +7,9 @@ import numpy as np
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import ROOT, Satisfaction
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -32,7 +34,11 @@ _SMALL_CONDITION_NOTE = (
 
 
 def check_chain(
-    chain: MarkovChain, query: Query, encode_seconds: float = 0.0, horizon: int | None = None
+    chain: MarkovChain,
+    query: Query,
+    encode_seconds: float = 0.0,
+    horizon: int | None = None,
+    sums: TreeSums | None = None,
 ) -> Answer:
     """Compute a query's value on a chain, and measure the chain and the time.
 
@@ -43,18 +49,27 @@ def check_chain(
         query: the parsed query.
         encode_seconds: seconds that the construction of the chain took.
         horizon: largest number of tokens of a text; None for the longest text of the chain.
+        sums: the sums over the texts of the bounded process, for a query with path formulas that
+            single texts decide; None to compute the value by Storm.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
         CheckFailed: Storm gave no answer; the message contains the reason.
     """
+    chain.check_variables(query.variables)
     # with no state to stop at, this is the whole reachable part
     full_size = chain.compute_explored_size(np.zeros(len(chain), dtype=bool))
     # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
     explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
     start_time = time.perf_counter()
+    value: float | bool | None
     with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
-        value, note = _compute_value(chain, query)
+        if isinstance(query.root, Expectation):
+            scores = chain.find_scores(query.root.quantifier)
+            value, note = compute_expected_score(chain, query.root, scores), None
+        else:
+            evaluator = Satisfaction(chain.build_process(query)) if sums is None else sums
+            value, note = evaluate_value(evaluator, query)
     return Answer(
         query=query,
         horizon=int(chain.variables[STEP].max()) if horizon is None else horizon,
@@ -73,32 +88,32 @@ def check_chain(
     )
 
 
-def _compute_value(chain: MarkovChain, query: Query) -> tuple[float | bool | None, str | None]:
-    """Return the value without a note, or None and a note that gives the reason."""
-    if isinstance(query.root, Expectation):
-        return compute_expected_score(
-            chain, query.root, chain.find_scores(query.root.quantifier)
-        ), None
-    satisfaction = Satisfaction(chain.build_process(query))
+def evaluate_value(evaluator: Evaluator, query: Query) -> tuple[float | bool | None, str | None]:
+    """Compute the value of a query without an expected score.
+
+    Args:
+        evaluator: an evaluator of the bounded process.
+        query: the parsed query.
+
+    Returns:
+        The value without a note, or None and a note that gives the reason.
+    """
     match query.root:
         case Conditional(path, condition):
-            return _compute_conditional(satisfaction, path, condition)
+            return _compute_conditional(evaluator, path, condition)
         case Probability(_, None, path):
-            minimum = satisfaction.compute_probabilities(path, minimize=True).values[0].item()
-            if not satisfaction.is_three_valued(path):
+            minimum = evaluator.compute_probabilities(path, minimize=True).values[0].item()
+            if not evaluator.is_three_valued(path):
                 return minimum, None
             # a nested P within rounding of its threshold is open, so both values must agree
-            maximum = satisfaction.compute_probabilities(path, minimize=False).values[0].item()
+            maximum = evaluator.compute_probabilities(path, minimize=False).values[0].item()
             return (minimum, None) if minimum == maximum else (None, _UNDECIDED_VALUE_NOTE)
-    # rounding leaves the answer open if the query may hold without surely holding
-    holds_surely, holds_possibly = (
-        satisfaction.evaluate(query.root, is_certain)[0] for is_certain in (True, False)
-    )
-    return (
-        (bool(holds_surely), None)
-        if holds_surely == holds_possibly
-        else (None, _UNDECIDED_VALUE_NOTE)
-    )
+        case Expectation():
+            raise AssertionError(query)
+        case formula:
+            # rounding leaves the answer open if the query may hold without surely holding
+            surely, possibly = (evaluator.evaluate(formula, side)[0] for side in (True, False))
+            return (bool(surely), None) if surely == possibly else (None, _UNDECIDED_VALUE_NOTE)
 
 
 def compute_expected_score(
@@ -115,16 +130,16 @@ def compute_expected_score(
     # Storm takes rewards as floats only
     model = storm.build_model(chain.transitions, {}, {name: scores.astype(np.float64)})
     query = f'R{{"{name}"}}=? [ I={expectation.step} ]'
-    return storm.compute_values(model, query, ROOT)[0].item()
+    return float(storm.compute_values(model, query, ROOT)[0])
 
 
 def _compute_conditional(
-    satisfaction: Satisfaction, path: Formula, condition: Formula
+    evaluator: Evaluator, path: Formula, condition: Formula
 ) -> tuple[float | None, str | None]:
-    if satisfaction.is_three_valued(path) or satisfaction.is_three_valued(condition):
+    if evaluator.is_three_valued(path) or evaluator.is_three_valued(condition):
         return None, _UNDECIDED_VALUE_NOTE
     condition_probability, satisfying, violating = (
-        satisfaction.compute_probabilities(formula, True)
+        evaluator.compute_probabilities(formula, True)
         for formula in (
             condition,
             Connective("&", (path, condition)),

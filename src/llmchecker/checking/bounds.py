@@ -1,10 +1,14 @@
 """Bounds for the whole model: the least and greatest value of a query.
 
-Storm solves the decision process of `rest_abstraction` for the least and the greatest probability.
-Both are then moved outwards, by twice the largest rounding error of a probability that is computed
-from the tree (see `compute_relative_error` and `compute_rest_error`). So every value that is
-computed from the same tree is within the bounds. A probability that the graph shows to be 0 or 1 is
-exact and is not moved.
+The bounds of a path formula are sums over the texts of the tree, if single texts decide it (see
+`decided_mass`). For other queries Storm solves the decision process of `rest_abstraction` for the
+least and the greatest probability. It can also solve the process for every query, so that the
+workflow and the tests compare both.
+
+The probabilities are moved outwards, by twice the largest rounding error of a probability that is
+computed from the tree (see `compute_relative_error` and `compute_rest_error`). So every value that
+is computed from the same tree is within the bounds. A probability that the graph shows to be 0 or 1
+is exact and is not moved.
 """
 
 import math
@@ -14,15 +18,14 @@ import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import compute_expected_score
+from llmchecker.checking.decided_mass import bound_quotient
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.dtmc import MarkovChain
-from llmchecker.checking.markov.rest_abstraction import (
-    MAX_VALUATIONS,
-    MarkovDecisionProcess,
-    abstract_rest,
-)
+from llmchecker.checking.markov.rest_abstraction import MAX_VALUATIONS, abstract_rest, check_scores
+from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import Satisfaction
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.ast import (
     Conditional,
@@ -33,16 +36,15 @@ from llmchecker.properties.logic.ast import (
     Probability,
     Temporal,
 )
+from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
-from llmchecker.trees.text_tree import TextTree
+from llmchecker.trees.text_tree import TextTree, check_complete
 
 _UNCONSTRAINED_NOTE = (
     f"the bounds are wider than need be: the atoms can have more than {MAX_VALUATIONS} truth "
     "values together, so that anything counts as possible in rest"
 )
-_DIVISION_ERROR = 4 * 2.0**-53
-"""A limit above the relative error of a sum, a quotient and a product."""
 
 
 def compute_bounds(
@@ -75,67 +77,102 @@ def compute_bounds(
         ImpossibleCondition: no text of the model can satisfy the condition of a conditional.
         CheckFailed: Storm gave no answer; the message contains the reason.
     """
+    if find_path_formulas(query):
+        sums = bound_by_sums(tree, scores, query, score_ranges)
+        if sums is not None:
+            return sums, None
+    return bound_by_storm(tree, scores, query, score_ranges)
+
+
+def bound_by_sums(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    query: Query,
+    score_ranges: Mapping[str, ScoreRange],
+) -> Interval | None:
+    """Bound a query with path formulas by sums over the texts of the tree.
+
+    Args:
+        tree, scores, score_ranges: as in `compute_bounds`.
+        query: a query of which `find_path_formulas` finds path formulas.
+
+    Returns:
+        The bounds; None if a limit of the monitors makes them wider than necessary.
+
+    Raises:
+        InvalidTree, ImpossibleCondition, CheckFailed: as in `compute_bounds`.
+    """
+    check_complete(tree)
+    check_scores(tree, scores, score_ranges)
+    sums = TreeSums(tree, scores, score_ranges, is_whole_model=True)
+    interval = evaluate_bounds(sums, query)
+    return None if sums.is_limited else interval
+
+
+def bound_by_storm(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    query: Query,
+    score_ranges: Mapping[str, ScoreRange],
+) -> tuple[Interval, str | None]:
+    """Bound any query by Storm; see `compute_bounds`."""
     with storm.translate_errors(CheckFailed, f"cannot bound the query {query.text}"):
         if isinstance(query.root, Expectation):
             chain = dtmc.build_dtmc(tree, scores)
             # later entries of a range are final scores, which an expected score does not use
             low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
             return _compute_score_bounds(chain, query, low, high), None
-        return _compute_formula_bounds(abstract_rest(tree, scores, query, score_ranges), query)
+        process = abstract_rest(tree, scores, query, score_ranges)
+        note = _UNCONSTRAINED_NOTE if process.is_unconstrained else None
+        return evaluate_bounds(Satisfaction(process), query), note
 
 
-def _compute_formula_bounds(
-    process: MarkovDecisionProcess, query: Query
-) -> tuple[Interval, str | None]:
-    satisfaction = Satisfaction(process)
-    note = _UNCONSTRAINED_NOTE if process.is_unconstrained else None
+def evaluate_bounds(evaluator: Evaluator, query: Query) -> Interval:
+    """Bound a query without an expected score by the extreme probabilities of its formulas.
+
+    Args:
+        evaluator: an evaluator of the whole model.
+        query: the parsed query.
+
+    Raises:
+        ImpossibleCondition, CheckFailed: as in `compute_bounds`.
+    """
     match query.root:
         case Conditional(path, condition):
-            lower, upper = _compute_conditional_bounds(satisfaction, query, path, condition)
+            return _bound_conditional(evaluator, query, path, condition)
         case Probability(_, None, path):
-            lower, upper = _compute_extremes(satisfaction, path)
-        case _:
-            lower, upper = (
-                bool(satisfaction.evaluate(query.root, is_lower)[0]) for is_lower in (True, False)
-            )
-    return Interval(lower, upper), note
+            return _bound_path(evaluator, path)
+        case Expectation():
+            raise AssertionError(query)
+        case formula:
+            lower, upper = (bool(evaluator.evaluate(formula, side)[0]) for side in (True, False))
+            return Interval(lower, upper)
 
 
-def _compute_extremes(satisfaction: Satisfaction, path: Formula) -> tuple[float, float]:
+def _bound_path(evaluator: Evaluator, path: Formula) -> Interval:
     """Return the extreme probabilities in the start state, rounded outwards."""
-    minimum = satisfaction.compute_probabilities(path, minimize=True)
-    maximum = satisfaction.compute_probabilities(path, minimize=False)
-    return minimum.low[0].item(), maximum.high[0].item()
+    minimum = evaluator.compute_probabilities(path, minimize=True)
+    maximum = evaluator.compute_probabilities(path, minimize=False)
+    return Interval(minimum.low[0].item(), maximum.high[0].item())
 
 
-def _compute_conditional_bounds(
-    satisfaction: Satisfaction, query: Query, path: Formula, condition: Formula
-) -> tuple[float, float]:
+def _bound_conditional(
+    evaluator: Evaluator, query: Query, path: Formula, condition: Formula
+) -> Interval:
     """Bound P(path & given) / P(given).
 
-    P(given) is the sum of a = P(path & given) and b = P(!path & given). The quotient a / (a + b)
-    rises with a and falls with b. So the extremes of a and b bound it. A greatest probability of 0
-    is exact, since the graph shows it.
+    P(given) is the sum of P(path & given) and P(!path & given).
     """
     # the four extremes belong to different choices, so the bounds are sound but not tight
-    lower, upper = _compute_extremes(satisfaction, Connective("&", (path, condition)))
-    lower_negation, upper_negation = _compute_extremes(
-        satisfaction, Connective("&", (Connective("!", (path,)), condition))
-    )
+    satisfied = _bound_path(evaluator, Connective("&", (path, condition)))
+    violated = _bound_path(evaluator, Connective("&", (Connective("!", (path,)), condition)))
     # P(given) is 0 for every model with these probabilities
-    if upper == 0 and upper_negation == 0:
+    if satisfied.upper == 0 and violated.upper == 0:
         raise ImpossibleCondition(
             f"query {query.text}: its condition has probability 0 for every text; ask for a "
             "condition that can hold"
         )
-    # the graph shows that the path formula holds on all or on no paths of the condition
-    lower_quotient = (
-        1.0 if upper_negation == 0 else lower / (lower + upper_negation) * (1 - _DIVISION_ERROR)
-    )
-    upper_quotient = (
-        0.0 if upper == 0 else min(upper / (upper + lower_negation) * (1 + _DIVISION_ERROR), 1.0)
-    )
-    return lower_quotient, upper_quotient
+    return bound_quotient(satisfied, violated)
 
 
 def _compute_score_bounds(
@@ -148,9 +185,12 @@ def _compute_score_bounds(
     This holds for every later step too, since no continuation scores beyond the limit.
 
     Args:
+        chain: the bounded process.
+        query: a query for an expected score.
         low, high: the limits of the range; None means that the range has no limit on that side.
     """
     expectation = query.root
+    assert isinstance(expectation, Expectation)
     reach_rest = Temporal("F", (Label("rest"),), expectation.step)
     rest_probability = Satisfaction(chain.build_process(query)).compute_probabilities(
         reach_rest, minimize=True

@@ -12,7 +12,9 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.ending_masses import measure_endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
+from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.text_tree import TextTree
@@ -49,7 +51,10 @@ def check_query(
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
     seconds = seconds_before + time.monotonic() - start_time
-    answer = check_chain(chain, query, seconds, tree.truncation.length)
+    sums = None
+    if find_path_formulas(query):
+        sums = TreeSums(tree, scores, ranges, is_whole_model=False)
+    answer = check_chain(chain, query, seconds, tree.truncation.length, sums)
     if is_whole_model:
         # the value and its note are those of no alpha and k
         answer = replace(answer, bounded=None, notes=())

@@ -1,16 +1,165 @@
-"""A second computation of each answer: Storm's front end on a chain's file."""
+"""Second computations of each answer: Storm on a tree, and Storm's front end on a chain's file."""
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.bounded_value import NO_CONDITION_NOTE
+from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, evaluate_value
+from llmchecker.checking.bounds import evaluate_bounds
+from llmchecker.checking.interval import Interval
+from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.rest_abstraction import abstract_rest
+from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator
+from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.storm import FileAnswer, check_jani, check_prism
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, InvalidQuery
+from llmchecker.properties.logic.ast import Formula
+from llmchecker.properties.logic.monitor import find_path_formulas
+from llmchecker.properties.logic.query import Query
+from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
 
 _RELATIVE_TOLERANCE = 1e-12
 """The largest difference of two values: absolute up to 1, else relative."""
+_SUM_TOLERANCE = 1e-9
+"""The largest relative difference of a sum and Storm, besides the error of the tree's numbers."""
+_MAX_UNDERFLOW = MIN_NORMAL * 2**40
+"""The largest absolute difference: that of many products too small for float64."""
+
+
+def compare_evaluators(
+    found: Answer,
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    score_ranges: Mapping[str, ScoreRange],
+) -> dict[str, Any]:
+    """Compare an answer and the sums behind it with Storm.
+
+    The value, the least and the greatest probability of each path formula are compared before they
+    are moved outwards, since the two evaluators have different limits of their errors.
+
+    Args:
+        found: the answer of this package.
+        tree, scores, score_ranges: as in `bounds.compute_bounds`.
+
+    Returns:
+        Whether both evaluators computed numbers. If so, the names of the compared numbers, and
+        those of both evaluators for each path formula; if not, the reason.
+
+    Raises:
+        CheckFailed: two numbers differ, or the answer contradicts Storm.
+    """
+    query = found.query
+    paths = find_path_formulas(query)
+    if not paths:
+        reason = "single texts do not decide the query, so that Storm alone evaluated it"
+        return {"compared": False, "reason": reason}
+    process = abstract_rest(tree, scores, query, score_ranges)
+    whole_sums = TreeSums(tree, scores, score_ranges, is_whole_model=True)
+    sums = _Evaluators(
+        TreeSums(tree, scores, score_ranges, is_whole_model=False),
+        whole_sums,
+    )
+    models = _Evaluators(
+        Satisfaction(dtmc.build_dtmc(tree, scores).build_process(query)), Satisfaction(process)
+    )
+    try:
+        with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
+            by_sums, by_storm = (
+                [evaluators.compute_figures(path) for path in paths]
+                for evaluators in (sums, models)
+            )
+            expected, _ = evaluate_value(models.bounded, query)
+            interval = evaluate_bounds(models.whole, query)
+    # the answer has a note on it, and nothing to compare
+    except CheckFailed as error:
+        return {"compared": False, "reason": str(error)}
+    names = list(by_sums[0])
+    # a limit makes the bounds of one evaluator wider than those of the other
+    if whole_sums.is_limited or process.is_unconstrained:
+        names = ["value"]
+    tolerance = _SUM_TOLERANCE + process.relative_error
+    for first, second in zip(by_sums, by_storm, strict=True):
+        for name in names:
+            _check_close(query, name, first[name], second[name], tolerance)
+    # rounding may hide a value from one evaluator
+    if found.bounded is not None and expected is not None:
+        _check_close(query, "value", found.bounded, expected, tolerance)
+    _check_bounds(found, interval, tolerance / _find_scale(by_storm) if len(names) > 1 else 1.0)
+    return {"compared": True, "figures": names, "sums": by_sums, "storm": by_storm}
+
+
+@dataclass(frozen=True)
+class _Evaluators:
+    """One way to evaluate path formulas.
+
+    Attributes:
+        bounded: the evaluator of the bounded process.
+        whole: the evaluator of the whole model.
+    """
+
+    bounded: Evaluator
+    whole: Evaluator
+
+    def compute_figures(self, path: Formula) -> dict[str, float]:
+        """Compute the value, the least and the greatest probability of a path formula."""
+        figures = {
+            "value": self.bounded.compute_probabilities(path, minimize=True),
+            "lower": self.whole.compute_probabilities(path, minimize=True),
+            "upper": self.whole.compute_probabilities(path, minimize=False),
+        }
+        return {name: figure.values[0].item() for name, figure in figures.items()}
+
+
+def _check_close(query: Query, name: str, first: float, second: float, tolerance: float) -> None:
+    if not math.isclose(first, second, rel_tol=tolerance, abs_tol=_MAX_UNDERFLOW):
+        raise CheckFailed(
+            f"{query.text}: {name} is {first!r} by sums over the tree, but {second!r} by Storm; "
+            "please report this"
+        )
+
+
+def _find_scale(figures: Sequence[Mapping[str, float]]) -> float:
+    """Return the least probability that the bounds of a query are divided by."""
+    if len(figures) == 1:
+        return 1.0
+    part, other = figures
+    sizes = part["lower"] + other["upper"], part["upper"] + other["lower"]
+    # a quotient by 0 has no digits to compare
+    return max(min(1.0, *sizes), MIN_NORMAL)
+
+
+def _check_bounds(found: Answer, interval: Interval, tolerance: float) -> None:
+    """Check that the bounds of an answer are those of Storm.
+
+    The truth of a query with a threshold may be open for one evaluator and not for the other.
+
+    Args:
+        found: the answer.
+        interval: the bounds by Storm.
+        tolerance: the largest difference of numbers.
+
+    Raises:
+        CheckFailed: numbers differ, or the bounds exclude each other.
+    """
+    certain = found.certain
+    is_close = max(certain.lower, interval.lower) <= min(certain.upper, interval.upper)
+    if found.query.is_numeric:
+        is_close &= abs(certain.lower - interval.lower) <= tolerance
+        is_close &= abs(certain.upper - interval.upper) <= tolerance
+    if not is_close:
+        raise CheckFailed(
+            f"{found.query.text}: the bounds are {certain} by sums over the tree, but {interval} "
+            "by Storm; please report this"
+        )
 
 
 def crosscheck(
@@ -41,7 +190,8 @@ def crosscheck(
             than `_RELATIVE_TOLERANCE`.
     """
     query, value, costs = found.query, found.bounded, found.costs
-    outcome = {"query": query.text, "value": value, "states": costs.states}
+    assert costs.states is not None  # an answer on a tree has its sizes
+    outcome: dict[str, Any] = {"query": query.text, "value": value, "states": costs.states}
     if costs.states <= max_prism_states:
         # PRISM first: JANI is for the chains that Storm reads too slowly from PRISM
         language, path, check = "prism", prism_file, check_prism

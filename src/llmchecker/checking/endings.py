@@ -7,7 +7,12 @@ answers, such as a largest number of words, may change its truth there.
 import math
 from dataclasses import dataclass
 
+from llmchecker.checking.decision import Decision
 from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.measurement import Measurement, find_threshold
+from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
+from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_count
 
 ROUNDING = 1e-9
@@ -40,18 +45,72 @@ def describe_endings(horizon: int, endings: Endings) -> str:
 
 
 def _describe_share(ended: Interval) -> str:
-    lower, upper = format_share(ended)
+    lower, upper = _format_share(ended)
     if (lower, upper) == ("0.00", "1.00"):
         return "it is unknown how many of the answers had ended"
     share = lower if lower == upper else f"{lower} to {upper}"
     return f"{share} of the answers had ended"
 
 
-def format_share(share: Interval) -> tuple[str, str]:
+def _format_share(share: Interval) -> tuple[str, str]:
     """Format the ends of a share with two digits, rounded outwards but for rounding errors."""
     slack = 100 * 4 * ROUNDING
-    lower, upper = (
-        math.floor(100 * share.lower + slack) / 100,
-        math.ceil(100 * share.upper - slack) / 100,
-    )
+    lower = math.floor(100 * share.lower + slack) / 100
+    upper = math.ceil(100 * share.upper - slack) / 100
     return f"{lower:.2f}", f"{upper:.2f}"
+
+
+def warn_of_cuts(
+    query: Query, decision: Decision, measurement: Measurement, horizon: int, endings: Endings
+) -> str | None:
+    """Return a warning if longer texts may change a decision; None if they cannot.
+
+    Args:
+        query: the query, with a threshold.
+        decision: the decision.
+        measurement: bounds and interval of the probability of the query.
+        horizon: the largest number of tokens of a text.
+        endings: how much of the texts had ended there.
+    """
+    if endings.cut == 0 or not _can_change(query, decision, measurement, horizon, endings.cut):
+        return None
+    share = _format_share(Interval(0.0, endings.cut))[1]
+    return (
+        f"the verdict is about beginnings: up to {share} of the answers had not ended after "
+        f"{format_count(horizon, 'token')}, and their continuations may change it"
+    )
+
+
+def _can_change(
+    query: Query, decision: Decision, measurement: Measurement, horizon: int, cut: float
+) -> bool:
+    """Return whether continuations of the texts that the horizon cuts may change the decision.
+
+    Each such text changes the probability by at most its own.
+    """
+    root = query.root
+    if decision.holds is None or isinstance(root, Conditional | Expectation):
+        return False
+    path = root.path if isinstance(root, Probability | PathQuantifier) else root
+    effects = find_continuation_effects(path, horizon)
+    match root:
+        case Probability(comparison):
+            is_greater = comparison in (">=", ">")
+        case PathQuantifier():
+            is_greater = True
+        case _:
+            return effects.can_fall or effects.can_rise
+    # a probability that may fall endangers P>=p that holds and P<=p that is violated
+    is_endangered_by_fall = is_greater == decision.holds
+    if not (effects.can_fall if is_endangered_by_fall else effects.can_rise):
+        return False
+    threshold = find_threshold(query)
+    if threshold is None:
+        return True
+    known = measurement.certain if decision.is_certain else measurement.sampled
+    whole = (
+        Interval(max(0.0, known.lower - cut), known.upper)
+        if is_endangered_by_fall
+        else Interval(known.lower, min(1.0, known.upper + cut))
+    )
+    return threshold.compare(whole) is None

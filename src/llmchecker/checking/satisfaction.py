@@ -9,7 +9,6 @@ differ. Thresholds 0 and 1 are decided on the graph, so that rounding leaves not
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -19,6 +18,11 @@ from llmchecker.checking.markov.product import (
     VIOLATED_STATE,
     MarkovProcess,
     build_product,
+)
+from llmchecker.checking.probabilities import (
+    MIN_NORMAL,
+    Probabilities,
+    compare_with_threshold,
 )
 from llmchecker.properties.logic.ast import (
     Connective,
@@ -30,27 +34,8 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
 )
 
-_MIN_NORMAL = float(np.finfo(np.float64).tiny)
-"""The smallest normal float64; smaller products lose digits or become 0."""
 ROOT = np.zeros(1, dtype=np.int64)
 """The start state as the only start."""
-
-
-@dataclass(frozen=True)
-class _Probabilities:
-    """The least or the greatest probability of a path formula in each of m states.
-
-    Attributes:
-        values: (m,) float64, as computed; exactly 0 and 1 where the graph shows it.
-        low, high: (m,) float64, from 0 to 1; the true probability is between them.
-        is_zero, is_one: (m,) bool, whether the graph shows the probability to be exactly 0 or 1.
-    """
-
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    is_zero: np.ndarray
-    is_one: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ class Satisfaction:
     def __init__(self, process: MarkovProcess) -> None:
         self._process = process
         self._is_dtmc = bool(np.all(process.transitions.choice_counts == 1))
-        self._root_probabilities: dict[tuple[Formula, bool], _Probabilities] = {}
+        self._root_probabilities: dict[tuple[Formula, bool], Probabilities] = {}
         self._root_reachability: tuple[Formula, _Reachability] | None = None
         self._labels: dict[bytes, Label] = {}
         self._extra_labels: dict[Label, np.ndarray] = {}
@@ -93,7 +78,7 @@ class Satisfaction:
 
     def compute_probabilities(
         self, path: Formula, minimize: bool, starts: np.ndarray = ROOT
-    ) -> _Probabilities:
+    ) -> Probabilities:
         """Compute the extreme probability of a path formula, in each start.
 
         It is the least or the greatest probability over all choices.
@@ -133,13 +118,13 @@ class Satisfaction:
             storm.build_model(product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}),
         )
 
-    def _solve(self, reachability: _Reachability, minimize: bool) -> _Probabilities:
+    def _solve(self, reachability: _Reachability, minimize: bool) -> Probabilities:
         """Compute the extreme probabilities of reaching `satisfied`."""
         model, start_states = reachability.model, reachability.starts
         if model is None:
             is_satisfied = start_states == SATISFIED_STATE
             values = is_satisfied.astype(np.float64)
-            return _Probabilities(values, values, values, ~is_satisfied, is_satisfied)
+            return Probabilities(values, values, values, ~is_satisfied, is_satisfied)
         target = '[ F "satisfied" ]'
         sources, targets = reachability.rest_edges
         states = np.concatenate([start_states, sources, targets])
@@ -171,30 +156,31 @@ class Satisfaction:
         match formula:
             case PathQuantifier():
                 return self.evaluate(formula.probability, certain, starts)
-            case Probability(comparison, threshold, path):
-                # a lower limit surely holds if the least probability meets it, an upper if the
-                # greatest does
-                minimize = certain == (comparison in (">", ">="))
-                probabilities = self.compute_probabilities(path, minimize, starts)
-                limit = probabilities.low if minimize else probabilities.high
-                return _compare(probabilities, comparison, Fraction(threshold), limit)
+            case Probability():
+                return compare_with_threshold(
+                    formula,
+                    certain,
+                    lambda path, minimize: self.compute_probabilities(path, minimize, starts),
+                )
             case Connective("!", (operand,)):
                 # negation exchanges the sides: !f surely holds where f cannot hold
-                return ~self.evaluate(operand, not certain, starts)
+                holds: np.ndarray = ~self.evaluate(operand, not certain, starts)
             case Connective("=>", (left, right)):
-                return ~self.evaluate(left, not certain, starts) | self.evaluate(
-                    right, certain, starts
-                )
-            case Connective(operator, operands):
-                left, right = (self.evaluate(operand, certain, starts) for operand in operands)
-                return left & right if operator == "&" else left | right
-        return self._process.labeling[formula][starts]
+                holds = ~self.evaluate(left, not certain, starts)
+                holds |= self.evaluate(right, certain, starts)
+            case Connective("&", (left, right)):
+                holds = self.evaluate(left, certain, starts) & self.evaluate(right, certain, starts)
+            case Connective("|", (left, right)):
+                holds = self.evaluate(left, certain, starts) | self.evaluate(right, certain, starts)
+            case _:
+                holds = self._process.labeling[formula][starts]
+        return holds
 
     def _round_outwards(
         self, values: np.ndarray, is_zero: np.ndarray, is_one: np.ndarray, uses_rest: bool
-    ) -> _Probabilities:
+    ) -> Probabilities:
         # a `rest` may be computed too large or too small, so both ends have its error
-        absolute_error = _MIN_NORMAL + (self._process.rest_error if uses_rest else 0.0)
+        absolute_error = MIN_NORMAL + (self._process.rest_error if uses_rest else 0.0)
         relative_error = self._process.relative_error
         low = values * (1 - relative_error) - absolute_error
         high = values * (1 + relative_error) + absolute_error
@@ -204,7 +190,7 @@ class Satisfaction:
             rounded = np.clip(column, 0.0, 1.0)
             return np.where(is_one, 1.0, np.where(is_zero, 0.0, rounded))
 
-        return _Probabilities(
+        return Probabilities(
             restore_exact(values), restore_exact(low), restore_exact(high), is_zero, is_one
         )
 
@@ -225,11 +211,8 @@ class Satisfaction:
             case Connective("!", (operand,)):
                 return Connective("!", (self._substitute_labels(operand, not certain),))
             case Connective("=>", (left, right)):
-                operands = (
-                    self._substitute_labels(left, not certain),
-                    self._substitute_labels(right, certain),
-                )
-                return Connective("=>", operands)
+                premise = self._substitute_labels(left, not certain)
+                return Connective("=>", (premise, self._substitute_labels(right, certain)))
             case Connective() | Temporal():
                 operands = tuple(
                     self._substitute_labels(operand, certain) for operand in formula.operands
@@ -246,60 +229,3 @@ class Satisfaction:
             self._labels[key] = Label(f"p{len(self._labels) + 1}")
             self._extra_labels[self._labels[key]] = states
         return self._labels[key]
-
-
-def _compare(
-    probabilities: _Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
-) -> np.ndarray:
-    """Return (m,) bool: whether probabilities meet a threshold.
-
-    Args:
-        probabilities: the probabilities.
-        comparison: one of >=, >, <= and <.
-        threshold: the threshold of the comparison.
-        limit: (m,) the side of the probabilities to compare, `low` or `high`.
-    """
-    # no probability is below 0 and none above 1: thresholds 0 and 1 need the graph only
-    if threshold == 0:
-        all_true = np.ones(len(limit), dtype=bool)
-        answers = {
-            ">": ~probabilities.is_zero,
-            ">=": all_true,
-            "<=": probabilities.is_zero,
-            "<": ~all_true,
-        }
-        return answers[comparison]
-    if threshold == 1:
-        all_true = np.ones(len(limit), dtype=bool)
-        answers = {
-            ">=": probabilities.is_one,
-            ">": ~all_true,
-            "<": ~probabilities.is_one,
-            "<=": all_true,
-        }
-        return answers[comparison]
-    # The comparison is exact: a float is at least the threshold if it is at least the smallest
-    # float that is.
-    float_below, float_above = _float_neighbours(threshold)
-    match comparison:
-        case ">=":
-            return limit >= float_above
-        case ">":
-            return limit > float_below
-        case "<=":
-            return limit <= float_below
-    return limit < float_above
-
-
-def _float_neighbours(number: Fraction) -> tuple[float, float]:
-    """Return the nearest float64 below and above a number from 0 to 1.
-
-    Both are the number itself if it is a float64.
-    """
-    nearest = float(number)
-    if Fraction(nearest) == number:
-        # the number is a float64 itself
-        return nearest, nearest
-    if Fraction(nearest) < number:
-        return nearest, float(np.nextafter(nearest, 2.0))
-    return float(np.nextafter(nearest, -1.0)), nearest

@@ -176,7 +176,7 @@ def compute_truth_values(model: Model, formula: str, states: np.ndarray) -> np.n
     return np.fromiter(map(truth_values.get, states.tolist()), bool, len(states))
 
 
-def _run_storm(model: Model, text: str) -> object:
+def _run_storm(model: Model, text: str) -> Any:
     return stormpy.model_checking(model, _parse_property(text), environment=_build_environment())
 
 
@@ -293,9 +293,10 @@ def _check_start_state(
     if not query.is_numeric:
         return bool(results[0][start])
     if not isinstance(query.root, Conditional):
-        return results[0].get_value(start)
+        value: float = results[0].get_value(start)
+        return value
     # the front end gets a conditional as two questions, numerator first
-    joint, condition = (result.get_value(start) for result in results)
+    joint, condition = (float(result.get_value(start)) for result in results)
     # a condition of probability 0 leaves the conditional undefined
     if condition == 0:
         return None

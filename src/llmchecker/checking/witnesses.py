@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.checking.row_groups import group_rows
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -49,9 +49,6 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
-
-_UNDECIDED = -1
-"""The truth of a path formula in a state that does not decide it."""
 
 _REST = '"rest"'
 """Name of the variable that is 1 in `rest`; no quantifier can have it."""
@@ -257,7 +254,7 @@ def _find_decisions(
         return None
     if not is_whole_model:
         _withdraw_refuted_decisions(tree, truth)
-    is_decided = truth != _UNDECIDED
+    is_decided = truth != UNDECIDED
     probability = tree.path_probability
     # whether no state above this one has decided its path
     is_open = np.ones(len(tree), dtype=bool)
@@ -286,7 +283,7 @@ def _decide_states(
     score_ranges: Mapping[str, ScoreRange],
     is_whole_model: bool,
 ) -> np.ndarray:
-    """Return (n,) int64: 0, 1 or `_UNDECIDED`, the truth of the formula in each state.
+    """Return (n,) int64: 0, 1 or `UNDECIDED`, the truth of the formula in each state.
 
     A leaf repeats for ever, and so does a `rest` of the bounded process.
 
@@ -308,24 +305,16 @@ def _decide_states(
         if atom.variables <= {STEP, _REST}
     )
     obligations = np.full(len(tree), monitor.initial_obligation)
-    truth = np.full(len(tree), _UNDECIDED)
+    truth = np.full(len(tree), UNDECIDED)
     for step, level in enumerate([slice(0, 1), *tree.levels]):
         if step:
             # still the obligations after the parents' own step
             obligations[level] = obligations[tree.parent[level]]
-        # few rows differ, so the monitor reads each only once
-        for positions, (obligation, letter, is_internal, is_rest) in group_rows(
-            obligations[level], letters[level], tree.internal[level], chain.rest[level]
-        ):
-            next_obligation = monitor.progress(obligation, letter)
-            if is_internal:
-                decision = monitor.decide(next_obligation, step + 1, letter)
-            elif is_rest and is_whole_model:
-                decision = None
-            else:
-                decision = monitor.holds_under_stutter(obligation, letter)
-            obligations[level][positions] = next_obligation
-            truth[level][positions] = _UNDECIDED if decision is None else decision
+        truth[level], obligations[level], _ = decide_texts(
+            monitor, step, obligations[level], letters[level], ~tree.internal[level]
+        )
+    if is_whole_model:
+        truth[chain.rest] = UNDECIDED
     return truth
 
 
@@ -349,7 +338,7 @@ def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
         for level in reversed(tree.levels):
             is_reached = has_value[level] & (tree.probability[level] > 0)
             has_value[tree.parent[level][is_reached]] = True
-        truth[tree.internal & has_value & (truth == 1 - value)] = _UNDECIDED
+        truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
 def _get_threshold(query: Query) -> Threshold:

@@ -18,8 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from llmchecker.config.models import (
     ModelConfig,
     describe_directory,
@@ -34,6 +32,7 @@ from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_err
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
+from llmchecker.utils.user_cache import find_user_cache
 
 _ADDRESS_SCHEMES = ("http://", "https://")
 _REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *_ADDRESS_SCHEMES)
@@ -71,6 +70,11 @@ class Deployment:
     def key(self) -> tuple[str, DecodingChoice]:
         """What distinguishes the deployments of a suite: each is opened by itself."""
         return self.name, self.model.decoding
+
+    def describe_decoding(self) -> str:
+        """Describe the decoding in words, as `temperature 0.2, top_p 0.9`."""
+        decoding = self.model.decoding
+        return "temperature 1" if decoding is None else str(decoding)
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
@@ -154,7 +158,7 @@ def _find_model(
             raise ConfigError(f"{place}: the configuration has no model; name a directory")
         return next(iter(models.items()))
     if isinstance(name, Mapping):
-        keys = _parse_keys(place, name)
+        keys = parse_section(DeploymentKeys, name, place)
         return keys.label or keys.source, _parse_source_keys(place, keys, folder)
     if name in registry.models:
         return name, registry.models[name]
@@ -168,14 +172,6 @@ def _find_model(
     raise UnknownName(f"{place}: {_explain_unknown(name, registry, folder)}")
 
 
-def _parse_keys(place: str, raw: Mapping[str, Any]) -> DeploymentKeys:
-    try:
-        return parse_section(DeploymentKeys, raw)
-    except ConfigError as error:
-        # the keys are not those of a whole configuration
-        raise ConfigError(f"{place}: {str(error).removeprefix('config: ')}") from None
-
-
 def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelConfig:
     """Return the model of a source: a directory, or a model in the user's cache folder."""
     with prefix_errors(place):
@@ -187,7 +183,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
                 "{source: …, api: …, tokenizer: …} in a suite"
             )
         if source.needs_lock:
-            source = pin_source(source, _find_cache() / "locks" / f"{_name_lock(source)}.json")
+            source = pin_source(source, find_user_cache() / "locks" / f"{_name_lock(source)}.json")
         if source.scheme == "path" and keys.sha256 is None and source.path.is_file():
             # the converted weights of an earlier file of this name are another model
             changes["sha256"] = compute_sha256(source.path)
@@ -204,7 +200,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     unique_name = f"{slug}-{compute_short_hash(settings)}"
     # a host has many models, whose stored answers must not be in one folder
     name = unique_name if source.scheme == "server" else slug
-    return replace(model, name=name, cached_directory=_find_cache() / "models" / unique_name)
+    return replace(model, name=name, cached_directory=find_user_cache() / "models" / unique_name)
 
 
 def _parse_source(text: str, folder: Path) -> Source:
@@ -246,8 +242,3 @@ def _build_slug(name: str) -> str:
 
 def _name_lock(source: Source) -> str:
     return f"{_build_slug(source.name)}-{compute_short_hash(source.name)}"
-
-
-def _find_cache() -> Path:
-    """Return the cache folder of the user."""
-    return platformdirs.user_cache_path("llmchecker")

@@ -90,8 +90,15 @@ class Section(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
-def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT:
+def parse_section(
+    section: type[_SectionT], raw: Mapping[str, Any], place: str | None = None
+) -> _SectionT:
     """Validate the keys of a section, and add the defaults.
+
+    Args:
+        section: the section.
+        raw: its keys.
+        place: the key or the option with these keys, for messages; None for a whole file.
 
     Raises:
         ConfigError: a key is invalid; of several problems, the first by its path.
@@ -102,6 +109,10 @@ def parse_section(section: type[_SectionT], raw: Mapping[str, Any]) -> _SectionT
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
+        if place is not None:
+            raise ConfigError(
+                ": ".join([place, *([_format_key(path)] if path else []), text])
+            ) from None
         raise ConfigError(f"{_format_key(path)}: {text}") from None
 
 
@@ -252,6 +263,37 @@ class OrFalse(_OrPlain):
 
     def _build_json_types(self) -> dict[str, Any]:
         return {"type": ["object", "boolean"], "not": {"const": True}}
+
+
+END_LENGTH = 1000
+"""The horizon of the length `end` without a number."""
+_END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
+
+
+def parse_end(length: "str | int") -> tuple[int, bool]:
+    """Return the horizon of a length, and whether it is about whole texts."""
+    if isinstance(length, int):
+        return length, False
+    match = _END.fullmatch(length)
+    # validated before
+    assert match is not None
+    return int(match[1] or END_LENGTH), True
+
+
+class OrEnd(_OrPlain):
+    """An annotation that accepts `end`, `end:400` or a number of tokens: `str | Length`."""
+
+    def _is_plain(self, value: Any) -> bool:
+        return isinstance(value, str) and _END.fullmatch(value) is not None
+
+    def _check_other(self, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise build_error(
+                f"{format_value(value)} is no length; write a number of tokens, end or end:400"
+            )
+
+    def _build_json_types(self) -> dict[str, Any]:
+        return {}
 
 
 _Value = TypeVar("_Value")

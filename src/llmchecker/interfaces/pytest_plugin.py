@@ -108,8 +108,8 @@ class RequirementItem(pytest.Item):
         from llmchecker.suites.verdicts import Status
 
         entry = self._suite_file.find_entry(self._key)
-        lines = [f"{entry.verdict}: {entry.name}", entry.query, entry.figures, *entry.reasons]
-        message = "\n".join(line for line in lines if line)
+        lines = [f"{entry.verdict}: {entry.name}", entry.content, entry.query, entry.figures]
+        message = "\n".join(line for line in (*lines, entry.about, *entry.reasons) if line)
         if entry.status is Status.UNKNOWN and self.config.getoption("--llm-allow-unknown"):
             pytest.skip(message)
         if entry.status is not Status.HOLDS:

@@ -33,7 +33,7 @@ from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.reporting.html_rows import render_row
 from llmchecker.reporting.query_wording import describe_query
-from llmchecker.reporting.remarks import compute_gap, find_failures, find_surprises
+from llmchecker.reporting.remarks import compute_gap, find_failures
 from llmchecker.reporting.table_io import (
     CellView,
     TableView,
@@ -60,6 +60,8 @@ _TITLES = {
     "figure4": "Figure 4: one query for several nouns",
 }
 
+_PAPER_TABLES = ("comparison", "audit")
+"""Tables about the published figures."""
 _OUTCOME_SIGNS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.UNKNOWN: "?"}
 _OUTCOME_WORDS = {
     Outcome.VIOLATED: "violated",
@@ -226,9 +228,8 @@ def render_report(
         marks=_find_marks(answers),
         counts=_count_outcomes(answers),
         failures=find_failures(answers),
-        surprises=find_surprises(answers),
         filters=_collect_filters(answers),
-        tables={Path(path).stem: _arrange_table(read_table(path)) for path in tables},
+        tables=_arrange_tables(tables),
         figures={Path(path).stem: _encode_picture(path) for path in figures},
         captions={Path(path).stem: _render_caption(path) for path in captions},
         titles=_TITLES,
@@ -350,6 +351,18 @@ def _collect_filters(answers: Iterable[AnsweredQuery]) -> dict[str, list[str]]:
         "property": dict.fromkeys(answer.row.interest for answer in answers),
     }
     return {name: list(values) for name, values in choices.items() if len(values) > 1}
+
+
+def _arrange_tables(paths: Iterable[str | Path]) -> dict[str, _ArrangedTable]:
+    """Arrange tables by name, without those of the paper where none of its experiments ran."""
+    views = {Path(path).stem: read_table(path) for path in paths}
+    comparison = views.get("comparison")
+    if comparison is not None:
+        # only a row with a run has the length of one
+        length = comparison.columns.index("L")
+        if not any(row[length].text for row in comparison.rows):
+            views = {name: view for name, view in views.items() if name not in _PAPER_TABLES}
+    return {name: _arrange_table(view) for name, view in views.items()}
 
 
 def _arrange_table(table: TableView) -> _ArrangedTable:

@@ -1,11 +1,10 @@
-"""Remarks on answers: requirements that fail, and bounded figures that mislead."""
+"""Remarks on answers: requirements that fail, and the gap of bounded figures."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmchecker.checking.decision import Outcome
-from llmchecker.checking.formatting import name_bounded_figure
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.tables import AnsweredQuery
 
@@ -55,16 +54,3 @@ def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
             text = f"{describe_query(query) or query.text}: {decision}"
             failures[decision.outcome].append(Remark(number, answer, text))
     return [remark for remarks in failures.values() for remark in remarks]
-
-
-def find_surprises(answers: Iterable[AnsweredQuery]) -> list[Remark]:
-    """Find bounded figures outside of the estimate's interval, largest gap first."""
-    gaps = [(compute_gap(answer), number, answer) for number, answer in enumerate(answers)]
-    surprises = sorted((gap for gap in gaps if gap[0] > 0), key=lambda gap: (-gap[0], gap[1]))
-    return [Remark(number, answer, _describe_gap(answer)) for _, number, answer in surprises]
-
-
-def _describe_gap(answer: AnsweredQuery) -> str:
-    figures = answer.figures
-    name = name_bounded_figure(answer.row.check.query)
-    return f"{name} {figures.bounded}, but estimate {figures.estimate} in {figures.interval}"

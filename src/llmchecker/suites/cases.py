@@ -7,7 +7,7 @@ checked before a model is loaded.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,16 +21,19 @@ from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
+from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
-from llmchecker.suites.assertions import AT_LEAST, AT_MOST, is_assertion, parse_assertion
+from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
+from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
 from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
 from llmchecker.suites.templates import (
     Row,
@@ -55,6 +58,10 @@ _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
 _parse = lru_cache(maxsize=256)(parse)
 
 
+CaseKey = tuple[str, str]
+"""The names of a deployment and of one of its cases."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A prompt with a query, for one deployment.
@@ -69,6 +76,10 @@ class Case:
         threshold: the threshold of the query; None for a query without one.
         is_measured: whether the query is a member of an average, without a verdict of its own.
         row: the number of the prompt's row, from 1 on; 0 without a table.
+        subject: the name without that of the requirement.
+        title: the name of the requirement in the suite file, with the cells of the row; empty
+            without one.
+        requirement: the content of the requirement in words, without its threshold.
     """
 
     name: str
@@ -79,6 +90,14 @@ class Case:
     threshold: Threshold | None = None
     is_measured: bool = False
     row: int = 0
+    subject: str = ""
+    title: str = ""
+    requirement: str = ""
+
+    @property
+    def key(self) -> CaseKey:
+        """The names of its deployment and of the case."""
+        return self.deployment.name, self.name
 
     @property
     def prompt(self) -> str:
@@ -227,6 +246,18 @@ class Suite:
     max_tokens: int | None = None
     max_dollars: float | None = None
 
+    def select(self, keys: Collection[CaseKey]) -> "Suite":
+        """Return the part of the suite with these cases, and the averages over them.
+
+        The budgets of the cases keep their share of the confidence of the whole suite.
+        """
+        cases = tuple(case for case in self.cases if case.key in keys)
+        selected = {case.name for case in cases}
+        averages = tuple(a for a in self.averages if selected.issuperset(a.cases))
+        labels = {average.label for average in averages} | {case.label for case in cases}
+        differences = {name: self.differences[name] for name in self.differences if name in labels}
+        return replace(self, cases=cases, averages=averages, differences=differences)
+
     @property
     def interval_count(self) -> int:
         """The number of intervals: those of cases, averages and groups."""
@@ -272,7 +303,7 @@ class CaseBuilder:
     def __init__(
         self,
         quantifiers: QuantifierPool,
-        length: int,
+        length: str | int,
         budget: BudgetKeys,
         seed: int,
         folder: Path,
@@ -319,7 +350,7 @@ class CaseBuilder:
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
             for demand in demands:
-                title, checked_query = self._build_query(demand, row, keys)
+                title, requirement, checked_query = self._build_query(demand, row, keys)
                 label = f"{name}: {title}"
                 names[label] = names.get(label, 0) + 1
                 # two requirements may be the same in a row
@@ -351,6 +382,9 @@ class CaseBuilder:
                             threshold=find_threshold(checked_query.query),
                             is_measured=demand.is_average,
                             row=row_number,
+                            subject=name,
+                            title=title if demand.has_name else "",
+                            requirement=requirement,
                         )
                     )
         with prefix_errors(f"{place}.by"):
@@ -386,8 +420,8 @@ class CaseBuilder:
 
     def _build_query(
         self, demand: _Demand, row: Row | None, keys: CaseKeys
-    ) -> tuple[str, CheckedQuery]:
-        """Build the name and the query of a demand for a row."""
+    ) -> tuple[str, str, CheckedQuery]:
+        """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
         inserted = demand.entry
         label = demand.label
@@ -411,7 +445,9 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
-            length = keys.length or self._length
+            length, is_whole = parse_end(keys.length or self._length)
+            if is_whole:
+                query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
             query.check_references(self._quantifiers.names | set(settings), length)
             names = sorted(query.variables - {STEP})
             for name in names:
@@ -419,7 +455,8 @@ class CaseBuilder:
                     settings[name] = self._insert_property(name, row)
                 self._quantifiers.create(name, settings.get(name))
         pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
-        return label, CheckedQuery(query, pooled, length)
+        requirement = describe_requirement(inserted, query, settings)
+        return label, requirement, CheckedQuery(query, pooled, length)
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -429,6 +466,13 @@ class CaseBuilder:
         with prefix_errors(f"property {name}"):
             inserted: Mapping[str, Any] = insert_columns(settings, row or Row())
         return inserted
+
+
+def _find_comparison(demand: _Demand, query: Query) -> str:
+    """Return the comparison of a demand; that of an average is outside of its query."""
+    threshold = find_threshold(query) or demand.mean_threshold
+    # a mean that is only reported is that of ended answers
+    return ">=" if threshold is None else threshold.comparison
 
 
 def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
@@ -472,16 +516,7 @@ def _format_label(key: str, entry: Any) -> str:
         raise ConfigError(
             f"{key}: {entry!r} is no requirement; write P>=0.95 [ … ] or an assertion"
         )
-    # the assertion before its probability, in any order of the file
-    names = sorted(entry, key=lambda name: name in (AT_LEAST, AT_MOST))
-    return ", ".join(f"{name.replace('_', ' ')} {_format_value(name, entry)}" for name in names)
-
-
-def _format_value(name: str, entry: Mapping[str, Any]) -> str:
-    # a probability is a text, so that no digit is lost
-    if name in (AT_LEAST, AT_MOST):
-        return str(entry[name])
-    return json.dumps(entry[name], ensure_ascii=False, default=str)
+    return format_assertion(entry)
 
 
 def _check_labels(demands: Sequence[_Demand]) -> None:

@@ -13,6 +13,32 @@ from llmchecker.models.decoding.settings import parse_decoding
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
 
 
+def name_difference(first: Deployment, second: Deployment) -> str:
+    """Name what differs between two deployments.
+
+    Models are named, a decoding by its settings, and system prompts by their number, as in `m,
+    system 1 − system 2`.
+    """
+    same = []
+    differing: list[tuple[str, str]] = []
+    models = first.model.name, second.model.name
+    if models[0] == models[1]:
+        same = [models[0]]
+    else:
+        differing = [models]
+    if first.model.decoding != second.model.decoding:
+        differing.append((first.describe_decoding(), second.describe_decoding()))
+    if first.system != second.system:
+        systems = ((1, first.system), (2, second.system))
+        names = [f"system {number}" if text else "no system" for number, text in systems]
+        differing.append((names[0], names[1]))
+    # the same deployment twice, or one whose files differ
+    if not differing:
+        return f"{first.name} − {second.name}"
+    sides = (" with ".join(side) for side in zip(*differing, strict=True))
+    return ", ".join([*same, " − ".join(sides)])
+
+
 class RowDeployments:
     """The deployments of one name: one for each decoding that the rows of tables contain.
 

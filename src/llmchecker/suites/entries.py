@@ -4,16 +4,20 @@ Texts of prompts, files and models are printed without control characters. Each 
 own markup besides.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.endings import warn_of_cuts
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
-from llmchecker.checking.formatting import format_interval
+from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
-from llmchecker.suites.cases import Suite
+from llmchecker.config.deployment import Deployment
+from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.multiple_testing import METHOD
+from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Aggregate, CaseResult, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
@@ -34,38 +38,54 @@ class Entry:
     """A verdict or a figure in an output, as inert text.
 
     Attributes:
-        deployment: name of the model.
+        deployment: name of the model; of a difference, what differs.
         group: the entry of the suite file, `average`, `group` or `difference`.
-        name: name of the case or aggregate.
-        query: the query, or the requirement of an aggregate; empty without one.
+        name: name of the case or aggregate, unique in its deployment and group.
+        subject: the name without that of the requirement.
+        label: the name of the requirement; empty if it has none of its own.
+        requirement: the requirement in words, without its threshold; empty if it is unknown.
+        threshold: the threshold in words; empty without one.
+        query: the query; empty for an aggregate.
         prompt: the prompt; empty for an aggregate.
         status: the status.
-        certainty: `certain`, `with confidence …` or empty.
-        row: the intervals as figures; empty if the verdict needs none.
-        reasons: lines with the reasons: texts, passes or an error.
+        row: the interval and its confidence as a figure; empty without evidence.
+        certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
+        about: the horizon, and how much of the answers had ended there; empty for an aggregate.
+        reasons: lines with the reasons: a warning, texts, passes or an error.
         seconds: duration in seconds.
     """
 
     deployment: str
     group: str
     name: str
-    query: str
-    prompt: str
     status: Status
-    certainty: str
-    row: Row
-    reasons: tuple[str, ...]
-    seconds: float
+    subject: str = ""
+    label: str = ""
+    requirement: str = ""
+    threshold: str = ""
+    query: str = ""
+    prompt: str = ""
+    row: Row = ()
+    certainty: str = ""
+    about: str = ""
+    reasons: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     @property
     def figures(self) -> str:
-        """The intervals as text; empty if the verdict needs none."""
+        """The interval as text; empty without evidence."""
         return format_row(self.row)
 
     @property
     def verdict(self) -> str:
-        """The status with its certainty."""
+        """The status; with its certainty where no figure states it."""
         return f"{self.status}, {self.certainty}" if self.certainty else str(self.status)
+
+    @property
+    def content(self) -> str:
+        """The requirement by any name, in words and with its threshold."""
+        words = f"{self.label}: {self.requirement}" if self.label else self.requirement
+        return ", ".join(part for part in (words, self.threshold) if part)
 
 
 def build_entries(result: SuiteResult) -> list[Entry]:
@@ -105,11 +125,30 @@ def summarize(result: SuiteResult) -> str:
     return ", ".join(f"{number:,} {noun}" for number, noun in parts if number) or "no verdicts"
 
 
+def describe_deployments(suite: Suite) -> list[str]:
+    """Describe each deployment by its name, its decoding, and whether it has a system prompt."""
+    deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
+    return [_clean(_describe_deployment(suite, each)) for each in deployments]
+
+
+def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
+    # rows of a table may have several decodings
+    decodings = {
+        case.deployment.describe_decoding(): None
+        for case in suite.cases
+        if case.deployment.name == deployment.name
+    }
+    decoding = next(iter(decodings)) if len(decodings) == 1 else f"{len(decodings)} decodings"
+    system = ["system prompt"] if deployment.system else []
+    return ", ".join([deployment.name, decoding, *system])
+
+
 def describe_confidence(result: SuiteResult) -> str:
-    """Describe the confidence of the verdicts."""
+    """Describe the confidence of the verdicts, and what `certain` means."""
     suite = result.suite
     text = (
-        f"All verdicts together have confidence {format_number(suite.confidence)} "
+        f"Certain: {CERTAIN_MEANING}. All verdicts together have confidence "
+        f"{format_number(suite.confidence)} "
         f"({METHOD}, {format_count(suite.interval_count, 'interval')})."
     )
     if result.baseline is not None:
@@ -119,21 +158,33 @@ def describe_confidence(result: SuiteResult) -> str:
 
 
 def _build_row(
-    measurement: Measurement, threshold: Threshold | None, axis: Interval = PROBABILITIES
+    noun: str,
+    measurement: Measurement,
+    threshold: Threshold | None,
+    confidence: float,
+    axis: Interval = PROBABILITIES,
+    *,
+    is_certain: bool = False,
 ) -> Row:
-    """Build the figures of the certain bounds and the interval; empty without evidence."""
+    """Build the figure of the interval that decides; empty without evidence.
+
+    It is the certain bounds if these decide, or else the interval with its confidence.
+    """
     certain, sampled = measurement.certain, measurement.sampled
-    digits = _DIGITS if threshold is None else _choose_digits(threshold, certain, sampled)
-    if certain.is_exact:
-        return (Figure(format_number(certain.lower, digits)),)
-    row: Row = ()
+    is_certain = is_certain or sampled == certain
+    interval = certain if is_certain else sampled
     # trivial bounds inform nobody
-    if certain not in (PROBABILITIES, DIFFERENCES):
-        row = (Figure(f"certain {format_interval(certain, digits)}", bar=Bar(certain, axis)),)
-    if sampled != certain:
-        text = f"estimate {format_interval(sampled, digits)}"
-        row = (*row, Figure(text, " with confidence", Bar(sampled, axis)))
-    return row
+    if interval in (PROBABILITIES, DIFFERENCES):
+        return ()
+    digits = _DIGITS if threshold is None else _choose_digits(threshold, interval)
+    number = (
+        format_number(interval.lower, digits)
+        if interval.is_exact
+        else format_interval(interval, digits)
+    )
+    bar = None if interval.is_exact else Bar(interval, axis)
+    certainty = ", certain" if is_certain else f" with confidence {format_number(confidence)}"
+    return (Figure(f"{noun} {number}", certainty, bar),)
 
 
 def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
@@ -151,70 +202,96 @@ def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
 
 
 def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
-    confidence = f"with confidence {format_number(result.suite.confidence)}"
+    confidence = result.suite.confidence
     verdicts = {(case.deployment.name, case.name) for case, _ in result.verdicts}
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
         # members of averages are entries only if they failed to run
         is_verdict = (case.deployment.name, case.name) in verdicts
         if not is_verdict and case_result.status is not Status.ERROR:
             continue
+        row = _build_row(
+            "probability",
+            case_result.measurement,
+            case.threshold,
+            confidence,
+            is_certain=case_result.is_certain,
+        )
         yield Entry(
             deployment=_clean(case.deployment.name),
             group=_clean(case.entry),
             name=_clean(case.name),
+            status=case_result.status,
+            subject=_clean(case.subject or case.name),
+            label=_clean(case.title),
+            requirement=_clean(case.requirement),
+            threshold=describe_threshold(case.threshold),
             query=_clean(" ".join(case.question.query.text.split())),
             prompt=_clean(case.prompt),
-            status=case_result.status,
-            certainty=_describe_certainty(case_result.status, case_result.is_certain, confidence),
-            row=_build_case_row(case_result, case.threshold),
-            reasons=tuple(_iter_reasons(case_result)),
+            row=row,
+            certainty=_describe_certainty(case_result, confidence, row),
+            about="" if case_result.answer is None else case_result.answer.about,
+            reasons=tuple(_iter_reasons(case, case_result, confidence)),
             seconds=case_result.seconds,
         )
+    cases = {case.name: case for case in result.suite.cases}
     for aggregate in result.aggregates:
-        yield _build_aggregate_entry(result, aggregate)
+        yield _build_aggregate_entry(result, aggregate, cases)
 
 
-def _build_case_row(result: CaseResult, threshold: Threshold | None) -> Row:
-    """Build the figures of a case; a certain verdict needs no samples."""
-    if result.is_certain and result.measurement.certain == PROBABILITIES:
-        return ()
-    return _build_row(result.measurement, threshold)
-
-
-def _build_aggregate_entry(result: SuiteResult, aggregate: Aggregate) -> Entry:
+def _build_aggregate_entry(
+    result: SuiteResult, aggregate: Aggregate, cases: Mapping[str, Case]
+) -> Entry:
     is_difference = aggregate.kind == "difference"
-    confidence = result.difference_confidence if is_difference else result.suite.confidence
-    noun = "difference" if is_difference else "mean"
+    case = cases.get(aggregate.name)
     return Entry(
         deployment=_clean(aggregate.deployment),
         group=aggregate.kind,
         name=_clean(aggregate.name),
-        query="" if aggregate.threshold is None else f"{noun} {aggregate.threshold}",
-        prompt="",
         status=aggregate.status,
-        certainty=_describe_certainty(
-            aggregate.status, aggregate.is_certain, f"with confidence {format_number(confidence)}"
-        ),
+        subject=_clean(aggregate.name if case is None else case.subject),
+        label="" if case is None else _clean(case.title),
+        requirement=_clean(_describe_aggregate(result.suite, aggregate, cases)),
+        threshold=describe_threshold(aggregate.threshold),
         row=_build_row(
+            "difference" if is_difference else "mean",
             aggregate.measurement,
             aggregate.threshold,
+            result.difference_confidence if is_difference else result.suite.confidence,
             DIFFERENCES if is_difference else PROBABILITIES,
+            is_certain=aggregate.is_certain,
         ),
-        reasons=(),
-        seconds=0.0,
     )
 
 
-def _describe_certainty(status: Status, is_certain: bool, confidence: str) -> str:
-    if status not in (Status.HOLDS, Status.VIOLATED):
+def _describe_aggregate(suite: Suite, aggregate: Aggregate, cases: Mapping[str, Case]) -> str:
+    """Describe what is averaged or subtracted, with the requirement if it is that of all rows."""
+    if (case := cases.get(aggregate.name)) is not None:
+        return f"difference of {case.requirement}"
+    name = aggregate.name.rpartition(", ")[0] if aggregate.kind == "group" else aggregate.name
+    rows = f"mean of {format_count(aggregate.cases, 'row')}"
+    subject = f"difference of the {rows}" if aggregate.kind == "difference" else rows
+    contents = {
+        cases[member].requirement
+        for average in suite.averages
+        if average.name == name
+        for member in average.cases
+    }
+    return f"{subject}: {contents.pop()}" if len(contents) == 1 else subject
+
+
+def _describe_certainty(result: CaseResult, confidence: float, row: Row) -> str:
+    """Describe how a verdict without a figure is known."""
+    if row or result.status not in (Status.HOLDS, Status.VIOLATED):
         return ""
-    return "certain" if is_certain else confidence
+    return "certain" if result.is_certain else f"with confidence {format_number(confidence)}"
 
 
-def _iter_reasons(result: CaseResult) -> Iterator[str]:
+def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator[str]:
     """Yield the lines that explain a result."""
     if result.error is not None:
         yield _clean(result.error)
+    if (warning := _find_warning(case, result, confidence)) is not None:
+        yield f"{warning}; `length: end` asks about whole answers"
     for witness in result.witnesses:
         text = _clean(witness.continuation, quoted=True)
         yield f"{format_number(witness.probability, _DIGITS)}  {text}"
@@ -231,6 +308,16 @@ def _iter_reasons(result: CaseResult) -> Iterator[str]:
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
         yield from map(_clean, result.answer.notes)
+
+
+def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:
+    """Return the warning of a verdict about beginnings of texts."""
+    if result.answer is None or result.status not in (Status.HOLDS, Status.VIOLATED):
+        return None
+    # where probabilities are compared, the answer is a number without a decision of its own
+    decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
+    answer, query = result.answer, case.question.query
+    return warn_of_cuts(query, decision, answer.measurement, answer.horizon, answer.endings)
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

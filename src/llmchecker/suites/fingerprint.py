@@ -19,11 +19,8 @@ from llmchecker.models.decoding.chat_template import Chat, start_as_json
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import find_quantifier_files
-from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.utils.atomic_files import compute_sha256
-
-CaseKey = tuple[str, str]
-"""The names of a deployment and of one of its cases."""
 
 
 @dataclass(frozen=True)

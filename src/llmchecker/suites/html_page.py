@@ -1,12 +1,24 @@
 """Results as one HTML page, in the style of the report."""
 
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
+from llmchecker import __version__
 from llmchecker.reporting.html_report import build_environment, read_asset
-from llmchecker.suites.entries import build_entries, describe_confidence, sort_entries, summarize
+from llmchecker.suites.cases import Suite
+from llmchecker.suites.entries import (
+    build_entries,
+    describe_confidence,
+    describe_deployments,
+    sort_entries,
+    summarize,
+)
 from llmchecker.suites.notes import build_notes
 from llmchecker.suites.results import SuiteResult
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 
 
 def write_html(result: SuiteResult, path: str | Path) -> None:
@@ -15,20 +27,53 @@ def write_html(result: SuiteResult, path: str | Path) -> None:
         partial.write_text(format_html(result), encoding="utf-8")
 
 
-def format_html(result: SuiteResult) -> str:
-    """Format a result as an HTML page: failures first, with a search."""
+def format_html(result: SuiteResult, date: datetime | None = None) -> str:
+    """Format a result as an HTML page: failures first, with filters and a link to each row.
+
+    Args:
+        result: the result.
+        date: the time of the page; None for now.
+    """
+    suite, entries = result.suite, build_entries(result)
+    # a link to a row stays the same when its verdict changes
+    numbers = {id(entry): number for number, entry in enumerate(entries, start=1)}
+    ordered = sort_entries(entries)
+    deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
+    systems = {each.name: each.system for each in deployments if each.system}
     return (
         build_environment()
         .get_template("suite.html")
         .render(
-            suite=result.suite,
-            entries=sort_entries(build_entries(result)),
+            suite=suite,
+            entries=[(numbers[id(entry)], entry) for entry in ordered],
+            counts=Counter(str(entry.status) for entry in ordered),
+            models=describe_deployments(suite),
+            several=len(suite.deployments) > 1,
+            systems={escape_unprintable(k): escape_unprintable(v) for k, v in systems.items()},
+            length=_describe_length(suite),
+            date=date or datetime.now(UTC),
+            duration=_format_duration(result.seconds),
+            passes=format_count(result.passes, "pass"),
+            version=__version__,
             summary=summarize(result),
             confidence=describe_confidence(result),
             notes=build_notes(result),
-            result=result,
             style=read_asset("report.css"),
             suite_style=read_asset("suite.css"),
             script=read_asset("suite.js"),
         )
     )
+
+
+def _describe_length(suite: Suite) -> str:
+    """Describe the horizons of all cases: `6 tokens`, or `6 to 40 tokens`."""
+    lengths = [case.question.checked_query.length for case in suite.cases]
+    least, most = min(lengths), format_count(max(lengths), "token")
+    return most if least == max(lengths) else f"{least:,} to {most}"
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a duration: `5.2 s`, or `2 min 5 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60:,} min {int(seconds) % 60} s"

@@ -14,8 +14,8 @@ from llmchecker import __version__
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
-from llmchecker.suites.cases import Case, Suite
-from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
+from llmchecker.suites.cases import Case, CaseKey, Suite
+from llmchecker.suites.fingerprint import CaseFingerprint
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Status

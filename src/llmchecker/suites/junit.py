@@ -63,13 +63,8 @@ def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
         deployment=escape_unprintable(result.suite.deployments[0].name),
         group="run",
         name="the whole suite",
-        query="",
-        prompt="",
         status=Status.ERROR,
-        certainty="",
-        row=(),
         reasons=(reason,),
-        seconds=0.0,
     )
 
 
@@ -85,13 +80,18 @@ def _add_test(
             "time": f"{entry.seconds:.3f}",
         },
     )
-    if (element := elements.get(entry.status)) is None:
-        return
-    message = ", ".join(part for part in (entry.verdict, entry.figures) if part)
-    note = ElementTree.SubElement(test, element, {"type": entry.status, "message": message})
     prompt = [f"prompt: {entry.prompt}"] if entry.prompt else []
     query = [entry.query] if entry.query else []
-    note.text = "\n".join([*query, *prompt, *entry.reasons])
+    about = [entry.about] if entry.about else []
+    if (element := elements.get(entry.status)) is None:
+        lines = [entry.content, entry.figures, *about, *entry.reasons]
+        ElementTree.SubElement(test, "system-out").text = "\n".join(filter(None, lines))
+        return
+    message = ", ".join(part for part in (entry.verdict, entry.figures) if part)
+    if entry.threshold:
+        message += f"; required: {entry.content}"
+    note = ElementTree.SubElement(test, element, {"type": entry.status, "message": message})
+    note.text = "\n".join([*query, *prompt, *about, *entry.reasons])
 
 
 def _count(entries: list[Entry], elements: dict[Status, str], *, skipped: bool) -> dict[str, str]:

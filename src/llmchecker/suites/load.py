@@ -27,7 +27,7 @@ from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.multiple_testing import split_confidence
-from llmchecker.suites.suite_file import SuiteKeys, read_suite_file
+from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.text_models import check_prices
 from llmchecker.suites.verdicts import parse_threshold
@@ -41,6 +41,7 @@ def load_suite(
     models: Sequence[DeploymentName] = (),
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
+    changes: RunKeys | None = None,
 ) -> Suite:
     """Load a suite and check all of it, without loading a model.
 
@@ -49,12 +50,15 @@ def load_suite(
         models: models in place of the suite's, as in `resolve_deployment`.
         config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
+        changes: keys in place of the suite's.
 
     Raises:
         LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
     """
     path = Path(path).absolute()
     file, keys = read_suite_file(path)
+    if changes is not None:
+        keys = replace_keys(keys, changes)
     try:
         return _build_suite(file, keys, tuple(models), config, has_baseline)
     except LLMCheckerError as error:

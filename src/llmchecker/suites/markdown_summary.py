@@ -1,6 +1,6 @@
 """Results as Markdown, for the summary of a step in continuous integration."""
 
-import string
+import re
 from pathlib import Path
 
 from llmchecker.suites.entries import (
@@ -24,8 +24,21 @@ _SIGNS = {
     Status.HOLDS: "✅",
     Status.MEASURED: "📏",
 }
-# every mark of Markdown and HTML, also those of automatic links and mentions
-_ENTITIES = {ord(c): f"&#{ord(c)};" for c in string.punctuation}
+_MARKS = re.compile(
+    r"""
+    [\\`*_\[\]<>|~&$]                   # marks anywhere
+    | [@\#](?=\w)                       # mentions and references
+    | :(?=[\w+-]+:)                     # emoji
+    | (?<=\w):(?=//) | (?<=www)\. | (?<=\w)@  # automatic links
+    | ^\s*(?:[-+=\#!]|[0-9]+(?=[.)]))   # lists and headings
+    | !(?=\[)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Marks of Markdown and HTML, where they would have a meaning."""
+
+
+_COLUMNS = ("verdict", "probability", "requirement", "threshold", "case", "model", "reasons")
 
 
 def write_markdown(result: SuiteResult, path: str | Path) -> None:
@@ -45,8 +58,8 @@ def format_markdown(result: SuiteResult) -> str:
         f"**{summarize(result)}**. {describe_confidence(result)}",
         "",
         *([*notes, ""] if notes else []),
-        "| | verdict | case | model | figures | reasons |",
-        "| --- | --- | --- | --- | --- | --- |",
+        f"| {' | '.join(['', *_COLUMNS])} |",
+        f"|{' --- |' * (len(_COLUMNS) + 1)}",
         *rows,
     ]
     if len(entries) > _MAX_ROWS:
@@ -55,14 +68,17 @@ def format_markdown(result: SuiteResult) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape a text so that no mark of Markdown or HTML has a meaning."""
-    return text.translate(_ENTITIES)
+    """Escape a text so that no mark of Markdown or HTML has a meaning.
+
+    Other punctuation stays as it is, so that the source is readable too.
+    """
+    return _MARKS.sub(lambda mark: "".join(f"&#{ord(each)};" for each in mark[0]), text)
 
 
 def _format_row(entry: Entry) -> str:
-    cells = [
-        _escape_markdown(text)
-        for text in (entry.verdict, entry.name, entry.deployment, entry.figures)
-    ]
-    reasons = "<br>".join(map(_escape_markdown, entry.reasons))
+    requirement = f"{entry.label}: {entry.requirement}" if entry.label else entry.requirement
+    texts = (entry.verdict, entry.figures, requirement, entry.threshold, entry.subject)
+    cells = [_escape_markdown(text) for text in (*texts, entry.deployment)]
+    about = [entry.about] if entry.about else []
+    reasons = "<br>".join(map(_escape_markdown, [*about, *entry.reasons]))
     return f"| {' | '.join([_SIGNS[entry.status], *cells, reasons])} |"

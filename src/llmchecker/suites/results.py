@@ -7,8 +7,9 @@ from functools import cached_property
 
 from llmchecker.checking.interval import DIFFERENCES
 from llmchecker.checking.measurement import Measurement, Threshold
-from llmchecker.suites.cases import Average, Case, Suite
-from llmchecker.suites.fingerprint import CaseFingerprint, CaseKey
+from llmchecker.suites.cases import Average, Case, CaseKey, Suite
+from llmchecker.suites.deployments import name_difference
+from llmchecker.suites.fingerprint import CaseFingerprint
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     Aggregate,
@@ -233,6 +234,14 @@ class SuiteResult:
             return versus.name, self._find_results(versus.name, cases)
         return None
 
+    def _name_difference(self, name: str, other: str) -> str:
+        """Name both sides of a difference by what differs: `m, system 1 − system 2`."""
+        versus = self.suite.versus
+        if versus is None:
+            return f"{name} − {other}"
+        (own,) = (each for each in self.suite.deployments if each.name == name)
+        return name_difference(own, versus)
+
     def _difference(
         self, deployment: str, name: str, label: str, cases: Sequence[str]
     ) -> Iterator[Aggregate]:
@@ -254,7 +263,7 @@ class SuiteResult:
             )
         yield _build_aggregate(
             name,
-            f"{deployment} - {other_name}",
+            self._name_difference(deployment, other_name),
             "difference",
             measurement,
             threshold,

@@ -6,7 +6,7 @@ every stop. So each case needs one share of the suite's error probability.
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -18,7 +18,7 @@ from llmchecker.checking.witnesses import Witness
 from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
@@ -88,6 +88,7 @@ def iter_results(
     log: ResultLog,
     *,
     shard: "Shard | None" = None,
+    selected: Collection[CaseKey] | None = None,
     is_measuring: bool = False,
     report: Callable[[SuiteProgress], None] = lambda progress: None,
 ) -> Iterator[CaseResult]:
@@ -100,6 +101,7 @@ def iter_results(
         open_model: opens the model of a deployment, which may return texts alone.
         log: the log, which may contain results of an earlier run.
         shard: the part of the cases to evaluate; None for all.
+        selected: the cases to evaluate; None for all. No bit of a result depends on the others.
         is_measuring: whether thresholds must not end cases early, because probabilities are
             compared with those of other results.
         report: called after each case.
@@ -107,10 +109,12 @@ def iter_results(
     Raises:
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
     """
-    selected = suite.cases if shard is None else _select_cases(suite, shard)
-    tracker = _ProgressTracker(len(selected), report)
-    for deployment in dict.fromkeys(case.deployment.key for case in selected):
-        cases = [case for case in selected if case.deployment.key == deployment]
+    chosen = suite.cases if shard is None else _select_cases(suite, shard)
+    if selected is not None:
+        chosen = [case for case in chosen if case.key in selected]
+    tracker = _ProgressTracker(len(chosen), report)
+    for deployment in dict.fromkeys(case.deployment.key for case in chosen):
+        cases = [case for case in chosen if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
         evaluator = _Evaluator(suite, opened, is_measuring, log, tracker)
         yield from evaluator.run(cases)

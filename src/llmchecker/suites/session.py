@@ -1,7 +1,7 @@
 """A session: the run of a suite with its log, in the folder of its project."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.errors import ConfigError
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
-from llmchecker.suites.cases import Suite
-from llmchecker.suites.fingerprint import CaseKey, compute_fingerprints
+from llmchecker.suites.cases import CaseKey, Suite
+from llmchecker.suites.fingerprint import compute_fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import OpenModel, SuiteProgress, iter_results
@@ -29,6 +29,8 @@ class SuiteRun:
         log: the file of the results as JSON lines; None without a file.
         shards: with a log, the files of `run_shard`, whose results the run takes over.
         baseline: the file with results to compare with; None without these.
+        selected: the cases to run; None for all. The log keeps the results of the others.
+        is_failing_fast: whether the first case that is violated or fails to run ends the run.
         open_model: opens the model of a deployment; by default from its directory.
 
     Raises:
@@ -42,12 +44,16 @@ class SuiteRun:
         log: str | Path | None = None,
         shards: Sequence[str | Path] = (),
         baseline: str | Path | None = None,
+        selected: Collection[CaseKey] | None = None,
+        is_failing_fast: bool = False,
         open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
             raise ConfigError("baseline: the suite compares with a deployment; load it without")
         self._suite, self._open_model = suite, open_model
+        self._selected, self._is_failing_fast = selected, is_failing_fast
+        self._shown = suite if selected is None else suite.select(selected)
         # without a file nothing is compared, now or later
         needs_fingerprints = log is not None or baseline is not None
         self._fingerprints = compute_fingerprints(suite) if needs_fingerprints else {}
@@ -63,20 +69,20 @@ class SuiteRun:
 
     @property
     def result(self) -> SuiteResult:
-        """The results so far; cases without one are unfinished."""
+        """The results of the selected cases so far; cases without one are unfinished."""
         results = tuple(
             self._results.get(
                 (case.deployment.name, case.name),
                 CaseResult(case.name, case.deployment.name, Status.UNFINISHED),
             )
-            for case in self._suite.cases
+            for case in self._shown.cases
         )
-        return SuiteResult(self._suite, results, self._baseline, self._fingerprints)
+        return SuiteResult(self._shown, results, self._baseline, self._fingerprints)
 
     def finish(
         self, report: Callable[[SuiteProgress], None] = lambda progress: None
     ) -> SuiteResult:
-        """Evaluate all cases, and complete the log.
+        """Evaluate the cases, and complete the log if they are all of the suite.
 
         Args:
             report: called after each case.
@@ -88,10 +94,22 @@ class SuiteRun:
         is_measuring = suite.versus is not None or self._baseline is not None
         # the models and caches of a configuration are in the folder of its project
         with contextlib.chdir(suite.project):
-            for found in iter_results(suite, opener, log, is_measuring=is_measuring, report=report):
+            results = iter_results(
+                suite,
+                opener,
+                log,
+                selected=self._selected,
+                is_measuring=is_measuring,
+                report=report,
+            )
+            for found in results:
                 self._results[found.deployment, found.case] = found
+                if self._is_failing_fast and found.status in (Status.VIOLATED, Status.ERROR):
+                    break
         result = self.result
-        log.complete(result)
+        # the log of a part of the cases keeps the results of the others
+        if self._selected is None and result.is_complete:
+            log.complete(result)
         return result
 
 

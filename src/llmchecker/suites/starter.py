@@ -45,8 +45,8 @@ cases:
   - name: madrid
     {prompt}
     require:
-      - {{ refuses: true, at_most: 0.5 }}           # an assertion
-      - "P<=0.5 [ F leaks > 0 ]"                  # or a query with a threshold
+      - {{ not_icontains: "as an AI", at_least: 0.5 }}   # an assertion
+      - "P<=0.5 [ F leaks > 0 ]"                       # or a query with a threshold
 
   # - name: questions
   #   prompts: questions.csv                      # columns user, answer and topic

@@ -25,6 +25,7 @@ from llmchecker.config.section import (
     Length,
     NonEmpty,
     OptionalKey,
+    OrEnd,
     OrText,
     Section,
     Seed,
@@ -141,7 +142,7 @@ class CaseKeys(Section):
     """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
@@ -179,8 +180,9 @@ class SuiteKeys(Section):
     """The system prompt of all chats."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    length: Length = 40
-    """The horizon in tokens."""
+    length: Annotated[str | Length, OrEnd()] = 40
+    """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
+    An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = Budget.confidence
     """The confidence of all verdicts of the suite together."""
     budget: _SuiteBudgetKeys = _SuiteBudgetKeys(passes=DEFAULT_PASSES)
@@ -193,6 +195,42 @@ class SuiteKeys(Section):
     """Prompts and their requirements."""
     versus: OptionalKey[VersusKeys] = None
     """The deployment to compare with."""
+
+
+class RunKeys(Section):
+    """Keys of a suite that the command line may replace."""
+
+    length: OptionalKey[Length] = None
+    """The horizon of all cases."""
+    confidence: OptionalKey[Confidence] = None
+    """The confidence of all verdicts of the suite together."""
+    seed: OptionalKey[Seed] = None
+    """The seed of the samples."""
+    budget: OptionalKey[dict[str, Any]] = None
+    """Keys of the budget of all cases."""
+
+
+def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:
+    """Return the keys of a suite, some of which a command replaces, also in each case.
+
+    Raises:
+        ConfigError: a key of the budget is invalid.
+    """
+    replaced: dict[str, Any] = {
+        name: value
+        for name in ("length", "confidence", "seed")
+        if (value := getattr(changes, name)) is not None
+    }
+    if changes.budget is not None:
+        merged = {**keys.budget.explicit_keys, **changes.budget}
+        replaced["budget"] = parse_section(SuiteBudgetKeys, merged, "--budget")
+    # a case may have keys of its own
+    in_cases = {name: replaced[name] for name in ("length", "budget") if name in replaced}
+    cases = tuple(
+        case.model_copy(update={n: v for n, v in in_cases.items() if n in case.model_fields_set})
+        for case in keys.cases
+    )
+    return keys.model_copy(update={**replaced, "cases": cases})
 
 
 def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:

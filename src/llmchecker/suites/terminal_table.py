@@ -23,7 +23,7 @@ _FAILURES = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN)
 def format_table(result: SuiteResult) -> str:
     """Format a result as text: a line for each verdict, failures first."""
     entries = build_entries(result)
-    shown, with_model = select_entries(entries), has_several_models(entries)
+    shown, with_model = select_entries(entries), has_several_models(result)
     lines = [line for entry in shown for line in _format_entry(entry, with_model)]
     return "\n".join([*lines, *format_end(result, len(entries) - len(shown))])
 
@@ -35,15 +35,17 @@ def select_entries(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in ordered if entry.status in _FAILURES] + quiet_entries[:_MAX_HOLDS]
 
 
-def has_several_models(entries: Sequence[Entry]) -> bool:
-    """Return whether the entries are of several models, so that names need theirs."""
-    return len({entry.deployment for entry in entries}) > 1
+def has_several_models(result: SuiteResult) -> bool:
+    """Return whether the result has several models or differences, so that names need theirs."""
+    return len(result.suite.deployments) > 1 or any(
+        aggregate.kind == "difference" for aggregate in result.aggregates
+    )
 
 
 def format_name(entry: Entry, with_model: bool) -> str:
-    """Format the name of an entry, any certainty, and its model on request."""
-    name = f"{entry.deployment}: {entry.name}" if with_model else entry.name
-    return f"{name} ({entry.certainty})" if entry.certainty else name
+    """Format the name of an entry: its prompt and its requirement, and its model on request."""
+    subject = f"{entry.deployment}: {entry.subject}" if with_model else entry.subject
+    return f"{subject}: {entry.content}" if entry.content else subject
 
 
 def format_end(result: SuiteResult, hidden: int) -> list[str]:
@@ -56,8 +58,8 @@ def format_end(result: SuiteResult, hidden: int) -> list[str]:
 
 def _format_entry(entry: Entry, with_model: bool) -> list[str]:
     """Return the lines of an entry."""
-    figures = f"  {entry.figures}" if entry.figures else ""
+    details = "; ".join(part for part in (entry.figures, entry.about) if part)
     return [
-        f"{entry.status:<9}{format_name(entry, with_model)}{figures}",
-        *(f"{'':<11}{reason}" for reason in entry.reasons),
+        f"{entry.verdict:<9}{' ' * (len(entry.verdict) > 8)}{format_name(entry, with_model)}",
+        *(f"{'':<11}{line}" for line in (details, *entry.reasons) if line),
     ]

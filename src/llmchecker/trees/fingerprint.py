@@ -52,6 +52,8 @@ SERVER_MODULES = (
     "models/servers/schema.py",
     "models/servers/top_logprobs.py",
     "models/servers/served_model.py",
+    "models/servers/sampling_test.py",
+    "models/continuation.py",
     "models/servers/settings.py",
     "models/servers/completions.py",
     "models/servers/answer_store.py",

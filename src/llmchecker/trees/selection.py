@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llmchecker.errors import InvalidBound, InvalidDistribution
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 
 # torch takes seconds to import, and code that only reads stored selections does not need it
 if TYPE_CHECKING:
@@ -124,11 +125,12 @@ def reselect_tokens(
     is_complete = (counts < is_known.sum(axis=1)) | (counts == k)
     if alpha < 1:
         is_complete |= probabilities.cumsum(axis=1)[:, -1] >= alpha
-    if min_rest == 0:
-        return Selection(tokens, probabilities, counts, np.maximum(rest, 0.0)), is_complete
     # tokens after a token of probability 0 have 0 too, and so have the unknown tokens
     has_zero = (is_known & (probabilities == 0)).any(axis=1)
     has_no_rest = has_zero & (counts == (probabilities > 0).sum(axis=1))
+    if min_rest == 0:
+        least = np.where(has_no_rest, 0.0, LEAST_UNLISTED)
+        return Selection(tokens, probabilities, counts, np.maximum(rest, least)), is_complete
     rest[has_no_rest] = 0.0
     return Selection(tokens, probabilities, counts, rest), is_complete & (
         has_no_rest | (rest >= min_rest)

@@ -8,7 +8,6 @@ from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.declarations import DeclarationReader
-from loop_invariants.frontend.goto_elimination import JumpRewriter
 from loop_invariants.frontend.pointers import PointerReader
 from loop_invariants.frontend.sequence_points import (
     Evaluation,
@@ -102,7 +101,6 @@ class StatementReader:
             str, str
         ] = {}  # label of the block to leave, for every goto label in scope
         self._return_exits: list[_Return] = []
-        self._rewriter = JumpRewriter(symbols.build_fresh_name)
         self.is_lowered = False
 
     def read_function_body(
@@ -127,15 +125,10 @@ class StatementReader:
         return block
 
     def _read_items(self, items: Sequence[c_ast.Node]) -> Block:
-        items = self._rewriter.eliminate_inward_jumps(items)
         try:
             shape = find_shape(items)
         except Irreducible as error:
-            # A goto enters a loop; one loop around the items can express all backward jumps.
-            merged_items = self._rewriter.merge_backward_jumps(items)
-            if merged_items is None:
-                raise self._build_error(error.node, error.construct) from error
-            shape = find_shape(merged_items)
+            raise self._build_error(error.node, error.construct) from error
         return self._read_range(shape.nodes, list(shape.intervals), 0, len(shape.nodes))
 
     def _read_range(

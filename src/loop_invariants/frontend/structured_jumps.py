@@ -3,7 +3,7 @@
 A label of a block and the jumps to it form an interval of the block's items. Jumps from before the
 label leave a block that ends at the label. Jumps from after the label repeat a loop that begins
 there. Intervals are widened until each two are nested or disjoint. A jump into a loop or a block
-has no such shape; `goto_elimination` rewrites it.
+has no such shape and is refused.
 """
 
 from collections.abc import Sequence

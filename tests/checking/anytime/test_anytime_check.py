@@ -2,12 +2,14 @@
 
 import pytest
 from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
+from helpers.random_tables import READ_QUANTIFIERS
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime import anytime_check
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)), length=5)
@@ -55,3 +57,14 @@ def test_a_threshold_and_a_width_get_samples_only(query, limits, monkeypatch):
     found.append(check(2, query, passes=PASSES, **limits))
     assert found[0].samples > 50
     assert len({(now.lower, now.upper, now.low, now.high) for now in found}) == 1
+
+
+def test_a_certain_bound_next_to_one_is_not_one():
+    """If 1e-20 of the texts violate a formula, its probability is not certainly 1."""
+    model = TableModel(["a", "b", "."], lambda tokens: [1.0, 1e-20, 0.0], frozenset([2]))
+    asked = CheckedQuery(parse("P=? [ G gender > 0 ]"), READ_QUANTIFIERS, 1)
+    tree, server = plant(asked, model, 3)
+    run = AnytimeCheck(tree, asked, Budget(passes=2, certain=True))
+    serve(run.run(), server)
+    certain = run.compute_certain_interval()
+    assert 1 - 1e-15 < certain.lower < 1 == certain.upper

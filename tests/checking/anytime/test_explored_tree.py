@@ -96,7 +96,10 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     for name, quantifier in quantifiers.items():
         is_text = built.kind != StateKind.REST
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])
-    interval, _ = bounds.compute_bounds(built, scores, asked.query, asked.ranges)
+    interval, _ = bounds.bound_by_storm(built, scores, asked.query, asked.ranges)
+    sums = bounds.bound_by_sums(built, scores, asked.query, asked.ranges)
+    ends = interval.lower, interval.upper
+    assert (sums.lower, sums.upper) == pytest.approx(ends, abs=1e-12)
     # the characters of a listed opaque text decide nothing before it is visited
     is_read = quantifiers in (READ_QUANTIFIERS, READ_WITH_FINAL_SCORES)
     if is_read and listed_tokens == 5:

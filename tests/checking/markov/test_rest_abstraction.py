@@ -31,7 +31,7 @@ def atoms_of(text: str):
 
 def interval(tree: TextTree, columns, text: str, ranges=ANY) -> Interval:
     query = parse(text)
-    return bounds.compute_bounds(tree, columns, query, ranges)[0]
+    return bounds.bound_by_storm(tree, columns, query, ranges)[0]
 
 
 def truths(text: str, step: int, ranges) -> set[tuple[bool, ...]]:

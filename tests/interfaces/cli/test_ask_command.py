@@ -178,6 +178,8 @@ def test_a_threshold_has_an_outcome_and_its_exit_status(project, capfd, query, s
     assert verdict in (None, words)
     assert answer["certainty"] in (None, "certain", "with confidence 0.99")
     assert main(asked(query=query)) == status
+    if answer["certainty"] == "certain":
+        words += " (proven for the whole model)"
     assert f"verdict      {words}" in capfd.readouterr().out.splitlines()
 
 

@@ -162,10 +162,12 @@ def test_a_person_reads_every_figure(project, capfd):
     assert main(arguments()) == 0
     lines = capfd.readouterr().out.splitlines()
     rows = named(lines)
-    assert list(rows)[:5] == ["query", "model", "text", "certain", "probability (bounded)"]
+    names = ["query", "model", "text", "certain", "horizon", "probability (bounded)"]
+    assert list(rows)[:6] == names
     assert rows["query"] == QUERY
     assert rows["probability (bounded)"] == format_number(answer["bounded"])
-    assert rows["certain"] == f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
+    bounds = f"[{format_lower(answer['lower'])}, {format_upper(answer['upper'])}]"
+    assert rows["certain"] == f"{bounds} (proven for the whole model)"
     assert rows["states"] == f"{answer['states']:,}"
     assert rows["transitions"] == f"{answer['transitions']:,}"
     assert rows["seconds"].startswith("tree from the cache, scoring ")
@@ -189,6 +191,8 @@ def test_a_threshold_has_an_outcome(project, capfd, query, value, outcome, certa
     assert main(arguments(query=query)) == status
     rows = named(capfd.readouterr().out.splitlines())
     words = ", ".join(filter(None, (outcome, certainty)))
+    if certainty == "certain":
+        words += " (proven for the whole model)"
     assert (rows["verdict"], rows["verdict (bounded)"]) == (words, value)
     assert main(arguments("--json", query=query)) == status
     answer = json.loads(capfd.readouterr().out)
@@ -236,7 +240,7 @@ def test_a_bound_that_there_is_not_is_infinite(project, capfd):
     assert (answer["lower"], answer["upper"]) == (None, None)
     assert main(arguments(query=query)) == 0
     rows = named(capfd.readouterr().out.splitlines())
-    assert rows["certain"] == "[-infinity, infinity]"
+    assert rows["certain"].startswith("[-infinity, infinity]")
     assert "score (bounded)" in rows
 
 
@@ -253,7 +257,10 @@ def test_where_the_bounds_fail_the_value_is_kept(project, capfd, monkeypatch):
     assert main(arguments()) == 0
     out, err = capfd.readouterr()
     rows = named(out.splitlines())
-    assert (rows["probability (bounded)"], rows["certain"]) == (f"{value:.6g}", "[0, 1]")
+    assert (rows["probability (bounded)"], rows["certain"]) == (
+        f"{value:.6g}",
+        "[0, 1] (proven for the whole model)",
+    )
     assert "out of patience" in rows["note"]
     assert "Traceback" not in err
 

@@ -27,6 +27,7 @@ UNKNOWN = "P>=0.5 [ F long > 8 ]"
 def write(tmp_path, random_model, monkeypatch):
     """A function that writes a suite with requirements, and returns its path as text."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def write(*require: str, **keys) -> str:
         suite = {
@@ -51,7 +52,7 @@ def test_the_exit_status_is_the_verdict(write, capfd, require, status):
     """0 if all hold, 1 if some are violated, 2 if some are unknown."""
     assert main(["test", write(*require)]) == status
     printed = capfd.readouterr()
-    assert len([line for line in printed.out.splitlines() if "case 1: P" in line]) == len(require)
+    assert len([line for line in printed.out.splitlines() if "case 1: " in line]) == len(require)
     assert "All verdicts together have confidence 0.99" in printed.out
 
 
@@ -85,10 +86,8 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert main(["test", str(suite), "--model", "../model"]) == 0
     capfd.readouterr()
     assert main(["test", str(suite), "--model", "./absent"]) == 3
-    problem = f"given model: './absent' is no model and no directory in {suite.parent}"
-    assert f"{suite.absolute()}: {problem}" in capfd.readouterr().err.replace(
-        f"in {tmp_path}/", "in "
-    )
+    place = f"{suite.absolute()}: given model: './absent' is no model and no directory in "
+    assert f"{place}{suite.parent}" in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +169,8 @@ def test_python_gives_frames(write, tmp_path):
     assert "1 violated, 1 holds" in str(report)
     assert len(report.aggregates()) == 0
     assert lc.suite(write(HOLDS), baseline=tmp_path / "r.jsonl").run().holds
-    assert [entry.verdict for entry in report.entries] == ["HOLDS, certain", "VIOLATED, certain"]
+    assert [entry.verdict for entry in report.entries] == ["HOLDS", "VIOLATED"]
+    assert all(entry.figures.endswith(", certain") for entry in report.entries)
 
 
 def test_help_is_quick_and_names_the_outputs():
@@ -201,3 +201,34 @@ def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
     quantifiers = found.question.checked_query.quantifiers
     assert dict(quantifiers) == question.checked_query.quantifiers
     assert found.question.model.directory == question.model.directory
+
+
+def test_a_run_of_the_last_failures_has_another_budget(write, capfd):
+    """--last-failed, --filter and --fail-fast choose cases; --budget replaces that of the suite."""
+    suite = write(HOLDS, UNKNOWN)
+    assert main(["test", suite]) == 2
+    capfd.readouterr()
+    assert main(["test", suite, "--last-failed", "--fail-fast", "--budget", "passes=3"]) == 2
+    assert "1 unknown" in capfd.readouterr().out
+    assert main(["test", suite, "--budget", "passes"]) == 3
+    assert "--budget: 'passes' is not KEY=NUMBER" in capfd.readouterr().err
+    assert main(["test", suite, "--watch", "--json", "results.jsonl"]) == 3
+    assert "--watch: results of a changed suite" in capfd.readouterr().err
+
+
+def test_a_watched_suite_runs_again(write, capfd, monkeypatch):
+    """An invalid suite does not end the watch; each change runs the suite once more."""
+    suite = Path(write(HOLDS))
+    changes = iter(["nothing: 1\n", suite.read_text()])
+
+    def change(self) -> None:
+        text = next(changes, None)
+        if text is None:
+            raise KeyboardInterrupt
+        suite.write_text(text)
+
+    monkeypatch.setattr("llmchecker.suites.watch.WatchedSuite.wait", change)
+    assert main(["test", str(suite), "--watch"]) == 130
+    out, err = capfd.readouterr()
+    assert out.count("1 holds") == 2
+    assert "unknown key 'nothing'" in err

@@ -35,6 +35,7 @@ def test_a_job_writes_results_a_page_and_a_row_for_each_verdict(tmp_path, monkey
     table = suite_jobs.build_suites_table([output.results], {"m": "Words"})
     assert table["verdict"].tolist() == ["HOLDS", "VIOLATED"]
     assert set(table["suite"]) == {"words"}
+    assert set(table["page"]) == {"suites/words/m.html"}
     assert set(table["model"]) == {"Words"}
     # both are decided by bounds alone
     assert table["certain"].all()

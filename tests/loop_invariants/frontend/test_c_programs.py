@@ -235,7 +235,7 @@ def test_a_call_before_a_prototype_does_not_convert_its_arguments() -> None:
         ("int x = 0; int a[2] = {0}; a[x++] = x;", "an expression that changes x beside another"),
         ("int x = 0; f(x) + (x = 2);", "an expression that changes x beside another use of it"),
         ("goto in; int x = 0; in: ;", "a goto over a declaration"),
-        ("goto in; { int x = 0; in: ; }", "a goto over a declaration"),
+        ("goto in; { int x = 0; in: ; }", "a goto into a block, to 'in',"),
         ("goto in; switch (1) { case 1: in: ; }", "a goto into a block, to 'in',"),
         ("goto in; for (int i = 0; i < 3; i++) { in: ; }", "a goto into a block, to 'in',"),
         ("switch (1) { int x; case 1: ; }", "a statement before the cases of a switch"),

@@ -19,7 +19,7 @@ LARGE = {
     "expression": (["x = " + " + ".join(["x"] * 3000) + ";"], "nesting deeper than 100"),
     "labels": (
         [f"L{i}: x++; if (x == {i}) goto L{i * 37 % 400};" for i in range(400)],
-        "more than 100 levels",
+        "a goto into a loop of gotos",
     ),
     "loops": ([f"while (x < {i}) x++;" for i in range(400)], "case.c:104: more than 100 loops"),
     "nested": (

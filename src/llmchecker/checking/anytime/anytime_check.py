@@ -39,6 +39,7 @@ from llmchecker.checking.anytime.path_sampler import (
 )
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.decided_mass import DecidedMass, Mass, bound_quotient
 from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.ast import Probability
 
@@ -249,21 +250,24 @@ class AnytimeCheck:
         A sum without any term is exact, so that 0 and 1 are not moved.
         """
         tree, estimand, part = self.tree, self._estimand, split_tree(self.tree)
-        larger = 1 + 2 * tree.rounding_error
-        open_mass = part.total * larger + tree.difference_error * (part.total > 0)
-        most = part.numerator * larger + open_mass
+        error = 2 * tree.rounding_error
+        undecided = Mass(part.total, error, tree.difference_error * (part.total > 0))
+        satisfied = Mass(part.numerator, error)
         if estimand.is_ratio:
-            size = part.denominator * larger + open_mass
+            size = Mass(part.denominator, error)
             # without any mass of the condition nothing is known
-            if size <= 0:
+            if size.is_empty and undecided.is_empty:
                 return Interval(0.0, 1.0)
-            least_size = (part.denominator + part.total) / larger - open_mass + part.total
-            return Interval(
-                part.numerator / larger / size, min(1.0, most / max(least_size, part.numerator))
+            # the denominator is the numerator and the mass of !φ & ψ
+            return bound_quotient(
+                Interval(satisfied.low, satisfied.high + undecided.high),
+                Interval(
+                    max(0.0, size.low - satisfied.high),
+                    max(0.0, size.high - satisfied.low) + undecided.high,
+                ),
             )
-        low = max(part.numerator / larger, 1 - (tree.complement * larger + open_mass))
-        high = min(most, 1 - tree.complement / larger)
-        low, high = estimand.to_answer(max(0.0, low)), estimand.to_answer(min(1.0, max(low, high)))
+        mass = DecidedMass(satisfied, Mass(tree.complement, error), undecided)
+        low, high = (estimand.to_answer(end) for end in (mass.interval.lower, mass.interval.upper))
         # an offset and a size are rounded too
         if estimand.is_score:
             return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
@@ -327,6 +331,10 @@ class AnytimeCheck:
         if not self._can_sample or self.tree.passes == 0:
             return 0
         affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
+        # a server continues a few texts in about the time of one, and that time alone was measured
+        is_first = self._drawn_samples == 0 and not self.tree.lists_vocabulary
+        if is_first and self._budget.passes is None and affordable >= 1:
+            affordable = max(affordable, _MIN_ROUND)
         ends_by_passes = self._refines and self._budget.passes is not None
         divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
         # a smaller batch takes the model about as long

@@ -28,10 +28,17 @@ from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_sampler import Requests, SampleRound, UndecidedPart
-from llmchecker.checking.anytime.product_automaton import UNDECIDED
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
-from llmchecker.checking.anytime.token_step import LEAST_UNLISTED, StepResult
+from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.models.continuation import Continuation, ContinuationTask
+from llmchecker.models.servers.settings import LEAST_UNLISTED
+
+_MAX_TOKENS = 32
+"""Largest number of tokens of a continuation; another one goes on from its end.
+
+A longer one would be lost for longer after a decision, a stop or a failure.
+"""
 
 _SEED_COUNT = 2**62
 """The number of seeds where the seeds of a check may begin."""
@@ -62,8 +69,6 @@ class ContinuationRound(SampleRound):
         """Yield requests to the server until all samples are complete, or the work must stop."""
         tree = self._tree
         while len(active := self._finish_all(np.flatnonzero(~self.is_complete))):
-            # samples of one text have consecutive seeds, so that a server may number them itself
-            active = active[np.argsort(self._row[active], kind="stable")]
             request = ContinuationRequest(self._build_tasks(active))
             answer = yield request
             assert isinstance(answer, list)
@@ -86,17 +91,20 @@ class ContinuationRound(SampleRound):
         """Build a task for each sample, in order."""
         tree, tasks = self._tree, []
         known = {row: tuple(tree.find_known(row).tolist()) for row in set(self._row[samples])}
+        # samples of one text have consecutive seeds, so that a server may number them itself
+        rank = np.empty(len(samples), dtype=np.int64)
+        rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
         first_seed = self._next_seed
         self._next_seed += 2 * len(samples)
-        for index, sample in enumerate(samples.tolist()):
+        for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
             row = self._row[sample]
             tasks.append(
                 ContinuationTask(
                     tokens=tuple(tree.collect_continuations(np.array([row]))[0].tolist()),
-                    max_tokens=int(tree.length - tree.step[row]),
-                    seed=first_seed + index,
+                    max_tokens=min(_MAX_TOKENS, int(tree.length - tree.step[row])),
+                    seed=first_seed + number,
                     excluded=known[row] if self._is_rest[sample] else (),
-                    second_seed=first_seed + len(samples) + index,
+                    second_seed=first_seed + len(samples) + number,
                 )
             )
         return tasks

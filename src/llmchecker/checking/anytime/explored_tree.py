@@ -20,13 +20,13 @@ from llmchecker.checking.anytime.growing_table import GrowingTable
 from llmchecker.checking.anytime.product_automaton import (
     MAX_ROW_ENTRIES,
     OPAQUE,
-    UNDECIDED,
     ProductAutomaton,
     Row,
     TextStates,
 )
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.checking.ending_masses import build_endings
 from llmchecker.checking.endings import Endings
 from llmchecker.errors import ConfigError

@@ -126,7 +126,7 @@ class ModelBatches:
                 return None
             rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
-            parts.append(answer_step(self._open_prefix(), request, rows))
+            parts.append(_answer_step(self._open_prefix(), request, rows))
             self._measure(len(rows), time.monotonic() - start_time)
             done += len(rows)
         return StepResult.concatenate(parts)
@@ -157,7 +157,7 @@ class ModelBatches:
         self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
-def answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepResult:
+def _answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepResult:
     """Answer a request for some of its texts.
 
     Args:

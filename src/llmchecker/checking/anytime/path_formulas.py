@@ -4,19 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from llmchecker.properties.logic.ast import (
-    Conditional,
-    Connective,
-    Expectation,
-    Formula,
-    PathQuantifier,
-    Probability,
-)
+from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
 from llmchecker.properties.logic.monitor import (
     MAX_ATOMS,
     HorizonMonitor,
     Monitor,
-    is_linear_time,
+    find_path_formulas,
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
@@ -47,27 +40,8 @@ class CheckedQuery:
 
     @cached_property
     def paths(self) -> tuple[Formula, ...]:
-        """The path formulas whose probabilities answer the query.
-
-        A conditional of φ given ψ has two: φ & ψ and !φ & ψ. The tuple is empty where single texts
-        do not decide the query: an expected score, a nested P, E or A, a combination of several, or
-        "rest". It is also empty where the query has too many atoms for a monitor.
-        """
-        if len(self.query.atoms) > MAX_ATOMS:
-            return ()
-        match self.query.root:
-            case Probability(_, _, path) | PathQuantifier(_, path):
-                paths = (path,)
-            case Conditional(path, condition):
-                paths = (
-                    Connective("&", (path, condition)),
-                    # P(given) is the sum of both, so a quotient of estimates answers the query
-                    Connective("&", (Connective("!", (path,)), condition)),
-                )
-            case _:
-                return ()
-        # the truth of a nested P depends on all continuations of a text at once
-        return paths if all(map(is_linear_time, paths)) else ()
+        """The path formulas whose probabilities answer the query; see `find_path_formulas`."""
+        return find_path_formulas(self.query)
 
     @cached_property
     def monitors(self) -> tuple[Monitor | HorizonMonitor, ...]:

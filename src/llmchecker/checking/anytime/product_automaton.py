@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
+from llmchecker.checking.row_groups import find_distinct
 from llmchecker.errors import TooManyStates
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import STEP
@@ -24,9 +26,6 @@ from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.transducers.interface import HasTransducer
 from llmchecker.properties.transducers.token_classes import Row as TransducerRow
 from llmchecker.properties.transducers.token_classes import TokenClasses, TransducerTable
-
-UNDECIDED = -1
-"""The truth of a formula on a text that does not decide it."""
 
 OPAQUE = -1
 """The number of a state that is not known."""
@@ -135,7 +134,7 @@ class ProductAutomaton:
             np.zeros(len(is_end), np.int64) if table is None else table.classes.class_of
             for table in self.tables
         ]
-        classes, self.class_of = _find_distinct(np.stack([~is_end, adds_text, *components]))
+        classes, self.class_of = find_distinct(np.stack([~is_end, adds_text, *components]))
         self.class_count, self.has_ended = len(classes), classes[:, 0] == 0
         self._components = classes[:, 2:].T
         # where no text is added, every score stays
@@ -260,7 +259,7 @@ class ProductAutomaton:
         """
         # scores far apart would give every text a situation of its own
         near_scores = np.clip(scores, -_MAX_SITUATION_SCORE, _MAX_SITUATION_SCORE)
-        distinct, inverse = _find_distinct(
+        distinct, inverse = find_distinct(
             np.concatenate([obligations, truth_if_ended, near_scores])
         )
         numbers = [
@@ -303,48 +302,15 @@ class ProductAutomaton:
         for index, monitor in enumerate(self.monitors):
             letters = monitor.compute_letters(columns, has_ended)
             use = np.ones(n, dtype=bool) if is_known is None else is_known
-            situations = np.stack([obligations[index], letters, is_terminal.astype(np.int64)])
-            distinct, inverse = _find_distinct(situations[:, use])
-            results = [
-                self._decide_situation(monitor, step, *situation) for situation in distinct.tolist()
-            ]
-            decisions = np.array([decision for decision, _, _ in results], dtype=np.int8)
-            after = np.array([obligation for _, obligation, _ in results], dtype=np.int64)
-            stutters = np.array([stutter for _, _, stutter in results], dtype=np.int8)
+            decisions, after, stutters = decide_texts(
+                monitor, step, obligations[index, use], letters[use], is_terminal[use]
+            )
             # a decided text stays decided: its mass has counted at the text that decided it
             is_open = new_truth[index, use] == UNDECIDED
-            new_truth[index, use] = np.where(is_open, decisions[inverse], new_truth[index, use])
-            new_obligations[index, use] = after[inverse]
-            truth_if_ended[index, use] = stutters[inverse]
+            new_truth[index, use] = np.where(is_open, decisions, new_truth[index, use])
+            new_obligations[index, use] = after
+            truth_if_ended[index, use] = stutters
         return new_truth, new_obligations, truth_if_ended
-
-    @staticmethod
-    def _decide_situation(
-        monitor: Monitor | HorizonMonitor,
-        step: int,
-        obligation: int,
-        letter: int,
-        is_terminal: int,
-    ) -> tuple[int, int, int]:
-        after = monitor.progress(obligation, letter)
-        stutter = int(monitor.holds_under_stutter(obligation, letter))
-        if is_terminal:
-            return stutter, after, stutter
-        decision = monitor.decide(after, step + 1, letter)
-        return UNDECIDED if decision is None else int(decision), after, stutter
-
-
-def _find_distinct(situations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct columns as rows, and the number of the row of each column."""
-    n = situations.shape[1]
-    if n == 0:
-        return np.empty((0, len(situations)), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    order = np.lexsort(situations[::-1])
-    ordered = situations[:, order]
-    is_new = np.append(True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
-    inverse = np.empty(n, dtype=np.int64)
-    inverse[order] = np.cumsum(is_new) - 1
-    return ordered[:, is_new].T, inverse
 
 
 def _read_row(table: TransducerTable | None, state: int) -> TransducerRow | None:

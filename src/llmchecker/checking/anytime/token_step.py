@@ -17,10 +17,8 @@ from torch import Tensor
 
 from llmchecker.checking.anytime.product_automaton import Row
 from llmchecker.models.distribution import Distributions
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
-
-LEAST_UNLISTED = float(np.finfo(np.float64).eps)
-"""The least probability of the tokens that a model does not list."""
 
 UNLISTED = -1
 """The drawn token where the model does not list it."""

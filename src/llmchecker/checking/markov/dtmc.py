@@ -112,7 +112,7 @@ class MarkovChain:
             case Label(name):
                 return self.rest if name == "rest" else self.end
             case Atom():
-                self._check_variables(formula.variables)
+                self.check_variables(formula.variables)
                 holds = formula.evaluate(self.variables)
                 # the step of `rest` is known, its scores are not
                 return holds if formula.is_step_only else holds & ~self.rest
@@ -138,7 +138,7 @@ class MarkovChain:
         Raises:
             UnknownName: the chain does not have the quantifier.
         """
-        self._check_variables({quantifier})
+        self.check_variables({quantifier})
         return np.where(self.rest, 0, self.variables[quantifier])
 
     def compute_explored_size(self, stop: np.ndarray) -> _Size:
@@ -159,7 +159,12 @@ class MarkovChain:
         out_degree = np.where(stop, 1, np.diff(self.row_pointers))
         return _Size(int(is_reached.sum()), int(out_degree[is_reached].sum()))
 
-    def _check_variables(self, names: Collection[str]) -> None:
+    def check_variables(self, names: Collection[str]) -> None:
+        """Check that the chain has variables of these names.
+
+        Raises:
+            UnknownName: it lacks one.
+        """
         # sorted, so that the message does not depend on the order of a set
         unknown_names = sorted(set(names).difference(self.variables))
         if unknown_names:

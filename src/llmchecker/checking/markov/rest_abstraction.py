@@ -83,7 +83,7 @@ def abstract_rest(
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
     """
     check_complete(tree)
-    _check_scores(tree, scores, score_ranges)
+    check_scores(tree, scores, score_ranges)
     atoms, length = query.atoms, tree.truncation.length
     final_scores = FinalScores(query.variables - {STEP}, score_ranges)
     # a `rest` has no scores: its parent's final scores limit it
@@ -134,9 +134,14 @@ def abstract_rest(
     )
 
 
-def _check_scores(
+def check_scores(
     tree: TextTree, scores: Mapping[str, np.ndarray], score_ranges: Mapping[str, ScoreRange]
 ) -> None:
+    """Check that the scores of a tree keep what their quantifiers declare.
+
+    Raises:
+        InvalidTree: a score is outside the range of its quantifier, or a final score changes.
+    """
     is_known = tree.kind != StateKind.REST
     for name, column in scores.items():
         # a quantifier without a declared range has no limits

@@ -11,7 +11,7 @@ from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows, columns and values of entries of a transition matrix."""
 
-_UNIT_ROUNDOFF = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 """The largest relative error of one rounded float64 operation."""
 
 
@@ -112,7 +112,7 @@ def compute_relative_error(parent: np.ndarray, probability: np.ndarray, depth: i
     defect = np.abs(np.bincount(parent, weights=probability) - 1)[children > 0].max()
     max_children = int(children.max())
     # a few operations more than terms, since Storm divides by 1 minus the loop, here by 1
-    step_error = (2 * max_children + 4) * _UNIT_ROUNDOFF + float(defect)
+    step_error = (2 * max_children + 4) * UNIT_ROUNDOFF + float(defect)
     return 2 * (depth + 1) * step_error
 
 
@@ -133,10 +133,20 @@ def compute_rest_error(
         is_rest: (n - 1,) bool, whether each of these states is `rest`.
         depth: number of steps.
     """
-    # 1 minus a float64 from 0 to 1 is a whole number of unit roundoffs, and a small sum is not
-    is_difference = (probability >= CANCELLATION_THRESHOLD) | (probability % _UNIT_ROUNDOFF == 0)
-    # the `rest` of a text without selected tokens is exactly 1, and without other tokens 0
-    is_difference &= is_rest & (probability > 0) & (probability < 1)
-    if not is_difference.any():
+    if not find_differences(probability, is_rest).any():
         return 0.0
-    return 2 * depth * (int(np.bincount(parent).max()) + 2) * _UNIT_ROUNDOFF
+    return 2 * depth * (int(np.bincount(parent).max()) + 2) * UNIT_ROUNDOFF
+
+
+def find_differences(probability: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: the `rest` states whose probability is 1 minus a sum.
+
+    Args:
+        probability: (n,) the probability of each state, given its parent.
+        is_rest: (n,) bool.
+    """
+    # 1 minus a float64 from 0 to 1 is a whole number of unit roundoffs, and a small sum is not
+    is_difference = (probability >= CANCELLATION_THRESHOLD) | (probability % UNIT_ROUNDOFF == 0)
+    # the `rest` of a text without selected tokens is exactly 1, and without other tokens 0
+    differences: np.ndarray = is_rest & (probability > 0) & (probability < 1) & is_difference
+    return differences

@@ -29,7 +29,7 @@ from llmchecker.interfaces.cli.output import (
     print_answer,
     redirect_stdout,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.properties import scores
 from llmchecker.trees.text_tree import TextTree, Truncation
@@ -43,6 +43,11 @@ def add_check_command(commands: SubParsers) -> None:
         description="Check one query on the texts of a model after a start string. The answer has "
         "certain bounds for the whole model and an estimate: an interval with a confidence. With "
         "--alpha and --k, it has bounds and the bounded probability of the paper's tree.",
+        **format_examples(
+            'llmchecker check "P=? [ F gender > 0 ]" --model ./model --start "The nurse said that"',
+            'llmchecker check "P<=0.1 [ F refuses = 1 ]" --user "Is it so?" --length 40',
+            'llmchecker check --user "Is it so?" --contains Yes --at-least 0.9 --temperature 0.2',
+        ),
     )
     parser.set_defaults(run=_run_check)
     parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')

@@ -32,7 +32,7 @@ from llmchecker.interfaces.cli.assertion_arguments import (
 )
 from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees.builder import TreeBuilder
@@ -70,6 +70,12 @@ def add_compare_command(commands: SubParsers) -> None:
         description="Compare the answers to one query of two models, texts or decodings: the "
         "difference, first minus second, with certain bounds and a confidence interval. The exit "
         "status is 0 if it is decided which answer is greater, and 2 if it is not.",
+        **format_examples(
+            'llmchecker compare "P=? [ F gender > 0 ]" --start "The nurse said that" '
+            '--versus-start "The doctor said that"',
+            'llmchecker compare "P=? [ F refuses = 1 ]" --user "Is it so?" --model ./old '
+            "--versus-model ./new",
+        ),
     )
     parser.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
     add_question_arguments(parser)

@@ -20,7 +20,7 @@ from llmchecker.interfaces.cli.arguments import (
     add_server_arguments,
     name_deployment,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
 from llmchecker.suites.load import find_registry
@@ -30,12 +30,6 @@ from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.installation import find_install_source
 
 _DEFAULT_PROBABILITY = "0.95"
-_EXAMPLES = """\
-examples:
-  llmchecker init --model ./model
-  llmchecker init --model hf:owner/name --install git+https://github.com/owner/llmchecker@main
-  llmchecker init --from promptfooconfig.yaml --at-least 0.9
-"""
 
 
 def add_init_command(commands: SubParsers) -> None:
@@ -46,8 +40,11 @@ def add_init_command(commands: SubParsers) -> None:
         description="Write a commented suite and a GitHub workflow that runs it. With --from, "
         "convert the prompts, tests and deterministic assertions of a promptfoo configuration, and "
         "list all else with its line.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **format_examples(
+            "llmchecker init --model ./model",
+            "llmchecker init --model hf:owner/name --install git+https://github.com/owner/name@main",
+            "llmchecker init --from promptfooconfig.yaml --at-least 0.9",
+        ),
     )
     init.set_defaults(run=_run_init, error_status=3)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from llmchecker import __version__
 from llmchecker.utils import job_logging
@@ -44,6 +44,21 @@ class ArgumentParser(argparse.ArgumentParser):
         """Print the usage and the message, and exit."""
         self.print_usage(sys.stderr)
         self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}\n")
+
+
+def format_examples(*lines: str) -> dict[str, Any]:
+    """Return the arguments of a parser whose help ends with examples."""
+    epilog = "\n".join(["examples:", *(f"  {line}" for line in lines)])
+    return {"epilog": epilog, "formatter_class": _ExamplesFormatter}
+
+
+class _ExamplesFormatter(argparse.HelpFormatter):
+    """A formatter that wraps the description and keeps the lines of the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return text
+        return super()._fill_text(text, width, indent)
 
 
 def create_parser() -> tuple[argparse.ArgumentParser, SubParsers]:

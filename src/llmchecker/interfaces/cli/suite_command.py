@@ -1,11 +1,16 @@
 """The command `test`: run a suite, print its verdicts and write its outputs."""
 
 import argparse
+import json
 import logging
+import sys
 from pathlib import Path
+from typing import Any
 
 from llmchecker.config.deployment import relate_name
-from llmchecker.errors import ConfigError
+from llmchecker.config.question import name_arguments
+from llmchecker.config.section import parse_section
+from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_server_arguments,
@@ -17,7 +22,8 @@ from llmchecker.interfaces.cli.output import (
     print_answer,
     redirect_stdout,
 )
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
+from llmchecker.suites.cases import CaseKey, Suite
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -26,7 +32,9 @@ from llmchecker.suites.markdown_summary import write_markdown
 from llmchecker.suites.notes import describe_incomplete
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.selection import read_last_failed, select_by_name, write_last_failed
 from llmchecker.suites.session import SuiteRun
+from llmchecker.suites.suite_file import RunKeys
 from llmchecker.suites.terminal_table import (
     format_end,
     format_name,
@@ -35,6 +43,7 @@ from llmchecker.suites.terminal_table import (
     select_entries,
 )
 from llmchecker.suites.verdicts import Status
+from llmchecker.suites.watch import WatchedSuite
 from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.processes import is_interrupt
@@ -48,6 +57,12 @@ def add_test_command(commands: SubParsers) -> None:
         description="Decide the requirements of a suite, each certainly or with a confidence that "
         "holds for all together. The exit status is 0 if all hold, 1 if some are violated, 2 if "
         "some are unknown, and 3 after an error.",
+        **format_examples(
+            "llmchecker test suite.yaml",
+            "llmchecker test suite.yaml --model ./model --filter refund --fail-fast",
+            "llmchecker test suite.yaml --last-failed --budget passes=5000",
+            "llmchecker test suite.yaml --junit results.xml --json results.jsonl",
+        ),
     )
     test.set_defaults(run=_run_test)
     test.add_argument("suite", type=Path, help="the suite file, such as suite.yaml")
@@ -63,6 +78,8 @@ def add_test_command(commands: SubParsers) -> None:
         "--baseline", type=Path, help="compare with results that --json wrote in an earlier run"
     )
     test.add_argument("--allow-unknown", action="store_true", help="exit with 0 if only unknown")
+    _add_selection_arguments(test.add_argument_group("selection of cases"))
+    _add_run_arguments(test.add_argument_group("keys in place of the suite's"))
     outputs = test.add_argument_group("outputs")
     outputs.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML")
     outputs.add_argument(
@@ -72,10 +89,57 @@ def add_test_command(commands: SubParsers) -> None:
     outputs.add_argument("--html", type=Path, metavar="FILE", help="a page without network")
 
 
+def _add_selection_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--filter", metavar="TEXT", help="only cases with this in their name")
+    group.add_argument(
+        "--last-failed",
+        action="store_true",
+        help="only cases that did not hold in the last run; all if all did",
+    )
+    group.add_argument(
+        "--fail-fast", action="store_true", help="end at the first violated case or error"
+    )
+    group.add_argument(
+        "--watch", action="store_true", help="run again when the suite or a file of it changes"
+    )
+
+
+def _add_run_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--budget",
+        metavar="KEY=NUMBER",
+        action="append",
+        default=[],
+        help="such as passes=500, answers=200 or dollars=2; repeatable",
+    )
+    group.add_argument("--passes", type=int, help="--budget passes=…")
+    group.add_argument("--seconds", type=float, help="--budget seconds=…")
+    group.add_argument("--length", type=int, help="horizon L in tokens")
+    group.add_argument("--confidence", type=float, help="the confidence of all verdicts together")
+    group.add_argument("--seed", type=int, help="the seed of the samples")
+
+
 def _run_test(arguments: argparse.Namespace) -> int:
     _check_outputs(arguments)
+    if not arguments.watch:
+        return _run_once(arguments)
+    # a changed suite does not continue the results of the former one
+    if arguments.json is not None:
+        raise ConfigError("--watch: results of a changed suite need another file; omit --json")
+    others = tuple(path for path in (arguments.config, arguments.baseline) if path is not None)
+    watched = WatchedSuite(arguments.suite, others)
+    while True:
+        try:
+            _run_once(arguments)
+        except LLMCheckerError as error:
+            print(f"error: {error}", file=sys.stderr)
+        print(f"waiting for a change of {arguments.suite}; Ctrl-C ends", file=sys.stderr)
+        watched.wait()
+
+
+def _run_once(arguments: argparse.Namespace) -> int:
+    """Run the suite, and return the exit status."""
     with redirect_stdout():
-        has_baseline = arguments.baseline is not None
         suite = load_suite(
             arguments.suite,
             models=[
@@ -83,9 +147,16 @@ def _run_test(arguments: argparse.Namespace) -> int:
                 for name in arguments.model
             ],
             config=arguments.config,
-            has_baseline=has_baseline,
+            has_baseline=arguments.baseline is not None,
+            changes=_collect_changes(arguments),
         )
-        run = SuiteRun(suite, log=arguments.json, baseline=arguments.baseline)
+        run = SuiteRun(
+            suite,
+            log=arguments.json,
+            baseline=arguments.baseline,
+            selected=_select_cases(arguments, suite),
+            is_failing_fast=arguments.fail_fast,
+        )
     try:
         with redirect_stdout(), job_logging.show_status() as status:
             run.finish(report=lambda progress: status(_format_progress(progress)))
@@ -96,7 +167,39 @@ def _run_test(arguments: argparse.Namespace) -> int:
             logging.warning(_describe_continuation(run.result, arguments.json))
         raise
     _show_result(run.result, arguments)
+    write_last_failed(arguments.suite, suite, run.result)
     return run.result.counts.exit_status(arguments.allow_unknown)
+
+
+def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
+    """Return the keys in place of the suite's."""
+    budget: dict[str, Any] = {}
+    for text in arguments.budget:
+        key, separator, number = text.partition("=")
+        try:
+            budget[key] = json.loads(number)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise ConfigError(f"--budget: {text!r} is not KEY=NUMBER; write passes=500")
+    for name in ("passes", "seconds"):
+        if (value := getattr(arguments, name)) is not None:
+            budget[name] = value
+    names = ("length", "confidence", "seed")
+    given = {name: getattr(arguments, name) for name in names}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with name_arguments("--"):
+        return parse_section(RunKeys, {**changes, **({"budget": budget} if budget else {})})
+
+
+def _select_cases(arguments: argparse.Namespace, suite: Suite) -> frozenset[CaseKey] | None:
+    """Return the cases to run; None for all."""
+    selected = None if arguments.filter is None else select_by_name(suite, arguments.filter)
+    if arguments.last_failed:
+        failed = read_last_failed(arguments.suite, suite)
+        if failed is not None:
+            selected = failed if selected is None else (failed & selected) or selected
+    return selected
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -137,11 +240,12 @@ def _print_result(result: SuiteResult) -> None:
 
     styles = {Status.HOLDS: GOOD, Status.VIOLATED: BAD, Status.ERROR: BAD, Status.UNKNOWN: OPEN}
     entries = build_entries(result)
-    shown, with_model = select_entries(entries), has_several_models(entries)
+    shown, with_model = select_entries(entries), has_several_models(result)
     for entry in shown:
-        outcome = str(entry.status), styles.get(entry.status, "bold")
+        outcome = entry.verdict, styles.get(entry.status, "bold")
         name = format_name(entry, with_model)
-        print_outcome(outcome, name, row=entry.row, lines=entry.reasons)
+        lines = [line for line in (entry.about, *entry.reasons) if line]
+        print_outcome(outcome, name, row=entry.row, lines=lines)
     for line in format_end(result, len(entries) - len(shown)):
         print_line(line)
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from llmchecker.checking.check import check_query
+from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.config import paths
 from llmchecker.config.plan import quantifiers_in
 from llmchecker.interfaces.snakemake.check_params import parse_check
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
-from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch
 
 _log = logging.getLogger(__name__)
@@ -23,13 +24,16 @@ def answer_checks(
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
-    """Answer queries on trees and write the answers.
+    """Answer queries on trees, compare sums with Storm, and write the answers.
 
     Args:
         checks: the checks, in the form of `describe_check`; checks on one tree are adjacent.
         ranges: the declared range of each quantifier, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
+
+    Raises:
+        CheckFailed: the sums over a tree and Storm disagree.
     """
     trees: dict[object, TextTree] = {}
     for params, output in zip(checks, outputs, strict=True):
@@ -48,5 +52,7 @@ def answer_checks(
         # The time to read files is not part of the work.
         with work():
             answer = check_query(tree, values, check.query, ranges, seconds)
-        answer.write(output)
+            evaluators = compare_evaluators(answer, tree, values, ranges)
+        # a file of an answer may have further keys
+        write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
         _log.info("%s: %s", check, answer.bounded)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from llmchecker.checking.measurement import Measurement
+from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.config.opening import open_model
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_results
 from llmchecker.suites.session import run_shard, run_suite
+from llmchecker.suites.verdicts import CaseResult
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
 
@@ -80,16 +81,25 @@ def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.Da
                 "model": labels[result.deployment],
                 "name": result.case,
                 "verdict": str(result.status),
+                "threshold": _format_threshold(result),
                 "certain": result.is_certain,
                 "lower": result.measurement.certain.lower,
                 "upper": result.measurement.certain.upper,
                 **_find_estimate(result.measurement),
                 "passes": result.passes,
+                # relative to the folder of results, as the links of the report
+                "page": f"suites/{Path(file).parent.name}/{Path(file).stem}.html",
             }
             for file in files
             for result in read_results(file)
         ]
     )
+
+
+def _format_threshold(result: CaseResult) -> str:
+    """Format the threshold of a case; empty for an error and for a number."""
+    threshold = None if result.answer is None else find_threshold(result.answer.query)
+    return "" if threshold is None else str(threshold)
 
 
 def _find_estimate(measurement: Measurement) -> dict[str, float | None]:

@@ -31,7 +31,7 @@ from llmchecker.utils.number_format import format_count
 _TokenLogprobs = tuple[list[int], list[float]]
 """Token ids and log probabilities after one text, as the server returns them."""
 
-SampledTokens = tuple[list[int], list[_TokenLogprobs]]
+_SampledTokens = tuple[list[int], list[_TokenLogprobs]]
 """Tokens of a continuation, and the most probable tokens at the position of each."""
 
 # Explicit values of all settings, since a server's defaults may truncate or add penalties.
@@ -131,9 +131,14 @@ class ServerApi(Protocol):
         """Largest number of continuations in a request."""
         ...
 
+    @property
+    def slots(self) -> int | None:
+        """Number of texts that the server continues at once; None if unknown."""
+        ...
+
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         ...
 
@@ -143,6 +148,7 @@ class Vllm:
 
     # a failure loses all continuations of a request
     max_continuations = 64
+    slots = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -194,7 +200,7 @@ class Vllm:
 
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         # vLLM adds the index of a continuation to the seed
         payload = _VLLM_SETTINGS | {
@@ -225,6 +231,7 @@ class LlamaCpp:
 
     def __init__(self, plain_token: int) -> None:
         self._plain_token = plain_token
+        self.slots: int | None = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
@@ -233,6 +240,7 @@ class LlamaCpp:
         entry = await _find_model_entry(session, served_as)
         settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
+        self.slots = settings.total_slots
         size = None if entry.meta is None else entry.meta.n_vocab
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
@@ -291,7 +299,7 @@ class LlamaCpp:
 
     async def sample_continuations(
         self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[SampledTokens]:
+    ) -> list[_SampledTokens]:
         """Sample continuations of a text, each with a seed of its own."""
         payload = _LLAMA_CPP_SETTINGS | {
             "model": model,
@@ -383,7 +391,7 @@ async def _complete(
     return [choice.logprobs for choice in answer.choices]
 
 
-def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> SampledTokens:
+def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> _SampledTokens:
     """Return the tokens that vLLM drew, and the n most probable tokens at each position."""
     tokens, heads = logprobs.tokens, logprobs.top_logprobs
     _check_token_count(len(tokens), max_tokens)

@@ -84,7 +84,7 @@ class ServerClient:
         bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._headers = _HEADERS | (bearer if headers is None else dict(headers))
         self._key = key
-        self._max_concurrency = max_concurrency
+        self.max_concurrency = max_concurrency
         self._seconds = seconds
         # reading the certificates takes longer than a request
         self._ssl_context = httpx2.create_ssl_context(trust_env=False)
@@ -98,6 +98,7 @@ class ServerClient:
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         items: Iterable[_Item],
+        limit: int | None = None,
     ) -> Iterator[_Result]:
         """Apply a coroutine function to items concurrently; yield the results in order.
 
@@ -106,10 +107,12 @@ class ServerClient:
         Args:
             function: sends requests for an item, and returns its result.
             items: the items.
+            limit: largest number of concurrent items, if less than that of the client.
         """
+        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self._max_concurrency)
+            limiter = portal.call(anyio.CapacityLimiter, concurrency)
 
             async def apply(item: _Item) -> _Result:
                 async with limiter:
@@ -118,7 +121,7 @@ class ServerClient:
             for item in items:
                 futures.append(portal.start_task_soon(apply, item))
                 # limit the queue, so that results do not accumulate while the caller is busy
-                if len(futures) >= 2 * self._max_concurrency:
+                if len(futures) >= 2 * concurrency:
                     yield futures.popleft().result()
             while futures:
                 yield futures.popleft().result()
@@ -139,7 +142,7 @@ class ServerClient:
         """
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self._max_concurrency)
+            limiter = portal.call(anyio.CapacityLimiter, self.max_concurrency)
 
             async def apply(item: _Item) -> _Result:
                 async with limiter:
@@ -147,7 +150,7 @@ class ServerClient:
 
             while True:
                 # a slow first request must not leave the others without work
-                while len(futures) < 2 * self._max_concurrency:
+                while len(futures) < 2 * self.max_concurrency:
                     if (item := choose_item()) is None:
                         break
                     futures.append(portal.start_task_soon(apply, item))
@@ -165,8 +168,8 @@ class ServerClient:
             # bytes would never exceed them: the session limits the whole exchange
             timeout=None,
             limits=httpx2.Limits(
-                max_connections=self._max_concurrency,
-                max_keepalive_connections=self._max_concurrency,
+                max_connections=self.max_concurrency,
+                max_keepalive_connections=self.max_concurrency,
             ),
             follow_redirects=False,
             trust_env=False,

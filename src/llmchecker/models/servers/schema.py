@@ -102,6 +102,7 @@ class PropsResponse(_Response):
 
     build_info: _Name
     default_generation_settings: _GenerationSettings
+    total_slots: _Size | None = None
 
 
 class TokenizeResponse(_Response):

@@ -64,6 +64,8 @@ class ServedModel(TokenizedModel):
         self.info = info
         self.files = files
         self.sampling_test = SamplingTest()
+        # a round fills the requests that may be under way
+        self.batch_texts = max(self.batch_texts, client.max_concurrency)
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
@@ -131,8 +133,11 @@ class _ServedPrefix:
         for task in tasks:
             self._check_length(len(task.tokens) + task.max_tokens - 1)
         groups = _group_tasks(tasks, self._model.api.max_continuations)
+        # a request that waits for a place at the server would use up its time limit
         answers = self._model.client.map_concurrently(
-            self._request_continuations, [[tasks[index] for index in group] for group in groups]
+            self._request_continuations,
+            [[tasks[index] for index in group] for group in groups],
+            self._model.api.slots,
         )
         # a group answers for later tasks too
         found: dict[int, Continuation] = {}

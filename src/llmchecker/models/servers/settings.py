@@ -11,6 +11,9 @@ from llmchecker.models.sources.source_spec import Source, parse_source
 
 ApiName = Literal["vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama"]
 
+LEAST_UNLISTED = 2.0**-52
+"""The least probability of all tokens that a server does not list: rounding may hide them."""
+
 _DISTRIBUTION_APIS = ("vllm", "llama.cpp")
 """APIs of servers with distributions; all others return texts alone."""
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from llmchecker.errors import InvalidBound, InvalidDistribution
 from llmchecker.models.distribution import find_by_inversion
 from llmchecker.models.servers.schema import MAX_EXCESS
+from llmchecker.models.servers.settings import LEAST_UNLISTED
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,18 @@ class TopLogprobs:
         """Return the total probability of a row without the given tokens.
 
         If all tokens are listed, it is the sum over the others. Otherwise it is 1 minus the sum
-        over the given tokens, which loses the digits that the server does not send.
+        over the given tokens, which loses the digits that the server does not send. Tokens that are
+        not listed have at least `LEAST_UNLISTED`, unless a listed token has the probability 0.
         """
-        is_listed = np.isin(self.tokens[row], tokens.numpy())
+        probabilities = self.token_probabilities[row]
+        is_given = np.isin(self.tokens[row], tokens.numpy())
         if self.listed_tokens == self.vocabulary_size:
-            return float(self.token_probabilities[row, ~is_listed].sum())
-        # rounding may make the sum exceed 1
-        return max(0.0, float(1 - self.token_probabilities[row, is_listed].cumsum()[-1]))
+            return float(probabilities[~is_given].sum())
+        # no token outside the list is more probable than the last one in it
+        is_everything = probabilities[-1] == 0 and not probabilities[~is_given].any()
+        # rounding may make the sum 1 or more, which would prove that no other token follows
+        least = 0.0 if is_everything else LEAST_UNLISTED
+        return max(least, float(1 - probabilities[is_given].cumsum()[-1]))
 
 
 def parse_top_logprobs(

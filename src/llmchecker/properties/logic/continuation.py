@@ -17,6 +17,8 @@ from llmchecker.properties.logic.ast import (
     Temporal,
     subformulas,
 )
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.logic.query import Query
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,29 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
             inner = find_continuation_effects(path, length)
             return inner | inner.negation
     return ContinuationEffects()
+
+
+def ask_about_whole_texts(query: Query, length: int, comparison: str) -> Query:
+    """Return a query to which a text that the horizon cuts counts as the worse case.
+
+    `P>=0.9 [ G x = 0 ]` becomes `P>=0.9 [ (G x = 0) & (F "end") ]`: a text that has not ended may
+    still violate it. A formula that the horizon cannot flatter stays as it is.
+
+    Args:
+        query: the query.
+        length: the horizon in tokens.
+        comparison: the comparison of the probability with its threshold.
+    """
+    if not isinstance(query.root, Probability):
+        return query
+    effects = find_continuation_effects(query.root.path, length)
+    is_lower_limit = comparison in (">=", ">")
+    if not (effects.can_fall if is_lower_limit else effects.can_rise):
+        return query
+    beginning, _, rest = query.text.partition("[")
+    path = rest[: rest.rindex("]")].strip()
+    limit = '& (F "end")' if is_lower_limit else '| (G !"end")'
+    return parse(f"{beginning}[ ({path}) {limit} ]")
 
 
 def _join(operands: tuple[Formula, ...], length: int) -> ContinuationEffects:

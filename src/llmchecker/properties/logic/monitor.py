@@ -14,6 +14,8 @@ from llmchecker.properties.logic.absorbing_scores import FinalScores
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
+    Conditional,
+    Connective,
     Formula,
     Label,
     PathQuantifier,
@@ -21,6 +23,7 @@ from llmchecker.properties.logic.ast import (
     subformulas,
 )
 from llmchecker.properties.logic.progression import Progression
+from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
     ScoreRange,
     TooManyValuations,
@@ -53,6 +56,29 @@ def is_linear_time(path: Formula) -> bool:
     )
 
 
+def find_path_formulas(query: Query) -> tuple[Formula, ...]:
+    """Return the path formulas whose probabilities answer a query.
+
+    A conditional of φ given ψ has two: φ & ψ and !φ & ψ. The tuple is empty where single texts do
+    not decide the query: an expected score, a nested P, E or A, a combination of several, or
+    "rest". It is also empty where the query has too many atoms for a monitor.
+    """
+    match query.root:
+        case Probability(_, _, path) | PathQuantifier(_, path):
+            paths: tuple[Formula, ...] = (path,)
+        case Conditional(path, condition):
+            paths = (
+                Connective("&", (path, condition)),
+                # P(given) is the sum of both, so a quotient of estimates answers the query
+                Connective("&", (Connective("!", (path,)), condition)),
+            )
+        case _:
+            return ()
+    is_small = len(query.atoms) <= MAX_ATOMS
+    # the truth of a nested P depends on all continuations of a text at once
+    return paths if is_small and all(map(is_linear_time, paths)) else ()
+
+
 class Monitor:
     """Monitor of one path formula along texts of at most `length` tokens.
 
@@ -60,6 +86,9 @@ class Monitor:
     in a `Progression`. Texts with the same number need the same of their continuations. A *letter*
     is the state of a text at one step as an integer. It has a bit for each atom and a higher bit
     for a text that has ended. Above them it has the number of the text's final scores.
+
+    Attributes:
+        is_limited: whether a limit left a text undecided that may be decided.
 
     Args:
         path: path formula without P, E, A and "rest".
@@ -96,6 +125,7 @@ class Monitor:
         self._stutter_cache: dict[tuple[int, int], bool] = {}
         self._outcomes: dict[_Situation, frozenset[bool]] = {}
         self._letter_cache: dict[tuple[int, int], list[int]] = {}
+        self.is_limited = False
 
     def compute_letters(
         self, columns: Mapping[str, np.ndarray], has_ended: np.ndarray
@@ -162,6 +192,7 @@ class Monitor:
                 stack.append(result)
             else:
                 self._outcomes[stack.pop()] = result
+        self.is_limited = self.is_limited or key not in self._outcomes
         return self._outcomes.get(key, _BOTH_TRUTHS)
 
     def _explore_situation(
@@ -174,6 +205,7 @@ class Monitor:
             letters = self._enumerate_letters(step, final_scores)
         except TooManyValuations:
             # only a satisfied (0) or violated (1) obligation is decided without the valuations
+            self.is_limited = self.is_limited or obligation > 1
             return _BOTH_TRUTHS if obligation > 1 else frozenset([obligation == 0])
         outcomes: set[bool] = set()
         for letter in letters:

@@ -46,6 +46,16 @@ if (filters) {
   filterAnswers();
 }
 
+// A link into a closed part opens it.
+function openTarget() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  const fold = target.querySelector(":scope > details.fold");
+  if (fold) fold.open = true;
+}
+window.addEventListener("hashchange", openTarget);
+openTarget();
+
 // A link to an answer that a filter hides shows all answers.
 window.addEventListener("hashchange", () => {
   const target = location.hash && document.getElementById(location.hash.slice(1));
@@ -88,12 +98,14 @@ for (const frame of frames) {
   frame.querySelector(".scroll").addEventListener("scroll", () => markHidden(frame), { passive: true });
 }
 window.addEventListener("resize", arrange);
+// The columns of a closed part have no widths.
+for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", arrange);
 arrange();
 
 // What is closed does not print.
 let closed = [];
 window.addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details.witnesses:not([open])")];
+  closed = [...document.querySelectorAll("details.witnesses:not([open]), details.fold:not([open])")];
   for (const details of closed) details.open = true;
 });
 window.addEventListener("afterprint", () => {

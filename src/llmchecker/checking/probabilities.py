@@ -1,0 +1,123 @@
+"""The least and greatest probabilities of path formulas, with margins, and their thresholds.
+
+`TreeSums` computes them by sums over the texts of a tree, and `Satisfaction` by Storm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from llmchecker.properties.logic.ast import Formula, Probability
+
+MIN_NORMAL = float(np.finfo(np.float64).tiny)
+"""The smallest normal float64; smaller products lose digits or become 0."""
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """The least or the greatest probability of a path formula in each of m states.
+
+    Attributes:
+        values: (m,) float64, as computed; exactly 0 and 1 where the graph shows it.
+        low, high: (m,) float64, from 0 to 1; the true probability is between them.
+        is_zero, is_one: (m,) bool, whether the graph shows the probability to be exactly 0 or 1.
+    """
+
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    is_zero: np.ndarray
+    is_one: np.ndarray
+
+
+class Evaluator(Protocol):
+    """An evaluator of formulas in the start state of a process."""
+
+    def compute_probabilities(self, path: Formula, minimize: bool) -> Probabilities:
+        """Compute the least or the greatest probability of a path formula."""
+
+    def evaluate(self, formula: Formula, certain: bool) -> np.ndarray:
+        """Return (1,) bool: whether a state formula surely holds, or else may hold."""
+
+    def is_three_valued(self, path: Formula) -> bool:
+        """Return whether a nested P, E or A may hold without surely holding."""
+
+
+def compare_with_threshold(
+    formula: Probability,
+    certain: bool,
+    compute: Callable[[Formula, bool], Probabilities],
+) -> np.ndarray:
+    """Return (m,) bool: whether a P with a threshold holds in each state.
+
+    Args:
+        formula: a P with a threshold.
+        certain: whether it must surely hold, and not only may hold.
+        compute: computes the least probability of a path formula, or else the greatest.
+    """
+    assert formula.threshold is not None
+    # a lower limit surely holds if the least probability meets it, an upper if the greatest does
+    minimize = certain == (formula.comparison in (">", ">="))
+    probabilities = compute(formula.path, minimize)
+    limit = probabilities.low if minimize else probabilities.high
+    return _compare(probabilities, formula.comparison, Fraction(formula.threshold), limit)
+
+
+def _compare(
+    probabilities: Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
+) -> np.ndarray:
+    """Return (m,) bool: whether probabilities meet a threshold.
+
+    Args:
+        probabilities: the probabilities.
+        comparison: one of >=, >, <= and <.
+        threshold: the threshold of the comparison.
+        limit: (m,) the side of the probabilities to compare, `low` or `high`.
+    """
+    # no probability is below 0 and none above 1: thresholds 0 and 1 need the graph only
+    if threshold == 0:
+        all_true = np.ones(len(limit), dtype=bool)
+        answers = {
+            ">": ~probabilities.is_zero,
+            ">=": all_true,
+            "<=": probabilities.is_zero,
+            "<": ~all_true,
+        }
+        return answers[comparison]
+    if threshold == 1:
+        all_true = np.ones(len(limit), dtype=bool)
+        answers = {
+            ">=": probabilities.is_one,
+            ">": ~all_true,
+            "<": ~probabilities.is_one,
+            "<=": all_true,
+        }
+        return answers[comparison]
+    # The comparison is exact: a float is at least the threshold if it is at least the smallest
+    # float that is.
+    float_below, float_above = _float_neighbours(threshold)
+    match comparison:
+        case ">=":
+            return limit >= float_above
+        case ">":
+            return limit > float_below
+        case "<=":
+            return limit <= float_below
+    return limit < float_above
+
+
+def _float_neighbours(number: Fraction) -> tuple[float, float]:
+    """Return the nearest float64 below and above a number from 0 to 1.
+
+    Both are the number itself if it is a float64.
+    """
+    nearest = float(number)
+    if Fraction(nearest) == number:
+        # the number is a float64 itself
+        return nearest, nearest
+    if Fraction(nearest) < number:
+        return nearest, float(np.nextafter(nearest, 2.0))
+    return float(np.nextafter(nearest, -1.0)), nearest
