@@ -398,6 +398,12 @@ def test_a_store_that_a_kill_cut_short_continues(tmp_path):
         assert len(provider.questions) <= 1
         content = [json.loads(line) for line in file.read_text().splitlines()]
         assert len({line["number"] for line in content[1:]}) == len(content) - 1
+        # an answer was under way when the run was killed, and a later one had arrived
+        file.write_text("".join(line for line in lines if '"number": 1,' not in line))
+        again = run_suite(suite)
+        assert again.counts.holds == 1
+        assert "1 of" in notes(again)
+        assert "requested again after one was lost" in notes(again)
         file.write_text(lines[0] + lines[1].replace('"ended"', '"else"'))
         assert "damaged" in run_suite(suite).results[0].error
 

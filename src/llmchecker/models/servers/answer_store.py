@@ -54,6 +54,8 @@ class AnswerFile:
         digest = hashlib.sha256(content).hexdigest()
         self.path = folder / f"{digest[:32]}.jsonl"
         self.answers: dict[int, StoredAnswer] = {}
+        # numbers that were under way when an earlier run ended, after which others had arrived
+        self.lost_numbers: frozenset[int] = frozenset()
         header = {"format": _FORMAT, "digest": digest, **_hide_prompt(request)}
         # several runs may write one file: each appends whole lines
         if self.path.exists() and self.path.stat().st_size:
@@ -84,6 +86,8 @@ class AnswerFile:
                 self.path,
                 "; delete it, and its answers are requested again",
             ) from error
+        numbers = range(max(self.answers, default=0))
+        self.lost_numbers = frozenset(n for n in numbers if n not in self.answers)
         # a kill cut the last line short, to which nothing may be appended
         if lines.remainder:
             write_lines(self.path, lines.objects)

@@ -244,7 +244,8 @@ class TextClient:
             reply = await self._send(session, payload, lambda: losses.append(None))
         finally:
             self._spending.release(reserved.tokens, reserved.dollars)
-        stored = _build_stored(reply, stream.length, is_repeated=bool(losses))
+        is_repeated = bool(losses) or number in self._open_file(stream).lost_numbers
+        stored = _build_stored(reply, stream.length, is_repeated=is_repeated)
         self._pay(stored, stream)
         self._check_model(stored.model)
         self._open_file(stream).add(number, stored)
