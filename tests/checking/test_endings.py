@@ -71,7 +71,7 @@ def test_a_model_without_an_end_ends_no_text():
         (Interval(1 - 1e-9, 1.0), "1.00 of the answers had ended"),
         (Interval(0.996, 0.999), "0.99 to 1.00 of the answers had ended"),
         (Interval(0.0, 0.004), "0.00 to 0.01 of the answers had ended"),
-        (Interval(0.0, 1.0), "it is unknown how many of the answers had ended"),
+        (Interval(0.0, 1.0), "how many of the answers had ended is unknown"),
     ],
 )
 def test_shares_are_rounded_outwards(ended, text):

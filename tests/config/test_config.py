@@ -179,7 +179,7 @@ BAD = [
     ),
     ((*ONE, "source", "hf:a/b@main"), "models.one: source hf:a/b@main: the revision is 'main'"),
     ((*ONE, "source", "path:"), "models.one: source path:: the name is ''; it must be a path"),
-    ((*ONE, "source", PYPI), f"models.one: model {PYPI}: not one of file and parts"),
+    ((*ONE, "source", PYPI), f"models.one: {PYPI}: file and sha256 are missing; add"),
     ((*ONE, "file", "x.gguf"), "models.one: model path:one: only a pypi: source has file or parts"),
     (("topk", "source", "prompts.csv"), "topk.source: source prompts.csv:: unknown kind"),
     ((*ONE, "label", "Two"), "models.two.label: 'Two' is also the label of models.one"),

@@ -47,7 +47,7 @@ def describe_endings(horizon: int, endings: Endings) -> str:
 def _describe_share(ended: Interval) -> str:
     lower, upper = _format_share(ended)
     if (lower, upper) == ("0.00", "1.00"):
-        return "it is unknown how many of the answers had ended"
+        return "how many of the answers had ended is unknown"
     share = lower if lower == upper else f"{lower} to {upper}"
     return f"{share} of the answers had ended"
 
@@ -76,8 +76,8 @@ def warn_of_cuts(
         return None
     share = _format_share(Interval(0.0, endings.cut))[1]
     return (
-        f"the verdict is about beginnings: up to {share} of the answers had not ended after "
-        f"{format_count(horizon, 'token')}, and their continuations may change it"
+        f"about beginnings: up to {share} of the answers go on after "
+        f"{format_count(horizon, 'token')}, which may change it"
     )
 
 

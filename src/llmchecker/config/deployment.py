@@ -30,6 +30,7 @@ from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
 from llmchecker.utils.user_cache import find_user_cache
@@ -177,9 +178,10 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     with prefix_errors(place):
         source = _parse_source(keys.source, folder)
         changes: dict[str, Any] = {"label": keys.label or _build_label(source)}
-        if source.scheme == "server" and keys.api is None:
+        needs_tokenizer = keys.api not in TEXT_SETTINGS
+        if source.scheme == "server" and needs_tokenizer and keys.tokenizer is None:
             raise ConfigError(
-                f"{source.name} has no api and tokenizer; add --api and --tokenizer, or write "
+                f"{source.name}: no tokenizer; add --api and --tokenizer, or write "
                 "{source: …, api: …, tokenizer: …} in a suite"
             )
         if source.needs_lock:
