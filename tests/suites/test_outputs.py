@@ -245,7 +245,7 @@ def test_a_row_states_probability_requirement_and_threshold(tmp_path):
     assert (assertion.requirement, assertion.threshold) == ('not contains "he"', "at least 0.1")
     # two other words and any third one are cut
     (warning,) = assertion.reasons
-    assert "beginnings: up to 0.25 of the answers had not ended after 3 tokens" in warning
+    assert "beginnings: up to 0.25 of the answers go on after 3 tokens" in warning
     outputs = (
         format_table(result),
         "".join(" ".join((e.get("message", ""), e.text or "")) for e in _parse(result).iter()),
