@@ -79,6 +79,14 @@ def test_shares_are_rounded_outwards(ended, text):
     assert describe_endings(1, Endings(ended)) == f"within 1 token; {text}"
 
 
+def test_answers_of_texts_alone_are_counted():
+    """The count of cut answers takes the place of a share that nothing proves."""
+    assert (
+        describe_endings(9, Endings(counted=(3, 64)))
+        == "within 9 tokens, which cut 3 of 64 answers"
+    )
+
+
 WITHOUT = 1 - sum(DRAGON * CAT**n for n in range(3))
 """The probability of no dragon within three tokens."""
 

@@ -241,6 +241,21 @@ def test_a_refusal_of_the_model_is_its_answer(tmp_path):
     assert case.status is CaseStatus.HOLDS
 
 
+def test_cut_answers_are_counted_and_warned_of(tmp_path):
+    """A verdict that longer answers may change says how many of them were cut."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    refused = {"not_contains": "zebra", "at_least": 0.5}
+    for folder in ("whole", "cut"):
+        (tmp_path / folder).mkdir()
+    whole = run(tmp_path / "whole", provider, refused).results[0].answer
+    provider.fault = change_choice(finish_reason="length")
+    cut = run(tmp_path / "cut", provider, refused).results[0].answer
+    assert whole.endings.counted == (0, whole.costs.answers)
+    assert whole.warning is None
+    assert cut.endings.counted == (cut.costs.answers,) * 2
+    assert cut.warning.startswith(f"about beginnings: {cut.costs.answers} of")
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

@@ -351,6 +351,7 @@ class Answer:
             "certainty": None if decision is None else decision.certainty,
             "ended": asdict(self.endings.ended),
             "cut": self.endings.cut,
+            "counted": self.endings.counted,
             "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "witnesses": [asdict(witness) for witness in self.witnesses],
@@ -384,6 +385,7 @@ class Answer:
             limits = select_trivial_interval(query)
             lower, upper = content["lower"], content["upper"]
             probability, forecast = content["probability"], content["forecast"]
+            counted = content["counted"]
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -398,7 +400,11 @@ class Answer:
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],
                 probability=PROBABILITIES if probability is None else Interval(**probability),
-                endings=Endings(Interval(**content["ended"]), content["cut"]),
+                endings=Endings(
+                    Interval(**content["ended"]),
+                    content["cut"],
+                    None if counted is None else tuple(counted),
+                ),
                 forecast=None if forecast is None else Forecast(**forecast),
             )
         except (KeyError, TypeError, LLMCheckerError) as error:

@@ -27,10 +27,13 @@ class Endings:
         ended: certain bounds of the probability that a text ends within the horizon.
         cut: an upper bound of the probability that the horizon cuts a text which no earlier token
             decides.
+        counted: for answers of a model that returns texts alone, how many the horizon cuts, and how
+            many there are; None for other models.
     """
 
     ended: Interval = PROBABILITIES
     cut: float = 1.0
+    counted: tuple[int, int] | None = None
 
     def narrow(self, other: "Endings") -> "Endings":
         """Return the bounds that both share."""
@@ -41,7 +44,11 @@ class Endings:
 
 def describe_endings(horizon: int, endings: Endings) -> str:
     """Describe a horizon: `within 6 tokens; 0.00 of the answers had ended`."""
-    return f"within {format_count(horizon, 'token')}; {_describe_share(endings.ended)}"
+    tokens = format_count(horizon, "token")
+    if endings.counted is not None:
+        cut, answers = endings.counted
+        return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
+    return f"within {tokens}; {_describe_share(endings.ended)}"
 
 
 def _describe_share(ended: Interval) -> str:
@@ -74,9 +81,15 @@ def warn_of_cuts(
     """
     if endings.cut == 0 or not _can_change(query, decision, measurement, horizon, endings.cut):
         return None
-    share = _format_share(Interval(0.0, endings.cut))[1]
+    share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the answers"
+    if endings.counted is not None:
+        cut, answers = endings.counted
+        # what was never seen has no share that could be stated
+        if cut == 0:
+            return None
+        share = f"{cut:,} of {format_count(answers, 'answer')}"
     return (
-        f"about beginnings: up to {share} of the answers go on after "
+        f"about beginnings: {share} go on after "
         f"{format_count(horizon, 'token')}, which may change it"
     )
 

@@ -35,6 +35,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import AnyQuestion, Outcome
+from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
@@ -140,6 +141,7 @@ class _TextCheck:
             notes=tuple(self._iter_notes(limit)),
             costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
+            endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
             history=history,
             evidence=Evidence(None, self._asked.ranges, self._evidence),
         )
@@ -224,14 +226,13 @@ class _TextCheck:
             )
 
     def _iter_notes(self, limit: str | None) -> Iterator[str]:
-        count, length = self.count, self._asked.length
+        count = self.count
         days = sorted({each[:10] for each in self._times if each})
         period = "" if not days else f", as it answered on {days[0]}"
         if len(days) > 1:
             period = f", as it answered from {days[0]} to {days[-1]}"
         yield f"about the sampler of {self._model.description}{period}"
         answers, finishes = format_count(count, "answer"), self._finishes
-        yield f"{finishes[Finish.ENDED]:,} of {answers} end within {format_count(length, 'token')}"
         for number, problem in (
             (finishes[Finish.FILTERED], "withheld by a content filter"),
             (finishes[Finish.MISSING], "missing in the provider's responses"),
