@@ -85,7 +85,7 @@ class Sampled:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Costs:
     """The sizes and times of an answer; None for what it did not need.
 

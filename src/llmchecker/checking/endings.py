@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 """A limit above the rounding error of a sum of probabilities of texts."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Endings:
     """Probabilities of texts that ended within the horizon, and of texts that it cuts.
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from llmchecker.errors import InvalidEstimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """A closed interval, which contains the answer to a query.
 
