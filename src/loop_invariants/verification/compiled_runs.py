@@ -167,16 +167,18 @@ static long long next(void) {
 
 // Each run is a child process, which returns from here to `main`. The time limits are a universal
 // strategy (Luby, Sinclair and Zuckerman 1993), since the time that a violation takes is unknown.
+// Only a run that its limit ended goes on to the next limit: long limits are rare, and a failed
+// assumption must not use them up.
 static __attribute__((constructor)) void start(void) {
     inputs = mmap(0, sizeof *inputs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (inputs == MAP_FAILED) _exit(ENDED);
-    for (unsigned run = 1; run <= MAX_RUNS; run++) {
+    for (unsigned run = 1, late = 1; run <= MAX_RUNS; run++) {
         struct rusage usage;
         getrusage(RUSAGE_CHILDREN, &usage);
         long remaining = MICROSECONDS - usage.ru_utime.tv_sec * 1000000 - usage.ru_utime.tv_usec;
         if (remaining <= 0) _exit(ENDED);
         // Without an input all runs are equal, so that the second one gets all of the time.
-        long limit = run > 1 && !inputs->count ? remaining : 10000 * (run & -run);
+        long limit = run > 1 && !inputs->count ? remaining : 10000 * (late & -late);
         if (limit > remaining) limit = remaining;
         inputs->count = 0;
         int child = fork(), status;
@@ -198,6 +200,7 @@ static __attribute__((constructor)) void start(void) {
         }
         int is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF;
         if (!inputs->count && !is_late) _exit(ENDED);
+        late += is_late;
     }
     _exit(ENDED);
 }
