@@ -13,7 +13,7 @@ check and one default.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
@@ -81,6 +81,42 @@ def build_budget(
     if passes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     return Budget(width, passes, seconds, **options)
+
+
+def build_model_budget(
+    models: Sequence[tuple[str, bool]],
+    width: float = 0.0,
+    passes: int | None = None,
+    seconds: float | None = None,
+    answers: int | None = None,
+    **options: Any,
+) -> Budget:
+    """Build the budget of a question to a model, or of a comparison of two.
+
+    Args:
+        models: the name of each model, and whether it returns texts alone.
+        width, passes, seconds, answers, options: as in `Budget`; None for the default.
+
+    Raises:
+        ConfigError: a limit has no effect on the models.
+        InvalidEstimate: a value is out of its range.
+    """
+    text_models = [name for name, is_text_only in models if is_text_only]
+    if not text_models:
+        if answers is not None:
+            raise ConfigError(f"answers: {models[0][0]} has probabilities; limit passes or seconds")
+        return build_budget(width, passes, seconds, **options)
+    if options.get("certain"):
+        raise ConfigError(
+            f"certain: {text_models[0]} returns texts alone, which prove nothing; leave it out"
+        )
+    limit = Budget.answers if answers is None else answers
+    if len(text_models) < len(models):
+        return build_budget(width, passes, seconds, answers=limit, **options)
+    if passes is not None:
+        raise ConfigError(f"passes: {text_models[0]} returns texts alone; limit answers")
+    # an answer is a pass of such a model
+    return Budget(width, limit, seconds, answers=limit, **options)
 
 
 class TextProcess(BaseModel):

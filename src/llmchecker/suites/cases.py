@@ -22,6 +22,7 @@ from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
+from llmchecker.config.text_models import check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
@@ -43,7 +44,6 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
-from llmchecker.suites.text_models import check_answerable
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
@@ -364,7 +364,8 @@ class CaseBuilder:
                     deployment = variants.select(place, shared_row or Row())
                     full_prompt = variants.add_system(place, prompt, shared_row)
                     with prefix_errors(demand.key):
-                        check_answerable(deployment.model, full_prompt, checked_query)
+                        check_prompt_form(deployment.model, full_prompt)
+                        check_query_form(deployment.model, checked_query)
                     question = Question(
                         model=deployment.model,
                         prompt=full_prompt,

@@ -14,6 +14,7 @@ from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.config.text_models import check_prices
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -29,7 +30,6 @@ from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
-from llmchecker.suites.text_models import check_prices
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -126,7 +126,7 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    check_prices((case.deployment.model for case in cases), keys.budget.dollars)
+    check_prices("budget.dollars", (case.deployment.model for case in cases), keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
