@@ -64,11 +64,13 @@ class Deployment:
         name: the name in all outputs of a suite.
         model: the model with its decoding.
         system: the system prompt of chats, with columns of the prompts; None for none.
+        system_name: the name of the system prompt if a suite has several; else empty.
     """
 
     name: str
     model: ModelConfig
     system: str | None = None
+    system_name: str = ""
 
     @property
     def key(self) -> tuple[str, DecodingChoice]:
