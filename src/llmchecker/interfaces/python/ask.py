@@ -90,7 +90,7 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     seconds: float | None = None,
@@ -113,7 +113,8 @@ def ask(
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
         system: the system prompt of that chat.
-        length: the horizon in tokens.
+        length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
+            `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
         passes: maximum number of texts to evaluate.
         seconds: time limit in seconds; 30 if passes and seconds are both absent.
@@ -134,11 +135,12 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
+        checked_query=asked,
+        truncation=Horizon(asked.length),
         budget=build_budget(
             width, passes, seconds, confidence=confidence, seed=seed, certain=certain
         ),
@@ -146,7 +148,6 @@ def ask(
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
     from llmchecker.checking.anytime.answer import check_anytime
 
-    asked = question.checked_query
     try:
         answer = check_anytime(
             question.model,

@@ -60,7 +60,7 @@ def compare(
     versus_user: str | None = None,
     versus_system: str | None = None,
     versus_decoding: str | Mapping[str, Any] | Decoding | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     seconds: float | None = None,
@@ -83,7 +83,7 @@ def compare(
         start, user, system: the prompt, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
-        length: the horizon in tokens.
+        length: the horizon in tokens, as in `ask`.
         width: width of the interval of the difference at which the work ends.
         passes, seconds: limits of both sides together, as in `ask`.
         confidence: confidence of the interval of the difference.
@@ -103,11 +103,12 @@ def compare(
         check_model(each)
     if versus_decoding is not None:
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
+        checked_query=asked,
+        truncation=Horizon(asked.length),
         budget=build_budget(
             width, passes, seconds, confidence=confidence, seed=seed, certain=certain
         ),
