@@ -304,7 +304,7 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     if result.error is not None:
         yield _clean(result.error)
     if (warning := _find_warning(case, result, confidence)) is not None:
-        yield f"{warning}; 'length: end' asks about whole answers"
+        yield warning
     for witness in result.witnesses:
         text = _clean(witness.continuation, quoted=True)
         yield f"{format_number(witness.probability, _DIGITS)}  {text}"

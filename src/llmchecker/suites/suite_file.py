@@ -214,7 +214,7 @@ class SuiteKeys(Section):
 class RunKeys(Section):
     """Keys of a suite that the command line may replace."""
 
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """The horizon of all cases."""
     confidence: OptionalKey[Confidence] = None
     """The confidence of all verdicts of the suite together."""
