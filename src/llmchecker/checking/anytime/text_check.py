@@ -38,6 +38,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import AnyQuestion, Outcome
+from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import find_threshold
@@ -83,8 +84,12 @@ class TextCheck:
         self._range = _find_range(asked)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
-        # the lower end is that of the first sequence, the upper end that of the second
-        self._sequences = tuple(ConfidenceSequence(budget.confidence, number) for _ in range(2))
+        # the lower end is that of the first values, the upper end that of the second
+        self._sequences = tuple(ConfidenceSequence(budget.confidence) for _ in range(2))
+        self._evidences: tuple[ThresholdEvidence, ...] = ()
+        if number is not None:
+            error = (1 - budget.confidence) / 2
+            self._evidences = tuple(ThresholdEvidence(error, sign, number) for sign in (1, -1))
         self._values: tuple[list[float], list[float]] = ([], [])
         self._read_count = 0
         self._next_round = 1
@@ -140,7 +145,11 @@ class TextCheck:
         self._values[0].append(0.0 if value is None else value)
         self._values[1].append(1.0 if value is None else value)
         self._add_evidence(value)
-        if self.count >= self._next_round or self.count == self._budget.answers:
+        for evidence, values in zip(self._evidences, self._values, strict=False):
+            evidence.add(values[-1])
+        is_decided = any(each.has_refuted_threshold for each in self._evidences)
+        is_last = self.count == self._budget.answers
+        if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
 
     def compute_progress(self) -> Progress:
@@ -205,7 +214,10 @@ class TextCheck:
 
     @property
     def _interval(self) -> Interval:
-        low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
+        if self._evidences:
+            low, high = (each.end for each in self._evidences)
+        else:
+            low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
         # the two cross as rarely as the interval misses
         return Interval(self._scale(min(low, high)), self._scale(max(low, high)))
 
@@ -228,7 +240,11 @@ class TextCheck:
         done, count = self._read_count, self.count
         if done == count:
             return
-        for sequence, values in zip(self._sequences, self._values, strict=True):
+        for evidence in self._evidences:
+            evidence.narrow()
+        # the sequences are for a number that is only estimated
+        sequences = () if self._evidences else self._sequences
+        for sequence, values in zip(sequences, self._values, strict=False):
             column = np.array(values)
             sequence.narrow_interval(
                 Values(
