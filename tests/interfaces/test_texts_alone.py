@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
-from helpers.fake_server import Status, raising, running
+from helpers.fake_server import Status, raising, running, times
 from helpers.random_tables import table_model
 
 import llmchecker as lc
@@ -96,6 +96,63 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
     assert (same.low, same.high, len(provider.questions)) == (found["low"], found["high"], 80)
     assert (same.lower, same.upper, same.tree) == (0, 1, None)
     assert "certain" not in repr(same) + str(same) + same._repr_html_()
+
+
+class Letters:
+    """The number of the letters b, from 1 to 4 as on a scale of grades."""
+
+    minimum, maximum = 1, 4
+
+    def __call__(self, start: str, continuation: str) -> int:
+        return 1 + continuation.count("b")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_expected_score_has_an_interval(seed):
+    """The interval of a bounded score's mean has the mean of a table, by enumeration."""
+    model, length = table_model(seed), 3
+    truth, paths = 0.0, {(0,): 1.0}
+    for step in range(length):
+        grown: dict[tuple[int, ...], float] = {}
+        for tokens, mass in paths.items():
+            for token, p in enumerate(model.distribution(tokens)):
+                has_ended = token in model.end_tokens
+                text = [
+                    model.vocabulary[each]
+                    for each in (*tokens[1:], *([] if has_ended else [token]))
+                ]
+                if has_ended or step == length - 1:
+                    truth += mass * p * (1 + text.count("b"))
+                else:
+                    grown[(*tokens, token)] = mass * p
+        paths = grown
+    provider = FakeProvider("openai-chat", sample_table(model, (0,), length))
+    with running(provider) as address:
+        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        options = {"user": "x", "length": length, "answers": 90}
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="write I=3, the horizon"):
+            lc.ask('R{"b"}=? [ I=2 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="no least or no greatest score"):
+            lc.ask('R{"b"}=? [ I=3 ]', loaded, b=lambda start, text: 1, **options)
+    assert found.low <= truth <= found.high
+    assert 1 <= found.low < found.estimate < found.high <= 4
+    assert found.high - found.low < 1.5
+    assert found.estimate == pytest.approx(truth, abs=0.4)
+    assert (found.lower, found.upper) == (1, 4)
+
+
+def test_a_withheld_answer_counts_as_both_ends_of_a_score():
+    """Ten withheld answers of sixty with the greatest score leave the mean of 3.5 possible."""
+    provider = FakeProvider("openai-chat", share(1.0, "bbb"))
+    withheld = {"finish_reason": "content_filter"}
+    provider.fault = times(
+        10, lambda server, reply: reply | {"choices": [reply["choices"][0] | withheld]}
+    )
+    with running(provider) as address:
+        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, user="x", length=3, b=Letters(), answers=60)
+    assert found.low < 3.5 < found.high == 4
 
 
 def test_compare_of_two_providers_reads_the_answers_of_check(capsys):
