@@ -5,7 +5,7 @@ own markup besides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from llmchecker.checking.decision import Decision, Outcome
@@ -16,6 +16,7 @@ from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
@@ -52,6 +53,7 @@ class Entry:
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: a warning, texts, passes or an error.
+        examples: answers that violate the requirement, and others.
         seconds: duration in seconds.
     """
 
@@ -69,6 +71,7 @@ class Entry:
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -244,6 +247,9 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             certainty=_describe_certainty(case_result, confidence, row),
             about="" if case_result.answer is None else case_result.answer.about,
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
+            examples=tuple(
+                replace(each, text=escape_unprintable(each.text)) for each in case_result.examples
+            ),
             seconds=case_result.seconds,
         )
     cases = {case.name: case for case in result.suite.cases}

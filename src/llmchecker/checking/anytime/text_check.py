@@ -61,7 +61,7 @@ _ROUND_SHARE = 8
 _SCALE_ERROR = 2.0**-50
 """A limit above the relative rounding error of two conversions of a score."""
 _MAX_TEXTS = 5
-"""Maximum number of texts that speak against a requirement."""
+"""Maximum number of texts that satisfy a formula, and of those that violate it."""
 
 
 class TextCheck:
@@ -180,13 +180,18 @@ class TextCheck:
             query=query,
             horizon=self._asked.length,
             certain=self._range if is_score else select_trivial_interval(query),
-            witnesses=tuple(self._iter_witnesses()),
+            witnesses=self._list_witnesses(),
             notes=tuple(self._iter_notes(limit)),
             costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
             history=history,
-            evidence=Evidence(None, self._asked.ranges, self._evidence),
+            evidence=Evidence(
+                None,
+                self._asked.ranges,
+                self._evidence,
+                (*self._list_texts(True), *self._list_texts(False)),
+            ),
         )
         if count == 0:
             return answer
@@ -262,22 +267,26 @@ class TextCheck:
         self._next_round = count + 1 + count // _ROUND_SHARE
         self._history.append(self.compute_progress())
 
-    def _iter_witnesses(self) -> Iterator[Witness]:
-        """Yield the most frequent answers that speak against a requirement."""
+    def _list_witnesses(self) -> tuple[Witness, ...]:
+        """List the most frequent answers that speak against a requirement."""
         if self._threshold is None:
-            return
-        is_lower_bound = self._threshold.comparison in (">=", ">")
-        kind = COUNTEREXAMPLE if is_lower_bound else WITNESS
-        found = [each for each in self._texts.most_common() if each[0][0] is not is_lower_bound]
-        for (_, text), count in found[:_MAX_TEXTS]:
-            yield Witness(
+            return ()
+        return self._list_texts(self._threshold.comparison not in (">=", ">"))
+
+    def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
+        """List the most frequent answers that satisfy or violate the path formula."""
+        found = [each for each in self._texts.most_common() if each[0][0] is truth]
+        return tuple(
+            Witness(
                 uid=0,
                 text=self._start + text,
                 probability=count / self.count,
-                kind=kind,
+                kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
                 kept=len(self._start),
             )
+            for (_, text), count in found[:_MAX_TEXTS]
+        )
 
     def _iter_notes(self, limit: str | None) -> Iterator[str]:
         count = self.count
