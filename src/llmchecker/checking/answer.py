@@ -275,6 +275,11 @@ class Answer:
         return None if self.sampled is None else self.sampled.samples
 
     @property
+    def is_text_only(self) -> bool:
+        """Whether the model returns texts alone, which leave every number possible."""
+        return self.costs.answers is not None
+
+    @property
     def passes(self) -> int | None:
         """Number of texts that the model evaluated; None for a tree."""
         return self.costs.passes

@@ -318,7 +318,7 @@ def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
         result = answer.result
         has_number = result.query.is_numeric
         found = {
-            "certain": has_number,
+            "certain": has_number and not result.is_text_only,
             "interval": bool(result.samples),
             "estimate": has_number and bool(result.samples) and result.estimate is not None,
             "bounded": has_number and result.bounded is not None,

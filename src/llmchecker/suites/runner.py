@@ -336,7 +336,7 @@ def _find_violating_texts(case: Case, answer: Answer) -> tuple[Witness, ...]:
 
     root, evidence = case.question.query.root, answer.evidence
     # the answers of a model that returns texts alone are the texts themselves
-    if answer.costs.answers is not None:
+    if answer.is_text_only:
         return answer.witnesses
     # combinations of several probabilities have no single texts
     if case.threshold is None or not isinstance(root, Probability) or evidence is None:

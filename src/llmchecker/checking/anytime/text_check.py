@@ -57,7 +57,7 @@ _MAX_TEXTS = 5
 """Maximum number of texts that speak against a requirement."""
 
 
-class _TextCheck:
+class TextCheck:
     """The check of one question on answers, which a caller requests.
 
     Args:
@@ -95,9 +95,20 @@ class _TextCheck:
         return len(self._values[0])
 
     @property
+    def round_count(self) -> int:
+        """Number of rounds after which the interval narrowed."""
+        return len(self._history)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of the check is over."""
+        seconds = self._budget.seconds
+        return seconds is not None and time.monotonic() - self._start_time >= seconds
+
+    @property
     def is_finished(self) -> bool:
         """Whether the answer is decided or a limit is reached."""
-        if self.count >= self._budget.answers or self._is_late:
+        if self.count >= self._budget.answers or self.is_late:
             return True
         if self._read_count == 0:
             return False
@@ -123,6 +134,20 @@ class _TextCheck:
         self._add_evidence(truth)
         if self.count >= self._next_round or self.count == self._budget.answers:
             self._narrow()
+
+    def compute_progress(self) -> Progress:
+        """Return the interval so far, of the answers that were read."""
+        seconds, interval = time.monotonic() - self._start_time, self._interval
+        has_samples = self._read_count > 0
+        return Progress(
+            passes=self.count,
+            seconds=seconds,
+            lower=0.0,
+            upper=1.0,
+            low=interval.lower if has_samples else None,
+            high=interval.upper if has_samples else None,
+            samples=self.count,
+        )
 
     def finish(self, limit: str | None = None) -> Answer:
         """Compute the answer from the texts so far.
@@ -166,11 +191,6 @@ class _TextCheck:
         return replace(answer, forecast=forecast)
 
     @property
-    def _is_late(self) -> bool:
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
-
-    @property
     def _interval(self) -> Interval:
         low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
         # the two cross as rarely as the interval misses
@@ -203,10 +223,7 @@ class _TextCheck:
         self._read_count = count
         # the size of a round depends on nothing that its answers show
         self._next_round = count + 1 + count // _ROUND_SHARE
-        interval, seconds = self._interval, time.monotonic() - self._start_time
-        self._history.append(
-            Progress(count, seconds, 0.0, 1.0, interval.lower, interval.upper, count)
-        )
+        self._history.append(self.compute_progress())
 
     def _iter_witnesses(self) -> Iterator[Witness]:
         """Yield the most frequent answers that speak against a requirement."""
@@ -248,7 +265,7 @@ class _TextCheck:
 
 
 @dataclass
-class _StreamState:
+class StreamState:
     """The checks that read a sequence of answers.
 
     Attributes:
@@ -258,7 +275,7 @@ class _StreamState:
         received: number of received answers.
     """
 
-    checks: dict[int, _TextCheck] = field(default_factory=dict)
+    checks: dict[int, TextCheck] = field(default_factory=dict)
     limit: int = 0
     requested: int = 0
     received: int = 0
@@ -291,7 +308,7 @@ class _Checks:
 
     def __init__(self, model: TextModel, questions: Sequence[AnyQuestion]) -> None:
         self._model, self._questions = model, questions
-        self._streams: dict[TextStream, _StreamState] = defaultdict(_StreamState)
+        self._streams: dict[TextStream, StreamState] = defaultdict(StreamState)
         self._turn = 0
 
     def run(self) -> Iterator[tuple[int, Outcome]]:
@@ -299,7 +316,7 @@ class _Checks:
         for index, question in enumerate(self._questions):
             try:
                 asked, budget = question.asked, question.budget
-                check = _TextCheck(self._model, question.start, asked, budget)
+                check = TextCheck(self._model, question.start, asked, budget)
             except FOREIGN_ERRORS as error:
                 _raise_interrupt(error)
                 yield index, error
@@ -335,7 +352,7 @@ class _Checks:
         return None
 
     def _receive(
-        self, state: _StreamState, answer: TextAnswer | LLMCheckerError
+        self, state: StreamState, answer: TextAnswer | LLMCheckerError
     ) -> Iterator[tuple[int, Outcome]]:
         state.received += 1
         if isinstance(answer, LLMCheckerError):
@@ -356,7 +373,7 @@ class _Checks:
                 yield index, outcome
 
 
-def _fail_all(state: _StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
+def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
     """Yield an error as the result of all checks of a sequence."""
     indices = list(state.checks)
     state.checks.clear()

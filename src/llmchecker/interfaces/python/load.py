@@ -3,13 +3,19 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from llmchecker.config.deployment import is_address, is_provider_name, resolve_deployment
+from llmchecker.config.opening import open_text_model
+from llmchecker.config.registry import Registry
+from llmchecker.config.text_models import check_prices
 from llmchecker.errors import ConfigError, UnusableModel
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.spending import Spending
+from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.processes import count_cores
@@ -19,6 +25,30 @@ _ModelKind = Literal["causal", "masked"]
 _CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 _MASKED_SUFFIXES = ("ForMaskedLM",)
 """Suffixes of the names of transformers classes that predict a masked token."""
+
+
+# the type of a text does not show whether it names a provider
+@overload
+def load(  # type: ignore[overload-overlap]
+    source: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    *,
+    kind: _ModelKind | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_gb: float = 2.0,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+) -> LanguageModel: ...
+
+
+@overload
+def load(
+    source: str,
+    *,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+    **provider: Any,
+) -> TextModel: ...
 
 
 def load(
@@ -31,15 +61,17 @@ def load(
     threads: int | None = None,
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
-) -> LanguageModel:
-    """Load a model from a directory, or wrap a loaded transformers network.
+    **provider: Any,
+) -> LanguageModel | TextModel:
+    """Load a model from a directory, wrap a loaded network, or name a model of a provider.
 
     A loaded network and its tokenizer are not changed: the network keeps its device, dtype and
     mode.
 
     Args:
-        source: a directory with config, safetensors weights and tokenizer, or a network of
-            transformers with a head that predicts tokens.
+        source: a directory with config, safetensors weights and tokenizer, a network of
+            transformers with a head that predicts tokens, or for a model that returns texts alone a
+            name such as `openai:gpt-4o-mini` or the address of its provider.
         tokenizer: the tokenizer of the network; None for a directory.
         kind: `causal` if the next token follows the text, `masked` if the model predicts it at an
             appended mask; by default it follows from the network's class.
@@ -51,12 +83,25 @@ def load(
         decoding: the choice of next tokens: settings as in `generate` of transformers, `greedy`, or
             `as_published` for the settings of the model's generation_config.json. By default,
             tokens are drawn at temperature 1 from all tokens.
+        provider: for texts alone, `api`, `served_as`, `key_from`, `prices`, `requests` and
+            `seconds`, as in a configuration, and the limits `tokens` and `dollars` of all that the
+            model may cost. Answers are stored in results/texts.
 
     Raises:
         UnusableModel: the directory contains no usable model, or the network does not predict next
             tokens.
         ConfigError: the arguments contradict each other.
     """
+    if isinstance(source, str) and (is_address(source) or is_provider_name(source)):
+        loaded_options = (tokenizer, kind, dtype, device, threads)
+        if any(option is not None for option in loaded_options):
+            raise ConfigError(
+                f"load: {source} returns texts alone, without tokenizer, kind, dtype, device and "
+                "threads; leave them out"
+            )
+        return _open_provider(source, decoding, provider)
+    if provider:
+        raise ConfigError(f"{min(provider)}: {source!r} is no provider; leave it out")
     threads = count_cores() if threads is None else threads
     # `not >` also rejects NaN.
     if threads < 1 or not memory_gb > 0:
@@ -84,6 +129,29 @@ def load(
     kind = kind or _infer_kind(source)
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
     return apply_decoding(wrapped, decoding_choice)
+
+
+def _open_provider(
+    source: str, decoding: str | Mapping[str, Any] | Decoding | None, provider: Mapping[str, Any]
+) -> TextModel:
+    """Return a model that returns texts alone; nothing is requested yet."""
+    limits = {name: provider.get(name) for name in ("tokens", "dollars")}
+    keys = {name: value for name, value in provider.items() if name not in limits}
+    if is_address(source) and "api" not in keys:
+        raise ConfigError(f"api: missing for {source}; write api='openai-chat' or another one")
+    given = decoding.settings if isinstance(decoding, Decoding) else decoding
+    model = resolve_deployment(
+        "load",
+        {"source": source, **keys},
+        Registry(),
+        decoding={} if decoding is None else {"decoding": given},
+    ).model
+    if model.has_distributions:
+        raise ConfigError(
+            f"api: {keys['api']} has probabilities; ask it by the command line or a suite"
+        )
+    check_prices("dollars", [model], limits["dollars"])
+    return open_text_model(model, Spending(limits["tokens"], limits["dollars"]))
 
 
 def _check_directory(source: str | Path) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 
 from llmchecker.errors import ConfigError, LLMCheckerError, RequestRefused, SourceUnavailable
-from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
@@ -162,13 +162,23 @@ class TextClient:
         """The provider's model and its address."""
         return f"{self._answered_as or self._served_as or self.name} at {self._source.address}"
 
+    def check_prompt(self, prompt: Start) -> None:
+        """Check that the API accepts the form of a prompt.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        self._source.check_prompt(prompt, self.name)
+
     def iter_answers(
-        self, next_request: Callable[[], tuple[TextStream, int] | None]
+        self,
+        next_request: Callable[[], tuple[TextStream, int] | None],
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[TextStream, TextAnswer | LLMCheckerError]]:
         """Yield answers in the order of their requests.
 
         Args:
-            next_request: as in `TextModel`.
+            next_request, must_stop: as in `TextModel`.
 
         Raises:
             ConfigError: the environment has no key, or the provider does not have the model.
@@ -212,7 +222,7 @@ class TextClient:
             self._limits,
             self._api.build_headers(key),
         )
-        yield from client.map_on_demand(answer, choose)
+        yield from client.map_on_demand(answer, choose, must_stop)
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return the limit of tokens or money that forbids an answer; None if none does."""
