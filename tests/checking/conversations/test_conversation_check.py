@@ -249,3 +249,28 @@ def test_inserted_answers_are_data():
     turn = ScriptedTurn.parse("{x} {answer 1}, {answer 2}!")
     assert turn.insert(["{answer 2}", "b"]) == "{x} {answer 2}, b!"
     assert str(turn) == "{x} {answer 1}, {answer 2}!"
+
+
+def test_a_verdict_that_longer_answers_may_change_has_a_warning():
+    """Where the length cuts answers, G that holds is warned of, and G that is violated is not."""
+    model = chat_table(3)
+    exact = check(model, "P=? [ G !(spoilt = 0) ]", 2, 2)
+    holds, violated = (
+        check(model, f"P>={exact.lower + change:.6f} [ G !(spoilt = 0) ]", 2, 2)
+        for change in (-1e-4, 1e-4)
+    )
+    assert (holds.holds, violated.holds) == (True, False)
+    assert "of the conversations have an answer that goes on after 2 tokens" in holds.warning
+    assert violated.warning is None
+    assert holds.about.startswith("in 2 turns of at most 2 tokens; 0.")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_share_of_cut_conversations_is_that_of_all(seed):
+    """The bounds of conversations without a cut answer contain the enumerated share."""
+    model = chat_table(seed)
+    answer = check(model, "P=? [ F (turn = 2 & balance > 9) ]", 2, 2)
+    truth = find_truth(model, ("G", None, ENDED), 2, 2)
+    ended = answer.endings.ended
+    assert Fraction(ended.lower) <= truth <= Fraction(ended.upper)
+    assert ended.upper - ended.lower < 1e-11

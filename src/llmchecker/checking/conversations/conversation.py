@@ -81,6 +81,11 @@ class Conversation:
         """The number of answers."""
         return 1 + len(self.later_turns)
 
+    @property
+    def turn_texts(self) -> list[str]:
+        """The later turns as text."""
+        return [str(turn) for turn in self.later_turns]
+
     def build_chat(self, answers: Sequence[str]) -> Chat:
         """Return the messages before the next answer.
 

@@ -154,6 +154,7 @@ class _ConversationCheck:
         answer = Answer(
             query=query,
             horizon=self._asked.length,
+            turns=self._conversation.turn_count,
             certain=certain,
             witnesses=self._find_witnesses(),
             notes=self._describe_spread(),
