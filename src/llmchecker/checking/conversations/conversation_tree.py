@@ -104,7 +104,7 @@ class State:
         return 1.0 if self.weights is None else float(self.weights.sum())
 
 
-Step = tuple[State, int, int, float]
+_Step = tuple[State, int, int, float]
 """A state, the index of a next token (-1 if it is not listed), the token and its probability."""
 
 
@@ -229,7 +229,7 @@ class ConversationTree:
         if self._root.row is None:
             self._visit([self._root])
             return True
-        steps: list[Step] = []
+        steps: list[_Step] = []
         while self._queue and len(steps) < min(self._batch, max_passes):
             _, _, parent, index = heapq.heappop(self._queue)
             self._enqueue(parent, index + 1)
@@ -317,7 +317,7 @@ class ConversationTree:
             mass = state.mass * float(row.probabilities[index])
             heapq.heappush(self._queue, (-mass, next(self._ties), state, index))
 
-    def _list_step(self, state: State, index: int) -> Step:
+    def _list_step(self, state: State, index: int) -> _Step:
         assert state.row is not None
         row = state.row
         return state, index, int(row.tokens[index]), float(row.probabilities[index])
@@ -339,7 +339,7 @@ class ConversationTree:
                 self._touched.add(state)
             self._enqueue(state, 0)
 
-    def _reach(self, steps: Sequence[Step]) -> list[State]:
+    def _reach(self, steps: Sequence[_Step]) -> list[State]:
         """Return the state after each step, with its truth."""
         self.looks += len(steps)
         reached: list[State] = []
@@ -432,9 +432,9 @@ class ConversationTree:
 
     def _choose(
         self, states: Sequence[State], numbers: Mapping[int, float]
-    ) -> tuple[dict[int, Step], list[int]]:
+    ) -> tuple[dict[int, _Step], list[int]]:
         """Choose the next token of each sample; the second part are those of a rest."""
-        steps: dict[int, Step] = {}
+        steps: dict[int, _Step] = {}
         rests: list[int] = []
         by_state: dict[State, list[int]] = defaultdict(list)
         for index in numbers:
@@ -458,12 +458,12 @@ class ConversationTree:
         states: Sequence[State],
         rests: Sequence[int],
         generators: Sequence[np.random.Generator],
-    ) -> dict[int, Step]:
+    ) -> dict[int, _Step]:
         """Choose tokens that are not listed, which takes a second evaluation of the model."""
         by_state: dict[State, list[int]] = defaultdict(list)
         for index in rests:
             by_state[states[index]].append(index)
-        steps: dict[int, Step] = {}
+        steps: dict[int, _Step] = {}
         for state, indices in by_state.items():
             self.passes += 1
             numbers = np.array([generators[index].random() for index in indices])
