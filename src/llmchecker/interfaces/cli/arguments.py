@@ -279,10 +279,12 @@ def _build_budget(
         InvalidEstimate: a limit is out of its range.
     """
     is_text_only = [not model.has_distributions for model in models]
-    for name in ("tokens", "dollars"):
-        if getattr(arguments, name, None) is not None and not any(is_text_only):
+    # `tree` has no limits
+    limits = {name: getattr(arguments, name, None) for name in ("tokens", "dollars")}
+    for name, limit in limits.items():
+        if limit is not None and not any(is_text_only):
             raise ConfigError(f"{name}: {models[0].name} costs none; leave it out")
-    check_prices("dollars", models, arguments.dollars)
+    check_prices("dollars", models, limits["dollars"])
     names = [model.name for model in models]
     return build_model_budget(list(zip(names, is_text_only, strict=True)), **keys)
 
