@@ -342,6 +342,7 @@ def _compute_digest(
             limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
+        add([] if question.conversation is None else question.conversation.turn_texts)
         add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
