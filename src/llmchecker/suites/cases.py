@@ -16,7 +16,9 @@ from typing import Any
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.config.deployment import Deployment
+from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import add_judge_notes, create_quantifier
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -29,7 +31,7 @@ from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
+from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
@@ -150,7 +152,8 @@ class QuantifierPool:
     def __init__(
         self, config: Registry | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
     ) -> None:
-        self._config_quantifiers = {} if config is None else config.quantifiers
+        self._registry = Registry() if config is None else config
+        self._config_quantifiers = self._registry.quantifiers
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
         self.properties = properties
@@ -174,8 +177,17 @@ class QuantifierPool:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(name, self._resolve_paths(settings or {}))
+            self._recent[key] = create_quantifier(
+                name,
+                self._resolve_paths(settings or {}),
+                self._find_judge,
+                self._registry.expansion,
+            )
         return self._recent[key]
+
+    def _find_judge(self, name: DeploymentName) -> ModelConfig:
+        """Find the model of a judge by any name of a model."""
+        return resolve_deployment("model", name, self._registry, folder=self._folder).model
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -369,7 +381,7 @@ class CaseBuilder:
                         model=deployment.model,
                         prompt=full_prompt,
                         truncation=Horizon(checked_query.length),
-                        checked_query=checked_query,
+                        checked_query=add_judge_notes(checked_query, deployment.model),
                         budget=budget,
                     )
                     cases.append(

@@ -15,8 +15,15 @@ def build_notes(result: SuiteResult) -> list[str]:
     incomplete = describe_incomplete(result)
     return [
         *([] if incomplete is None else [incomplete]),
+        *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
+
+
+def _list_case_notes(result: SuiteResult) -> list[str]:
+    """List the notes on the queries of cases, as of judges, each once."""
+    notes = (note for case in result.suite.cases for note in case.question.checked_query.notes)
+    return [_clean(note) for note in dict.fromkeys(notes)]
 
 
 def select_notes(notes: Sequence[str], maximum: int) -> list[str]:
@@ -38,5 +45,9 @@ def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:
     has_several = len(result.suite.deployments) > 1 and not is_stored
     name = f"{missing.deployment}: {missing.name}" if has_several else missing.name
     text = f"not compared with {missing.baseline}: {name}: {missing.reason}"
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
     text = escape_unprintable(text)
     return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]}…"

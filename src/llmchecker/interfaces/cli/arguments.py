@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import DeploymentName, is_address, resolve_deployment
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
@@ -181,12 +182,13 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     registry, process = parse_process(arguments)
     with name_arguments("--"):
         budget = build_budget(**budget_keys)
-    quantifiers = {**registry.quantifiers, **asked.quantifiers}
+    quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
+    checked_query = resolve_query(asked.text, process.truncation.length, quantifiers)
     return registry, Question(
         model=process.model,
         prompt=process.prompt,
         truncation=process.truncation,
-        checked_query=resolve_query(asked.text, process.truncation.length, quantifiers),
+        checked_query=add_judge_notes(checked_query, process.model),
         budget=budget,
     )
 

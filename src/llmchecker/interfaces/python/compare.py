@@ -9,6 +9,7 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
@@ -106,7 +107,7 @@ def compare(
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
+        checked_query=add_judge_notes(resolve_query(query, length, quantifiers), model),
         truncation=Horizon(length),
         budget=build_budget(
             width, passes, seconds, confidence=confidence, seed=seed, certain=certain
