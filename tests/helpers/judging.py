@@ -1,6 +1,6 @@
 """A scripted judge: a table of the probabilities of its answers by the judged text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import llmchecker as lc
 from llmchecker.models.decoding.chat_template import Chat
@@ -13,13 +13,14 @@ class ScriptedJudge(lc.TableModel):
     """A judge that answers each text by its row of a table, and counts what it reads.
 
     Args:
-        table: the probabilities of answers by judged text; the rest is `maybe`.
+        table: the probabilities of answers by judged text, or a function of it; the rest is
+            `maybe`.
         default: the row of all other texts.
     """
 
     def __init__(
         self,
-        table: Mapping[str, Mapping[str, float]],
+        table: Mapping[str, Mapping[str, float]] | Callable[[str], Mapping[str, float]],
         default: Mapping[str, float] | None = None,
         name: str = "scripted",
     ) -> None:
@@ -32,7 +33,9 @@ class ScriptedJudge(lc.TableModel):
         """One token: the number of the text."""
         assert isinstance(start, Chat)
         self.chats.append(start)
-        found = self._table.get(judged_text(start), self._default)
+        text = judged_text(start)
+        table = self._table
+        found = table(text) if callable(table) else table.get(text, self._default)
         row = [found.get(answer, 0.0) for answer in ANSWERS]
         row[-1] += 1 - sum(row)
         self.rows.append(row)

@@ -1,6 +1,6 @@
 """Judges of a configuration: quantifiers whose model is named as any other model.
 
-    polite: { type: judge, model: smollm2-135m, question: Is the text polite? }
+    polite: { type: judge, model: smollm2-135m, question: "Is the text polite?" }
 
 Wherever settings may name a judge, `create_quantifier` of this module creates the quantifier.
 """
@@ -61,9 +61,9 @@ class ConfiguredJudge:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The directory of a local model; other sources have a checksum or a commit."""
+        """The directory or file of a local model; other sources have a checksum or a commit."""
         source = self.model.source.source
-        is_local = source.scheme == "path" and source.path.is_dir()
+        is_local = source.scheme == "path" and source.path.exists()
         return (source.path,) if is_local else ()
 
     def is_same(self, model: object) -> bool:
@@ -72,9 +72,8 @@ class ConfiguredJudge:
             return repr(replace(self, model=model)) == repr(self)
         return getattr(model, "name", None) == self.model.name
 
-    @property
-    def access(self) -> "JudgeAccess":
-        """Access to the answers of the judge, of which one process has one."""
+    def open_access(self) -> "JudgeAccess":
+        """Open the access to the answers of the judge, of which one process has one."""
         key = f"{self.project} {self!r}"
         if key not in _accesses:
             # the models and stores of a configuration are in the folder of its project

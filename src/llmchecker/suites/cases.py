@@ -30,7 +30,7 @@ from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.deployments import RowDeployments
@@ -147,6 +147,9 @@ class QuantifierPool:
         config: the configuration; None without one.
         properties: the settings of the suite's quantifiers by name.
         folder: folder to which paths in settings are relative.
+
+    Attributes:
+        judges: the judges among the quantifiers that were created.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class QuantifierPool:
         self._config_quantifiers = self._registry.quantifiers
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
+        self.judges: list[Quantifier] = []
         self.properties = properties
         self.names = {*properties, *self._config_quantifiers, *BUILTIN_TYPES}
 
@@ -171,7 +175,7 @@ class QuantifierPool:
             ConfigError: the type is unknown, or a setting is unusable.
         """
         if settings is None and name in self._config_quantifiers:
-            return self._config_quantifiers[name]
+            return self._keep_judge(self._config_quantifiers[name])
         key = json.dumps([name, settings], sort_keys=True, default=str)
         if key not in self._recent:
             # cases in a row mostly share quantifiers, and a few are enough
@@ -183,7 +187,14 @@ class QuantifierPool:
                 self._find_judge,
                 self._registry.expansion,
             )
+            self._keep_judge(self._recent[key])
         return self._recent[key]
+
+    def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
+        """Return a quantifier, and keep it if it is a judge."""
+        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+            self.judges.append(quantifier)
+        return quantifier
 
     def _find_judge(self, name: DeploymentName) -> ModelConfig:
         """Find the model of a judge by any name of a model."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ class JudgeModel(Protocol):
         """Return whether a model is the judge, with any decoding."""
         ...
 
-    @property
-    def access(self) -> "JudgeAccess":
-        """Access to its answers; the first use loads the model."""
+    def open_access(self) -> "JudgeAccess":
+        """Open the access to its answers; the first call loads the model."""
         ...
 
 
@@ -74,7 +74,7 @@ class Judge:
         grades: grades by label.
         minimum, maximum: the least and the greatest grade.
         files: as in `JudgeModel`.
-        grade_cache: grades by prompt and text.
+        grade_cache: grades by prompt and text, or the reasons why texts have none.
 
     Raises:
         ConfigError: a setting is unusable. On a call: the judge's answer is not on the scale.
@@ -91,14 +91,14 @@ class Judge:
     minimum: int = field(init=False, repr=False, compare=False)
     maximum: int = field(init=False, repr=False, compare=False)
     files: tuple[Path, ...] = field(init=False, repr=False, compare=False)
-    grade_cache: dict[tuple[str, str], int] = field(
+    grade_cache: dict[tuple[str, str], int | ConfigError] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         model = _GivenModel(self.model) if hasattr(self.model, "open_prefix") else self.model
-        if not hasattr(model, "access"):
+        if not hasattr(model, "open_access"):
             raise ConfigError(
                 f"model: {model!r} is no loaded model; write it in a configuration or a suite, or "
                 "give one that load(…) returned"
@@ -132,16 +132,24 @@ class Judge:
 
     def score_batch(self, texts: Sequence[tuple[str, str]]) -> list[int]:
         """Return the grades of several texts, each a start string and a continuation."""
+        grades = self.find_grades(texts)
+        for grade in grades:
+            if isinstance(grade, ConfigError):
+                raise grade
+        return [grade for grade in grades if isinstance(grade, int)]
+
+    def find_grades(self, texts: Sequence[tuple[str, str]]) -> list[int | ConfigError]:
+        """Find the grades of several texts, or the reason why a text has none."""
         # the prompt of a text may be unknown
         keys = [(start if self.of == "text" else "", text) for start, text in texts]
         new_keys = [key for key in dict.fromkeys(keys) if key not in self.grade_cache]
         self.grade_cache.update(zip(new_keys, self._grade(new_keys), strict=True))
         return [self.grade_cache[key] for key in keys]
 
-    def _grade(self, texts: Sequence[tuple[str, str]]) -> list[int]:
+    def _grade(self, texts: Sequence[tuple[str, str]]) -> list[int | ConfigError]:
         if not texts:
             return []
-        access, labels = self.model.access, tuple(self.grades)
+        access, labels = self.model.open_access(), tuple(self.grades)
         chats = [self._build_chat(prompt, text) for prompt, text in texts]
         masses = access.compute_masses(chats, labels)
         margin = _SPREADS * access.spread
@@ -159,12 +167,12 @@ class Judge:
         first, second = sorted(self._sum_grades(masses).values(), reverse=True)[:2]
         return first - second <= margin or abs(masses.sum() - self.share) <= margin
 
-    def _select_grade(self, masses: "np.ndarray", text: str, name: str) -> int:
+    def _select_grade(self, masses: "np.ndarray", text: str, name: str) -> int | ConfigError:
         total = float(masses.sum())
         if not total >= self.share:
             beginning = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
             labels = ", ".join(self.grades)
-            raise ConfigError(
+            return ConfigError(
                 f"judge {name}: its answer to {beginning!r} is one of {labels} with probability "
                 f"{total:.3g}, under `share` {self.share:g}; reword the question, or use another "
                 "judge"
@@ -221,8 +229,8 @@ class _GivenModel:
         # decodings of one model share its network
         return getattr(model, "network", model) is getattr(self.model, "network", self.model)
 
-    @property
-    def access(self) -> "JudgeAccess":
+    def open_access(self) -> "JudgeAccess":
+        """Return the access to the answers of the model."""
         from llmchecker.models.judges import TokenJudge
 
         if not self._accesses:
@@ -284,7 +292,7 @@ def _check_labels(grades: Mapping[str, int]) -> None:
         raise ConfigError(f"scale: it has {len(set(grades.values()))} grades; write at least two")
     names: dict[str, str] = {}
     for label in grades:
-        name = label.strip().casefold()
+        name = normalize_label(label)
         if not name:
             raise ConfigError("scale: a label is empty; write a word")
         for other, other_label in names.items():
