@@ -331,7 +331,9 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield f"{used} used; {needed}"
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
-        yield from map(_clean, result.answer.notes)
+        # notes on judges are those of the whole suite
+        shown = case.question.checked_query.notes
+        yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 
 def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:
