@@ -64,13 +64,24 @@ class ContinuationRound(SampleRound):
         start = int(np.random.Generator(np.random.Philox(key=seed)).integers(_SEED_COUNT))
         # a request moves a sample by a token at least, and takes two seeds for each
         self._next_seed = start + 2 * (tree.length + 1) * first
+        # the samples of the next request, and their tasks
+        self._prepared: tuple[np.ndarray, Sequence[ContinuationTask]] | None = None
+
+    def prepare(self) -> tuple[np.ndarray, Sequence[ContinuationTask]]:
+        """Return the samples of the next request and their tasks, which stay as they are."""
+        if self._prepared is None:
+            active = self._finish_all(np.flatnonzero(~self.is_complete))
+            self._prepared = active, self._build_tasks(active)
+        return self._prepared
 
     def run(self) -> Requests:
         """Yield requests to the server until all samples are complete, or the work must stop."""
         tree = self._tree
-        while len(active := self._finish_all(np.flatnonzero(~self.is_complete))):
-            request = ContinuationRequest(self._build_tasks(active))
-            answer = yield request
+        while True:
+            (active, tasks), self._prepared = self.prepare(), None
+            if len(active) == 0:
+                return
+            answer = yield ContinuationRequest(tasks)
             assert isinstance(answer, list)
             visited = tree.passes
             self._follow(active[: len(answer)], answer)

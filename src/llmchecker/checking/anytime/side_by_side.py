@@ -8,7 +8,7 @@ tokens that all prompts share at their beginning are computed once.
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -20,7 +20,7 @@ import numpy as np
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.model_batches import BatchSize, continue_texts
+from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.step_request import ContinuationRequest
@@ -28,7 +28,7 @@ from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.memory_errors import is_out_of_memory
@@ -144,6 +144,17 @@ def _check_group(
     end_of_sequence: EndOfSequence,
 ) -> Iterator[tuple[int, Outcome]]:
     """Check questions whose prompts have a common beginning."""
+    with batches:
+        yield from _check_jobs(model, questions, group, batches, end_of_sequence)
+
+
+def _check_jobs(
+    model: LanguageModel,
+    questions: Sequence[AnyQuestion],
+    group: Sequence[tuple[int, tuple[int, ...]]],
+    batches: "_SharedBatches",
+    end_of_sequence: EndOfSequence,
+) -> Iterator[tuple[int, Outcome]]:
     waiting, jobs = list(group)[::-1], {}
     while waiting or jobs:
         while waiting and len(jobs) < _MAX_ACTIVE:
@@ -264,7 +275,7 @@ class _Share:
     rows: np.ndarray
 
 
-class _SharedBatches:
+class _SharedBatches(AbstractContextManager["_SharedBatches"]):
     """The model's answers to requests of several jobs, whose prompts begin alike.
 
     Attributes:
@@ -278,9 +289,15 @@ class _SharedBatches:
         self.shared = shared
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
+        self._stack = ExitStack()
+        self._open_stream = cache(lambda: open_stream(self._open_prefix(), self._stack))
         # a model of unknown speed gets one text at first
         self._size = BatchSize(1)
         self._length = 0
+
+    def __exit__(self, *error: object) -> None:
+        """End requests that are under way."""
+        self._stack.close()
 
     def read_ahead(
         self, questions: Sequence[AnyQuestion], prompts: Iterable[tuple[int, tuple[int, ...]]]
@@ -354,9 +371,9 @@ class _SharedBatches:
             share.job.receive(share.rows, answer)
 
     def _answer_together(self, shares: Sequence[_Share]) -> list[ModelAnswer]:
-        prefix = self._open_prefix()
         if isinstance(shares[0].job.request, ContinuationRequest):
-            return _continue_together(prefix, shares)
+            return _continue_together(self._open_stream(), shares)
+        prefix = self._open_prefix()
         parts = [_continue_prompt(share) for share in shares]
         # jobs about one prompt visit the same texts, which are evaluated once
         texts, places = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
@@ -379,13 +396,16 @@ class _SharedBatches:
         ]
 
 
-def _continue_together(prefix: Prefix, shares: Sequence[_Share]) -> list[ModelAnswer]:
+def _continue_together(stream: ContinuationStream, shares: Sequence[_Share]) -> list[ModelAnswer]:
     """Return the continuations of each share; the server works on all of them at once."""
     tasks = [
         [share.job.request.continuations[row].join_prompt(share.job.tail) for row in share.rows]
         for share in shares
     ]
-    answers = continue_texts(prefix, list(chain.from_iterable(tasks)))
+    expected = [
+        task.join_prompt(share.job.tail) for share in shares for task in share.job.request.expected
+    ]
+    answers = stream.continue_texts(list(chain.from_iterable(tasks)), expected)
     return [list(islice(answers, len(each))) for each in tasks]
 
 

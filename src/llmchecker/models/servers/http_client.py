@@ -7,7 +7,7 @@ in the environment. No message contains the key.
 import contextlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -129,6 +129,21 @@ class ServerClient:
             while futures:
                 yield futures.popleft().result()
 
+    @contextlib.contextmanager
+    def open_pool(self, limit: int | None = None) -> Iterator["RequestPool"]:
+        """Open a pool of concurrent requests; those that are under way end with it.
+
+        Args:
+            limit: as in `map_concurrently`.
+        """
+        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
+        with self._open_session() as (portal, session):
+            pool = RequestPool(portal, session, concurrency)
+            try:
+                yield pool
+            finally:
+                portal.call(pool.cancel)
+
     def map_on_demand(
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
@@ -193,6 +208,55 @@ class ServerClient:
                 yield portal, session
             finally:
                 portal.call(http.aclose)
+
+
+class RequestPool:
+    """Concurrent requests, to which more may be added while others are under way.
+
+    Args:
+        portal: the event loop.
+        session: the session of the requests.
+        concurrency: largest number of concurrent requests.
+    """
+
+    def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
+        self._portal, self._session = portal, session
+        self._limiter = portal.call(anyio.CapacityLimiter, concurrency)
+        self._scopes: list[anyio.CancelScope] = []
+
+    def submit(
+        self,
+        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        items: Sequence[_Item],
+    ) -> list["Future[_Result]"]:
+        """Begin with the requests of items, after those of earlier calls; return their results."""
+        futures: list[Future[_Result]] = [Future() for _ in items]
+
+        async def apply(item: _Item, future: "Future[_Result]") -> None:
+            try:
+                async with self._limiter:
+                    result = await function(self._session, item)
+            # the caller reads the error from the future
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        async def apply_all() -> None:
+            async with anyio.create_task_group() as group:
+                self._scopes.append(group.cancel_scope)
+                for item, future in zip(items, futures, strict=True):
+                    group.start_soon(apply, item, future)
+            self._scopes.remove(group.cancel_scope)
+
+        # one call, because each waits for the event loop's thread
+        self._portal.start_task_soon(apply_all)
+        return futures
+
+    def cancel(self) -> None:
+        """Cancel all requests; called in the event loop."""
+        for scope in self._scopes:
+            scope.cancel()
 
 
 class ServerSession:
