@@ -48,12 +48,15 @@ def describe_endings(horizon: int, endings: Endings) -> str:
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings.ended)}"
+    return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(ended: Interval) -> str:
-    lower, upper = _format_share(ended)
+def _describe_share(endings: Endings) -> str:
+    lower, upper = _format_share(endings.ended)
     if (lower, upper) == ("0.00", "1.00"):
+        # texts that are decided are not continued to their ends
+        if endings.cut == 0:
+            return "every answer is decided by then, ended or not"
         return "how many of the answers had ended is unknown"
     share = lower if lower == upper else f"{lower} to {upper}"
     return f"{share} of the answers had ended"
