@@ -99,3 +99,18 @@ def axe(tmp_path_factory):
         return [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]]
 
     return find_violations
+
+
+@pytest.fixture
+def open_judge(monkeypatch):
+    """A function that lets every configured judge be a scripted one."""
+    from llmchecker.config import judges
+    from llmchecker.models.judges import TokenJudge
+
+    monkeypatch.setattr(judges, "_accesses", {})
+
+    def use(model):
+        monkeypatch.setattr(judges, "_open_access", lambda *_: TokenJudge(model))
+        return model
+
+    return use

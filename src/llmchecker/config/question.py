@@ -13,13 +13,14 @@ check and one default.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
@@ -88,6 +89,42 @@ def build_budget(
     return Budget(width, passes, seconds, **options)
 
 
+def build_model_budget(
+    models: Sequence[tuple[str, bool]],
+    width: float = 0.0,
+    passes: int | None = None,
+    seconds: float | None = None,
+    answers: int | None = None,
+    **options: Any,
+) -> Budget:
+    """Build the budget of a question to a model, or of a comparison of two.
+
+    Args:
+        models: the name of each model, and whether it returns texts alone.
+        width, passes, seconds, answers, options: as in `Budget`; None for the default.
+
+    Raises:
+        ConfigError: a limit has no effect on the models.
+        InvalidEstimate: a value is out of its range.
+    """
+    text_models = [name for name, is_text_only in models if is_text_only]
+    if not text_models:
+        if answers is not None:
+            raise ConfigError(f"answers: {models[0][0]} has probabilities; limit passes or seconds")
+        return build_budget(width, passes, seconds, **options)
+    if options.get("certain"):
+        raise ConfigError(
+            f"certain: {text_models[0]} returns texts alone, which prove nothing; leave it out"
+        )
+    limit = Budget.answers if answers is None else answers
+    if len(text_models) < len(models):
+        return build_budget(width, passes, seconds, answers=limit, **options)
+    if passes is not None:
+        raise ConfigError(f"passes: {text_models[0]} returns texts alone; limit answers")
+    # an answer is a pass of such a model
+    return Budget(width, limit, seconds, answers=limit, **options)
+
+
 class TextProcess(BaseModel):
     """A text generation process: the texts that one model writes after one prompt.
 
@@ -115,10 +152,13 @@ class Question(TextProcess):
 
     Attributes:
         checked_query: the query with its quantifiers.
+        conversation: the conversation that begins with the prompt, about whose turns the query is;
+            None for a query about the tokens of one answer.
         budget: the limits, the confidence and the seed of the answer for the whole model.
     """
 
     checked_query: InstanceOf[CheckedQuery]
+    conversation: InstanceOf[Conversation] | None = None
     budget: InstanceOf[Budget] = build_budget()
 
     @property

@@ -117,5 +117,6 @@ def test_arguments_that_do_not_go_together_are_refused(loaded, random_model, tmp
     message = refused(UnknownName, "owner/name")
     assert message.endswith("; for a model of the hub write hf:owner/name")
     texts = {"source": "http://localhost:1", "api": "openai-chat", "served_as": "m"}
-    assert "source: the interface of " in refused(ConfigError, texts)
+    assert "device: m at http" in refused(ConfigError, texts, device="cpu")
+    assert "tokens, dollars" in refused(ConfigError, network, tokenizer, tokens=3)
     assert str(tmp_path) in refused(UnusableModel, tmp_path)
