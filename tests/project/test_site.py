@@ -271,6 +271,25 @@ def test_the_site_loads_nothing_from_other_servers(site):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("name", ["index", "reference/python", "notebooks/suites"])
+def test_axe_finds_nothing_on_the_site(site, browser, axe, name, width, scheme):
+    """No rule of axe-core is violated by a page of each kind."""
+    (path,) = (
+        page for page in site if page.match(f"{name}.html") and "repository" not in page.parts
+    )
+    size = {"width": width, "height": 900}
+    page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
+    page.goto(path.as_uri())
+    # the theme adds the buttons of blocks of code
+    page.locator(".md-code__nav").first.wait_for(state="attached")
+    violations = axe(page)
+    page.context.close()
+    assert violations == []
+
+
+@pytest.mark.long
 def test_formulas_are_part_of_the_pages(site):
     """Formulas are MathML, which needs no script, and none is left in TeX."""
     (method,) = (path for path in site if path.name == "method.html")

@@ -56,18 +56,21 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     """
     tokens = format_count(horizon, "token")
     if turns is not None:
-        share = _describe_share(endings.ended, "conversations")
+        share = _describe_share(endings, "conversations")
         return f"in {format_count(turns, 'turn')} of at most {tokens}; {share}"
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings.ended)}"
+    return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(ended: Interval, texts: str = "answers") -> str:
-    lower, upper = _format_share(ended)
+def _describe_share(endings: Endings, texts: str = "answers") -> str:
+    lower, upper = _format_share(endings.ended)
     end = "had ended" if texts == "answers" else "had no cut answer"
     if (lower, upper) == ("0.00", "1.00"):
+        # texts that are decided are not continued to their ends
+        if endings.cut == 0 and texts == "answers":
+            return "every answer is decided by then, ended or not"
         return f"how many of the {texts} {end} is unknown"
     share = lower if lower == upper else f"{lower} to {upper}"
     return f"{share} of the {texts} {end}"
