@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
@@ -151,10 +152,13 @@ class Question(TextProcess):
 
     Attributes:
         checked_query: the query with its quantifiers.
+        conversation: the conversation that begins with the prompt, about whose turns the query is;
+            None for a query about the tokens of one answer.
         budget: the limits, the confidence and the seed of the answer for the whole model.
     """
 
     checked_query: InstanceOf[CheckedQuery]
+    conversation: InstanceOf[Conversation] | None = None
     budget: InstanceOf[Budget] = build_budget()
 
     @property

@@ -16,8 +16,11 @@ from typing import Any
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.config.deployment import Deployment
+from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import add_judge_notes, create_quantifier
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -30,9 +33,15 @@ from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
+from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
+from llmchecker.suites.conversations import (
+    ask_about_whole_answers,
+    build_conversation,
+    check_model,
+    parse_turn_assertion,
+)
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
@@ -53,6 +62,8 @@ _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
 _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
+_PROMPT_KEYS = ("user", "start", "messages", "turns")
+"""Keys of an entry's prompt, of which it has one."""
 _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
 
 
@@ -103,8 +114,11 @@ class Case:
 
     @property
     def prompt(self) -> str:
-        """The last message, or the text to continue."""
-        prompt = self.question.prompt
+        """The last message, the text to continue, or the user's messages of a conversation."""
+        prompt, conversation = self.question.prompt, self.question.conversation
+        if conversation is not None:
+            first = conversation.chat.messages[-1][1]
+            return " → ".join([first, *conversation.turn_texts])
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
     def measure(self) -> "Case":
@@ -147,14 +161,19 @@ class QuantifierPool:
         config: the configuration; None without one.
         properties: the settings of the suite's quantifiers by name.
         folder: folder to which paths in settings are relative.
+
+    Attributes:
+        judges: the judges among the quantifiers that were created.
     """
 
     def __init__(
         self, config: Registry | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
     ) -> None:
-        self._config_quantifiers = {} if config is None else config.quantifiers
+        self._registry = Registry() if config is None else config
+        self._config_quantifiers = self._registry.quantifiers
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
+        self.judges: list[Quantifier] = []
         self.properties = properties
         self.names = {*properties, *self._config_quantifiers, *BUILTIN_TYPES}
 
@@ -170,14 +189,30 @@ class QuantifierPool:
             ConfigError: the type is unknown, or a setting is unusable.
         """
         if settings is None and name in self._config_quantifiers:
-            return self._config_quantifiers[name]
+            return self._keep_judge(self._config_quantifiers[name])
         key = json.dumps([name, settings], sort_keys=True, default=str)
         if key not in self._recent:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(name, self._resolve_paths(settings or {}))
+            self._recent[key] = create_quantifier(
+                name,
+                self._resolve_paths(settings or {}),
+                self._find_judge,
+                self._registry.expansion,
+            )
+            self._keep_judge(self._recent[key])
         return self._recent[key]
+
+    def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
+        """Return a quantifier, and keep it if it is a judge."""
+        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+            self.judges.append(quantifier)
+        return quantifier
+
+    def _find_judge(self, name: DeploymentName) -> ModelConfig:
+        """Find the model of a judge by any name of a model."""
+        return resolve_deployment("model", name, self._registry, folder=self._folder).model
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -399,14 +434,20 @@ class CaseBuilder:
                 for variants in deployments:
                     deployment = variants.select(place, shared_row or Row())
                     full_prompt = variants.add_system(place, prompt, shared_row)
-                    with prefix_errors(demand.key):
-                        check_prompt_form(deployment.model, full_prompt)
-                        check_query_form(deployment.model, checked_query)
+                    conversation = None
+                    if form.name == "turns":
+                        check_model(form.key, deployment.model)
+                        conversation = build_conversation(form.key, form.value, full_prompt, row)
+                    else:
+                        with prefix_errors(demand.key):
+                            check_prompt_form(deployment.model, full_prompt)
+                            check_query_form(deployment.model, checked_query)
                     question = Question(
                         model=deployment.model,
                         prompt=full_prompt,
+                        conversation=conversation,
                         truncation=Horizon(checked_query.length),
-                        checked_query=checked_query,
+                        checked_query=add_judge_notes(checked_query, deployment.model),
                         budget=budget,
                     )
                     cases.append(
@@ -474,18 +515,29 @@ class CaseBuilder:
                     else _format_label(demand.key, inserted)
                 )
         with locate_errors(demand.key, demand.entry, row or Row()):
+            turn_count = len(keys.turns or ())
             if isinstance(inserted, str):
                 text = inserted
+            elif turn_count:
+                text, properties = parse_turn_assertion(inserted, turn_count)
+                settings |= properties
             else:
                 text, assertion = parse_assertion(inserted)
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
             length, is_whole = parse_end(keys.length or self._length)
-            if is_whole:
-                query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
-            query.check_references(self._quantifiers.names | set(settings), length)
-            names = sorted(query.variables - {STEP})
+            known = self._quantifiers.names | set(settings)
+            if turn_count:
+                check_turn_query(query, known, turn_count)
+                if is_whole:
+                    query = ask_about_whole_answers(query, _find_comparison(demand, query))
+                names = sorted(query.variables - {TURN})
+            else:
+                if is_whole:
+                    query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
+                query.check_references(known, length)
+                names = sorted(query.variables - {STEP})
             for name in names:
                 if name not in settings and name in self._quantifiers.properties:
                     settings[name] = self._insert_property(name, row)
@@ -601,9 +653,10 @@ class _PromptForm:
     """One of the forms of an entry's prompt.
 
     Attributes:
-        name: the key of the prompt: `user`, `start`, `messages`; None for a column of the table.
+        name: the key of the prompt: `user`, `start`, `messages`, `turns`; None for a column of the
+            table.
         key: the same with the number or name of the form.
-        value: a text, or messages.
+        value: a text, messages, or the user's messages of a conversation.
         suffix: the end of the names of its cases.
     """
 
@@ -619,7 +672,7 @@ def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
     Raises:
         ConfigError: the entry has several keys of a prompt.
     """
-    names = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
+    names = [name for name in _PROMPT_KEYS if getattr(keys, name) is not None]
     if len(names) > 1:
         raise _build_prompt_error(place, names)
     if not names:
@@ -628,6 +681,8 @@ def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
     key, value = f"{place}.{name}", getattr(keys, name)
     if name == "messages":
         return [_PromptForm(name, key, [message.explicit_keys for message in value])]
+    if name == "turns":
+        return [_PromptForm(name, key, [turn.user for turn in value])]
     return [
         _PromptForm(name, each.key, each.text, f", {each.name}" if each.name else "")
         for each in list_alternatives(key, value, "prompt")
@@ -637,7 +692,7 @@ def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
 def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> ConfigError:
     count = " and ".join(names) if names else "no prompt"
     return ConfigError(
-        f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
+        f"{where}: there is {count}{columns}; give exactly one of user, start, messages and turns"
     )
 
 
@@ -655,6 +710,9 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
         with prefix_errors(key):
             inserted: Any = row.read(name)
     else:
+        if name == "turns":
+            # the later ones follow the first answer
+            name, key, value = "user", f"{key}[0].user", value[0]
         with prefix_errors(key):
             inserted = value if row is None else insert_columns(value, row)
     # the cell of a column is no template

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.endings import warn_of_cuts
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
@@ -312,8 +311,14 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     if (warning := _find_warning(case, result, confidence)) is not None:
         yield warning
     for witness in result.witnesses:
-        text = _clean(witness.continuation, quoted=True)
-        yield f"{format_number(witness.probability, _DIGITS)}  {text}"
+        probability = format_number(witness.probability, _DIGITS)
+        if case.question.conversation is None:
+            yield f"{probability}  {_clean(witness.continuation, quoted=True)}"
+        else:
+            # a line for each message, which is a JSON string
+            first, *others = witness.continuation.split("\n")
+            yield f"{probability}  {_clean(first)}"
+            yield from (f"        {_clean(line)}" for line in others)
     answers = None if result.answer is None else result.answer.costs.answers
     unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
@@ -326,7 +331,9 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield f"{used} used; {needed}"
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
-        yield from map(_clean, result.answer.notes)
+        # notes on judges are those of the whole suite
+        shown = case.question.checked_query.notes
+        yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 
 def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:
@@ -335,8 +342,8 @@ def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | No
         return None
     # where probabilities are compared, the answer is a number without a decision of its own
     decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
-    answer, query = result.answer, case.question.query
-    return warn_of_cuts(query, decision, answer.measurement, answer.horizon, answer.endings)
+    # the stored query may have =? in place of the threshold
+    return replace(result.answer, query=case.question.query).warn_of(decision)
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

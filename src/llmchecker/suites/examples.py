@@ -80,10 +80,13 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
         answer: the answer to it, or to the query with =? in place of the threshold.
     """
     root, threshold, evidence = query.root, find_threshold(query), answer.evidence
-    if threshold is None or not isinstance(root, Probability) or evidence is None:
+    if threshold is None or not isinstance(root, Probability):
         return CaseTexts()
     is_lower_bound = threshold.comparison in (">=", ">")
     kinds = (COUNTEREXAMPLE, WITNESS) if is_lower_bound else (WITNESS, COUNTEREXAMPLE)
+    # the answer about a conversation has its own texts
+    if evidence is None:
+        return CaseTexts(*(_select(answer.witnesses, kind) for kind in kinds))
     # the answers of a model that returns texts alone are the texts themselves
     if evidence.build_tree is None:
         return CaseTexts(*(_select(evidence.texts, kind) for kind in kinds))

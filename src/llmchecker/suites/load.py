@@ -12,6 +12,7 @@ from typing import Any
 from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import check_spending
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.text_models import check_prices
@@ -120,6 +121,7 @@ def _build_suite(
         max_dollars=keys.budget.dollars,
     )
     check_prices("budget.dollars", (case.deployment.model for case in cases), keys.budget.dollars)
+    check_spending(pool.judges, keys.budget.tokens, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
@@ -342,6 +344,7 @@ def _compute_digest(
             limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
+        add([] if question.conversation is None else question.conversation.turn_texts)
         add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()

@@ -202,6 +202,10 @@ class _Evaluator:
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
+        yield from self._evaluate_conversations(
+            [case for case in cases if case.question.conversation is not None]
+        )
+        cases = [case for case in cases if case.question.conversation is None]
         if not cases:
             return
         last_time = time.monotonic()
@@ -214,6 +218,21 @@ class _Evaluator:
             seconds = time.monotonic() - last_time
             last_time += seconds
             yield cases[index], self._build_result(cases[index], answer, seconds)
+
+    def _evaluate_conversations(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
+        """Yield each case of a conversation and its result, one after the other."""
+        for case in cases:
+            start_time = time.monotonic()
+            outcome: CaseOutcome
+            try:
+                outcome = _check_conversation(
+                    cast(OpenModel, self.opened), case.measure() if self.is_measuring else case
+                )
+            except FOREIGN_ERRORS as error:
+                if is_interrupt(error):
+                    raise
+                outcome = error
+            yield case, self._build_result(case, outcome, time.monotonic() - start_time)
 
     def _check(
         self, questions: Sequence["AnyQuestion"], deployment: Deployment, prompts: Sequence["Start"]
@@ -253,6 +272,21 @@ def evaluate(
 
     return check_side_by_side(
         opened.model, questions, prompts=prompts, end_of_sequence=opened.end_of_sequence
+    )
+
+
+def _check_conversation(opened: OpenModel, case: Case) -> Answer:
+    # imported here, as in `evaluate`
+    from llmchecker.checking.conversations.conversation_check import check_conversation
+
+    question, asked = case.question, _CaseQuestion(case)
+    assert question.conversation is not None
+    return check_conversation(
+        opened.model,
+        question.conversation,
+        asked.asked,
+        asked.budget,
+        end_tokens=None if opened.end_of_sequence == "terminal" else frozenset(),
     )
 
 

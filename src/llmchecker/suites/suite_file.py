@@ -122,6 +122,13 @@ class PromptKeys(Section):
     """The required number of rows."""
 
 
+class TurnKeys(Section):
+    """A turn of the user in a conversation."""
+
+    user: str
+    """The message. `{answer 1}` inserts the model's first answer, which must be an earlier one."""
+
+
 class CaseKeys(Section):
     """Prompts, and the requirements for each of them."""
 
@@ -134,7 +141,9 @@ class CaseKeys(Section):
     """Instead of a message, a text to continue, or several; with `prompts` it may contain
     columns."""
     messages: OptionalKey[NonEmpty[MessageKeys]] = None
-    """Instead of one message, several turns."""
+    """Instead of one message, several, which no model answers but the last."""
+    turns: OptionalKey[NonEmpty[TurnKeys]] = None
+    """Instead of one message, a conversation: the model answers each of these messages."""
     prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""

@@ -306,6 +306,7 @@ class TextCheck:
                 yield f"{number:,} of {answers} {problem}, counted neither for nor against"
         if self._plural_count:
             yield f"{self._plural_count:,} of {answers} came with others, which were ignored"
+        yield from self._asked.notes
         if limit is not None:
             yield limit
 

@@ -103,6 +103,22 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
     return ContinuationEffects()
 
 
+def find_turn_effects(formula: Formula) -> ContinuationEffects:
+    """Find how the truth of a formula over turns may change if cut answers go on.
+
+    A longer answer may have another score. As for single texts, it is expected to violate a G and
+    to satisfy an F. The score of one certain turn may change either way.
+    """
+    is_about_single_turns = any(
+        isinstance(each, Temporal) and (each.operator == "X" or each.bound is not None)
+        for each in subformulas(formula)
+    )
+    has_operator = any(isinstance(each, Temporal) for each in subformulas(formula))
+    if is_about_single_turns or not has_operator:
+        return ContinuationEffects(can_fall=True, can_rise=True)
+    return find_continuation_effects(formula, 0)
+
+
 def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> Query:
     """Return a query to which a text that the horizon cuts counts as the worse case.
 
