@@ -87,7 +87,7 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
         options = ["--quantifier", "b={type: pattern, pattern: b}", f"--length={length}", "--json"]
         query = "P=? [ F b = 1 ]"
         out = call(capsys, "check", query, "--user=x", *options, *name(address), "--answers=80")[1]
-        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         same = lc.check(query, loaded, user="x", b=lc.Pattern("b"), length=length, answers=80)
     found = json.loads(out)
     assert found["low"] <= truth <= found["high"]
@@ -176,7 +176,7 @@ def test_a_model_with_probabilities_is_compared_with_texts_alone(folder):
     coin = lc.TableModel(["x", " yes", " no"], lambda tokens: [0, 0.5, 0.5])
     provider = FakeProvider("openai-completions", share(0.0))
     with running(provider) as address:
-        model = lc.load(address, api="openai-completions", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-completions", "served_as": MODEL})
         words = {"yes": lc.Words(["yes"])}
         options = {"length": 2, "passes": 20, "answers": 60, **words}
         found = lc.compare(f"P=? [ {YES} ]", coin, "x", versus_model=model, **options)
@@ -199,7 +199,7 @@ def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):
     with running(provider) as address:
         status, out, err = call(capsys, "check", f"P=? [ {YES} ]", *PROMPT, *name(address))
         provider.questions = []
-        model = lc.load(address, api="openai-chat", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         with pytest.raises(InterruptedCheck) as caught:
             lc.ask(f"P=? [ {YES} ]", model, user="Is it?", yes=lc.Words(["yes"]))
     assert status == 3
@@ -213,7 +213,7 @@ def test_a_watch_ends_the_work_with_the_answer_so_far():
     """A watch that returns true ends the work, without a further round."""
     provider = FakeProvider("openai-chat", share(1.0))
     with running(provider) as address:
-        model = lc.load(address, api="openai-chat", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         rounds = []
         found = lc.ask(
             f"P=? [ {YES} ]",
@@ -322,12 +322,13 @@ def test_a_short_name_that_is_contradicted_is_refused(given, problem):
 def test_the_library_refuses_what_has_no_effect(folder):
     """Arguments of local models, limits of the other kind and a tree of texts are refused."""
     model = lc.load("ollama:x")
+    (folder / "a").mkdir()
     coin = lc.TableModel(["x", "y"], lambda tokens: [0.5, 0.5])
     for problem, attempt in {
-        "threads; leave them out": lambda: lc.load("ollama:x", threads=2),
-        "api: missing for http": lambda: lc.load("http://127.0.0.1:1"),
-        "unknown key 'prics'": lambda: lc.load("ollama:x", prics=2),
-        "api: './x' is no provider": lambda: lc.load("./x", api="ollama"),
+        "threads: ollama:x is served by another": lambda: lc.load("ollama:x", threads=2),
+        "127.0.0.1:1: no tokenizer": lambda: lc.load("http://127.0.0.1:1"),
+        "unknown key 'prics'": lambda: lc.load({"source": "ollama:x", "prics": 2}),
+        "dollars: a costs none": lambda: lc.load("a", dollars=2),
         "dollars: .* has no prices": lambda: lc.load("ollama:x", dollars=2),
         "answers: .* has probabilities": lambda: lc.ask(
             "P=? [ F gender > 0 ]", coin, "x", answers=3

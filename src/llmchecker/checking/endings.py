@@ -11,7 +11,7 @@ from llmchecker.checking.decision import Decision
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
-from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.properties.logic.continuation import find_continuation_effects, names_ends
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_count
 
@@ -88,9 +88,14 @@ def warn_of_cuts(
         if cut == 0:
             return None
         share = f"{cut:,} of {format_count(answers, 'answer')}"
+    root = query.root
+    is_about_ends = isinstance(root, Probability | PathQuantifier) and names_ends(root.path)
+    other = (
+        "give a greater number" if is_about_ends else "the length 'end' asks about whole answers"
+    )
     return (
         f"about beginnings: {share} go on after "
-        f"{format_count(horizon, 'token')}, which may change it"
+        f"{format_count(horizon, 'token')}, which may change it; {other}"
     )
 
 

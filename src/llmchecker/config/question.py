@@ -22,8 +22,10 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
+from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -40,7 +42,7 @@ DEFAULT_SEED = Budget.seed
 
 def resolve_query(
     query: str | Query,
-    length: int,
+    length: int | str,
     quantifiers: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
 ) -> CheckedQuery:
@@ -48,19 +50,22 @@ def resolve_query(
 
     Args:
         query: a text, or a parsed query.
-        length: the horizon in tokens.
+        length: the horizon in tokens; `end` or `end:400` asks about whole answers.
         quantifiers: defined quantifiers by name; standard ones may be absent.
         create: creates an absent quantifier.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
-        ConfigError: a quantifier needs settings.
+        ConfigError: a quantifier needs settings, or the length is another text.
         InvalidBound: the horizon is out of range.
     """
+    horizon, is_whole = parse_end(length)
     # a monitor of a negative horizon would never end
-    check_length(length)
+    check_length(horizon)
     query = parse(query) if isinstance(query, str) else query
-    return CheckedQuery(query, find_quantifiers(query, length, quantifiers, create), length)
+    if is_whole:
+        query = ask_about_whole_texts(query, horizon)
+    return CheckedQuery(query, find_quantifiers(query, horizon, quantifiers, create), horizon)
 
 
 def build_budget(

@@ -7,7 +7,8 @@ checked before a model is loaded.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.deployments import RowDeployments
+from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
 from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
@@ -246,17 +248,28 @@ class Suite:
     max_tokens: int | None = None
     max_dollars: float | None = None
 
-    def select(self, keys: Collection[CaseKey]) -> "Suite":
+    def select(self, keys: AbstractSet[CaseKey]) -> "Suite":
         """Return the part of the suite with these cases, and the averages over them.
 
         The budgets of the cases keep their share of the confidence of the whole suite.
         """
         cases = tuple(case for case in self.cases if case.key in keys)
-        selected = {case.name for case in cases}
-        averages = tuple(a for a in self.averages if selected.issuperset(a.cases))
+        names = {case.deployment.name for case in cases}
+        deployments = tuple(each for each in self.deployments if each.name in names)
+        averages = tuple(
+            average
+            for average in self.averages
+            if any(keys >= {(name, case) for case in average.cases} for name in names)
+        )
         labels = {average.label for average in averages} | {case.label for case in cases}
         differences = {name: self.differences[name] for name in self.differences if name in labels}
-        return replace(self, cases=cases, averages=averages, differences=differences)
+        return replace(
+            self,
+            deployments=deployments,
+            cases=cases,
+            averages=averages,
+            differences=differences,
+        )
 
     @property
     def interval_count(self) -> int:
@@ -340,12 +353,35 @@ class CaseBuilder:
                 columns = list_columns(keys.name)
                 entry = f"case {number + 1}" if columns else insert_columns(keys.name, Row())
         cases: list[Case] = []
+        averages: list[Average] = []
+        for form in _list_forms(place, keys):
+            form_cases, members = self._build_form(
+                place, keys, form, demands, rows, entry, deployments
+            )
+            cases += form_cases
+            with prefix_errors(f"{place}.by"):
+                name = f"{entry}{form.suffix}"
+                averages += _build_averages(name, demands, members, keys.by)
+        return cases, averages
+
+    def _build_form(
+        self,
+        place: str,
+        keys: CaseKeys,
+        form: "_PromptForm",
+        demands: Sequence[_Demand],
+        rows: Sequence[Row | None],
+        entry: str,
+        deployments: Sequence[RowDeployments],
+    ) -> tuple[list[Case], dict[str, list[tuple[str, Row]]]]:
+        """Build the cases of a form of the prompt, and list the rows of each demand."""
+        cases: list[Case] = []
         members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
         for index, row in enumerate(rows):
-            prompt = _build_prompt(place, keys, row)
-            name = (
-                entry if row is None else f"{_name_row(place, keys, entry, row)}, row {index + 1}"
-            )
+            prompt = _build_prompt(place, form, row)
+            name = f"{_name_row(place, keys, entry, row)}{form.suffix}"
+            if row is not None:
+                name += f", row {index + 1}"
             row_number = 0 if row is None else index + 1
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
@@ -376,7 +412,7 @@ class CaseBuilder:
                     cases.append(
                         Case(
                             name=label,
-                            entry=entry,
+                            entry=f"{entry}{form.suffix}",
                             label=demand.label,
                             deployment=deployment,
                             question=question,
@@ -388,8 +424,7 @@ class CaseBuilder:
                             requirement=requirement,
                         )
                     )
-        with prefix_errors(f"{place}.by"):
-            return cases, _build_averages(entry, demands, members, keys.by)
+        return cases, members
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -552,42 +587,78 @@ def _choose_seed(seed: int, row: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
+def _name_row(place: str, keys: CaseKeys, entry: str, row: Row | None) -> str:
     """Return the name of a row without its number: that of its entry, or one with columns."""
-    if keys.name is None or not list_columns(keys.name):
+    if row is None or keys.name is None or not list_columns(keys.name):
         return entry
     with prefix_errors(f"{place}.name"):
         name: str = insert_columns(keys.name, row)
     return name
 
 
-def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
-    """Build the prompt of a row, without the system prompt."""
-    forms = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
-    # columns serve only where the entry itself has no prompt
-    column_row = None if forms else row
-    names = forms
-    if column_row is not None:
-        names = [name for name in ("user", "start") if column_row.has_column(name)]
-    if len(names) != 1:
-        count = " and ".join(names) if names else "no prompt"
-        if row is None:
-            where, columns = place, ""
-        else:
-            where, columns = f"{place}.prompts: {row.place}", f" of columns {row.format_columns()}"
-        raise ConfigError(
-            f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
-        )
+@dataclass(frozen=True)
+class _PromptForm:
+    """One of the forms of an entry's prompt.
+
+    Attributes:
+        name: the key of the prompt: `user`, `start`, `messages`; None for a column of the table.
+        key: the same with the number or name of the form.
+        value: a text, or messages.
+        suffix: the end of the names of its cases.
+    """
+
+    name: str | None
+    key: str
+    value: Any
+    suffix: str = ""
+
+
+def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
+    """List the forms of the prompt of an entry.
+
+    Raises:
+        ConfigError: the entry has several keys of a prompt.
+    """
+    names = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
+    if len(names) > 1:
+        raise _build_prompt_error(place, names)
+    if not names:
+        return [_PromptForm(None, f"{place}.prompts", None)]
     (name,) = names
-    key = f"{place}.prompts" if column_row is not None else f"{place}.{name}"
-    with prefix_errors(key):
-        if name == "messages":
-            value: Any = [message.explicit_keys for message in keys.messages or ()]
-        else:
-            value = getattr(keys, name) if column_row is None else column_row.read(name)
-        inserted = value if row is None or column_row is not None else insert_columns(value, row)
+    key, value = f"{place}.{name}", getattr(keys, name)
+    if name == "messages":
+        return [_PromptForm(name, key, [message.explicit_keys for message in value])]
+    return [
+        _PromptForm(name, each.key, each.text, f", {each.name}" if each.name else "")
+        for each in list_alternatives(key, value, "prompt")
+    ]
+
+
+def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> ConfigError:
+    count = " and ".join(names) if names else "no prompt"
+    return ConfigError(
+        f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
+    )
+
+
+def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
+    """Build the prompt of a row, without the system prompt."""
+    name, key, value = form.name, form.key, form.value
+    # columns serve only where the entry itself has no prompt
+    if name is None:
+        names = [] if row is None else [n for n in ("user", "start") if row.has_column(n)]
+        if row is None or len(names) != 1:
+            columns = "" if row is None else f" of columns {row.format_columns()}"
+            where = place if row is None else f"{place}.prompts: {row.place}"
+            raise _build_prompt_error(where, names, columns)
+        (name,) = names
+        with prefix_errors(key):
+            inserted: Any = row.read(name)
+    else:
+        with prefix_errors(key):
+            inserted = value if row is None else insert_columns(value, row)
     # the cell of a column is no template
-    with locate_errors(key, value if column_row is None else None, row or Row()):
+    with locate_errors(key, value, row or Row()):
         if name == "messages":
             return parse_prompt({name: inserted})
         if not inserted.strip():

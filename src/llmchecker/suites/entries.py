@@ -19,7 +19,7 @@ from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import Aggregate, CaseResult, Status
+from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -109,13 +109,25 @@ def list_requirements(suite: Suite) -> list[tuple[str, str]]:
 
 
 def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """Sort entries: errors first, then violated and unknown cases."""
-    return sorted(entries, key=lambda entry: _ORDER.index(entry.status))
+    """Sort entries: errors first, then violated and unknown cases.
+
+    The entries of one requirement for several models follow each other, at the place of the first.
+    """
+    entries = list(entries)
+    places: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, entry in enumerate(entries):
+        key, place = (entry.group, entry.name), (_ORDER.index(entry.status), number)
+        places[key] = min(place, places.get(key, place))
+    return sorted(entries, key=lambda entry: places[entry.group, entry.name])
 
 
 def summarize(result: SuiteResult) -> str:
     """Summarize the numbers of verdicts."""
-    counts = result.counts
+    return describe_counts(result.counts)
+
+
+def describe_counts(counts: Counts) -> str:
+    """Describe numbers of verdicts, as `1 violated, 5 hold`."""
     parts = [
         (counts.errors, "failed to run"),
         (counts.violated, "violated"),
@@ -139,7 +151,8 @@ def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
         if case.deployment.name == deployment.name
     }
     decoding = next(iter(decodings)) if len(decodings) == 1 else f"{len(decodings)} decodings"
-    system = ["system prompt"] if deployment.system else []
+    # the name of one of several system prompts is in that of the deployment
+    system = ["system prompt"] if deployment.system and not deployment.system_name else []
     return ", ".join([deployment.name, decoding, *system])
 
 
@@ -291,7 +304,7 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     if result.error is not None:
         yield _clean(result.error)
     if (warning := _find_warning(case, result, confidence)) is not None:
-        yield f"{warning}; 'length: end' asks about whole answers"
+        yield warning
     for witness in result.witnesses:
         text = _clean(witness.continuation, quoted=True)
         yield f"{format_number(witness.probability, _DIGITS)}  {text}"

@@ -37,6 +37,7 @@ from llmchecker.config.section import (
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
+from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
 
 DEFAULT_PASSES = 2000
@@ -126,10 +127,12 @@ class CaseKeys(Section):
 
     name: OptionalKey[_CaseName] = None
     """The name in all outputs; by default its number."""
-    user: OptionalKey[str] = None
-    """The message of a user. With `prompts` it may contain columns, as in `Is {city} a city?`."""
-    start: OptionalKey[str] = None
-    """Instead of a message, a text to continue; with `prompts` it may contain columns."""
+    user: OptionalKey[Texts] = None
+    """The message of a user, or several forms of it: a list, or a mapping by name. With `prompts`
+    it may contain columns, as in `Is {city} a city?`."""
+    start: OptionalKey[Texts] = None
+    """Instead of a message, a text to continue, or several; with `prompts` it may contain
+    columns."""
     messages: OptionalKey[NonEmpty[MessageKeys]] = None
     """Instead of one message, several turns."""
     prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
@@ -146,6 +149,16 @@ class CaseKeys(Section):
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_deployment(cls, value: Any) -> Any:
+        for key in ("model", "system", "decoding"):
+            if isinstance(value, dict) and key in value:
+                raise build_error(
+                    f"a {key} belongs to the whole suite; write it there, or another suite"
+                )
+        return value
 
 
 class VersusKeys(Section):
@@ -176,8 +189,9 @@ class SuiteKeys(Section):
     config: OptionalKey[str] = None
     """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
     suite or above it."""
-    system: OptionalKey[str] = None
-    """The system prompt of all chats."""
+    system: OptionalKey[Systems] = None
+    """The system prompt of all chats, or several: a list, or a mapping by name. Each model answers
+    with each of them."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
     length: Annotated[str | Length, OrEnd()] = 40
@@ -200,7 +214,7 @@ class SuiteKeys(Section):
 class RunKeys(Section):
     """Keys of a suite that the command line may replace."""
 
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """The horizon of all cases."""
     confidence: OptionalKey[Confidence] = None
     """The confidence of all verdicts of the suite together."""

@@ -30,6 +30,7 @@ from llmchecker.config.question import (
     resolve_query,
 )
 from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.section import parse_end
 from llmchecker.config.text_models import check_prices, check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
@@ -73,12 +74,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
-    command.add_argument(
-        "--length",
-        type=int,
-        default=DEFAULT_LENGTH,
-        help="horizon L in tokens (default: %(default)s)",
-    )
+    add_length_argument(command, default=DEFAULT_LENGTH)
     _add_decoding_arguments(command)
     command.add_argument(
         "--config",
@@ -86,6 +82,31 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         help="configuration file (default: %(default)s)",
     )
+
+
+def add_length_argument(command: argparse._ActionsContainer, default: int | None = None) -> None:
+    """Add the argument of the horizon.
+
+    Args:
+        command: the command, or a group of its arguments.
+        default: the default; None if another file has it.
+    """
+    suffix = "" if default is None else " (default: %(default)s)"
+    command.add_argument(
+        "--length",
+        type=_parse_length,
+        default=default,
+        metavar="L",
+        help=f"horizon in tokens; end or end:400 asks about whole answers{suffix}",
+    )
+
+
+def _parse_length(text: str) -> int | str:
+    """Parse a number of tokens; `end` and other texts stay texts."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def add_server_arguments(command: argparse.ArgumentParser) -> None:
@@ -235,7 +256,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
         model=process.model,
         prompt=process.prompt,
         truncation=process.truncation,
-        checked_query=resolve_query(asked.text, process.truncation.length, quantifiers),
+        checked_query=resolve_query(asked.text, arguments.length, quantifiers),
         budget=budget,
     )
     _check_answerable(question, "--")
@@ -258,10 +279,12 @@ def _build_budget(
         InvalidEstimate: a limit is out of its range.
     """
     is_text_only = [not model.has_distributions for model in models]
-    for name in ("tokens", "dollars"):
-        if getattr(arguments, name, None) is not None and not any(is_text_only):
+    # `tree` has no limits
+    limits = {name: getattr(arguments, name, None) for name in ("tokens", "dollars")}
+    for name, limit in limits.items():
+        if limit is not None and not any(is_text_only):
             raise ConfigError(f"{name}: {models[0].name} costs none; leave it out")
-    check_prices("dollars", models, arguments.dollars)
+    check_prices("dollars", models, limits["dollars"])
     names = [model.name for model in models]
     return build_model_budget(list(zip(names, is_text_only, strict=True)), **keys)
 
@@ -270,15 +293,16 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
     with name_arguments("--"):
+        length, _ = parse_end(arguments.length)
         if alpha is None and k is None:
-            return Horizon(arguments.length)
+            return Horizon(length)
         # the paper's tree is defined by both together
         if alpha is None or k is None:
             raise ConfigError(
                 f"{'alpha' if alpha is None else 'k'}: missing; give --alpha and --k, or neither "
                 "to grow the tree where it narrows the answer"
             )
-        return Truncation(alpha, k, arguments.length)
+        return Truncation(alpha, k, length)
 
 
 def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     answers: int | None = None,
@@ -117,7 +117,8 @@ def ask(
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
         system: the system prompt of that chat.
-        length: the horizon in tokens.
+        length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
+            `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
         passes: maximum number of texts to evaluate.
         answers: for a model that returns texts alone, maximum number of answers; by default 500.
@@ -140,11 +141,12 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
+        checked_query=asked,
+        truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(model.name, isinstance(model, TextModel))],
             width,

@@ -61,7 +61,7 @@ def compare(
     versus_user: str | None = None,
     versus_system: str | None = None,
     versus_decoding: str | Mapping[str, Any] | Decoding | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
     answers: int | None = None,
@@ -85,7 +85,7 @@ def compare(
         start, user, system: the prompt, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
-        length: the horizon in tokens.
+        length: the horizon in tokens, as in `ask`.
         width: width of the interval of the difference at which the work ends.
         passes, seconds: limits of both sides together, as in `ask`.
         answers: the limit of each side that returns texts alone, as in `ask`.
@@ -110,11 +110,12 @@ def compare(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
+        checked_query=asked,
+        truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(each.name, isinstance(each, TextModel)) for each in (model, second_model)],
             width,

@@ -25,7 +25,13 @@ from llmchecker.models.servers.http_client import RequestLimits, ServerClient, S
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Prices, Spending
-from llmchecker.models.servers.text_apis import TEXT_APIS, TextApi, TextReply, TextRequest
+from llmchecker.models.servers.text_apis import (
+    TEXT_APIS,
+    ListedModel,
+    TextApi,
+    TextReply,
+    TextRequest,
+)
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream
 
 TEXT_LIMITS = RequestLimits(attempts=8, max_pause_seconds=120.0, max_bytes=2**24)
@@ -150,7 +156,7 @@ class TextClient:
             )
         self._limits = limits
         self._api = TEXT_APIS[source.api]
-        self._served_as = source.served_as
+        self._model: ListedModel | None = None
         self._answered_as: str | None = None
         self._files: dict[TextStream, AnswerFile] = {}
         self._costs: dict[TextStream, _Cost] = {}
@@ -160,7 +166,8 @@ class TextClient:
     @property
     def description(self) -> str:
         """The provider's model and its address."""
-        return f"{self._answered_as or self._served_as or self.name} at {self._source.address}"
+        served_as = self._source.served_as if self._model is None else self._model.name
+        return f"{self._answered_as or served_as or self.name} at {self._source.address}"
 
     def check_prompt(self, prompt: Start) -> None:
         """Check that the API accepts the form of a prompt.
@@ -237,19 +244,20 @@ class TextClient:
             return
         if self._key_error is not None:
             raise self._key_error
-        self._served_as = await self._api.find_model(session, self._served_as)
+        self._model = await self._api.find_model(session, self._source.served_as)
         self._is_checked = True
 
     async def _request(
         self, session: ServerSession, stream: TextStream, number: int
     ) -> StoredAnswer:
         """Request an answer, and store it."""
-        assert self._served_as is not None
+        assert self._model is not None
         losses: list[None] = []
         file = self._open_file(stream)
         seed = _derive_seed(file.digest, number)
-        request = TextRequest(stream.prompt, stream.length, seed, self._decoding)
-        payload = self._api.build_payload(self._served_as, request)
+        settings = self._model.program_settings
+        request = TextRequest(stream.prompt, stream.length, seed, self._decoding, settings)
+        payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
         file.begin_request(number)
         try:
