@@ -1,7 +1,8 @@
-"""Notes of a result for all outputs: what is unfinished, and what is not compared."""
+"""Notes of a result for all outputs: the verdicts of each model, and what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from llmchecker.suites.entries import describe_counts
 from llmchecker.suites.results import NotCompared, SuiteResult
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
@@ -15,6 +16,7 @@ def build_notes(result: SuiteResult) -> list[str]:
     incomplete = describe_incomplete(result)
     return [
         *([] if incomplete is None else [incomplete]),
+        *_iter_counts(result),
         *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
@@ -38,6 +40,14 @@ def describe_incomplete(result: SuiteResult) -> str | None:
         return None
     total = format_count(len(result.results), "case")
     return f"incomplete: the run ended early, {result.finished_count:,} of {total} have a result"
+
+
+def _iter_counts(result: SuiteResult) -> Iterator[str]:
+    """Yield the numbers of verdicts of each model, if there are several."""
+    deployments = result.suite.deployments
+    for deployment in deployments if len(deployments) > 1 else ():
+        counts = describe_counts(result.count_deployment(deployment.name))
+        yield _clean(f"{deployment.name}: {counts}")
 
 
 def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:

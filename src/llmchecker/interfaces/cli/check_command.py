@@ -17,6 +17,7 @@ from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
     parse_question,
+    parse_spending,
 )
 from llmchecker.interfaces.cli.ask_command import run_ask
 from llmchecker.interfaces.cli.assertion_arguments import (
@@ -69,8 +70,10 @@ def _run_check(arguments: argparse.Namespace) -> int:
     with redirect_stdout():
         registry, question = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
-            run = run_check if isinstance(question.truncation, Truncation) else run_ask
-            answered = run(registry, question)
+            if isinstance(question.truncation, Truncation):
+                answered = run_check(registry, question)
+            else:
+                answered = run_ask(registry, question, parse_spending(arguments))
     if arguments.json:
         print_answer(answered.as_json())
     else:
