@@ -2,6 +2,8 @@
 
 import pytest
 import yaml
+from helpers.fake_provider import MODEL, FakeProvider
+from helpers.fake_server import running
 from helpers.judging import ScriptedJudge, judged_text
 from helpers.suites import HE, load, run, words_model, write_suite
 
@@ -12,6 +14,7 @@ from llmchecker.suites.html_page import format_html
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import format_markdown
+from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
 
 QUESTION = "Is it about her?"
@@ -152,6 +155,23 @@ def test_limits_of_money_refuse_a_judge_that_they_do_not_limit(tmp_path, her):
     budget = {"passes": 10, "tokens": 100}
     with pytest.raises(ConfigError, match="does not limit the costs of the judge"):
         load_suite(write_suite(tmp_path, {"cases": cases, "budget": budget}))
+
+
+def test_a_judge_reads_the_chat_of_a_model_that_returns_texts_alone(tmp_path, her):
+    """Each answer is graded once, as a whole, after its messages; the verdict has the note."""
+    config = {"source": None, "api": "openai-chat", "served_as": MODEL, "requests": 4}
+    content = {"budget": {"answers": 60}, "system": "Be short."}
+    provider = FakeProvider("openai-chat", lambda random: (" she", True))
+    with running(provider) as address:
+        content["model"] = config | {"source": address}
+        content["cases"] = [{"user": "Is it?", "require": [require("at_least", 0.5)]}]
+        result = run_suite(load_suite(write_suite(tmp_path, content)))
+    (case,) = result.results
+    assert (case.status, case.error) == ("HOLDS", None)
+    (chat,) = her.chats
+    assert chat.messages[0] == ("user", "Prompt:\nsystem: Be short.\nuser: Is it?")
+    assert judged_text(chat) == " she"
+    assert format_table(result).count(NOTE.format("j")) == 1
 
 
 def test_the_library_names_the_judge_too():

@@ -1,9 +1,12 @@
 """The measurement of a judge on labelled texts: agreement, precision and recall."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError, UnusableDataset
@@ -14,6 +17,8 @@ from llmchecker.suites.templates import Row
 
 _TEXT, _LABEL, _PROMPT = "text", "label", "prompt"
 """The columns of a table of labelled texts; the last one may be absent."""
+_BISECTIONS = 50
+"""Number of bisections of an end of an interval, after which it is exact to 15 digits."""
 
 
 @dataclass(frozen=True)
@@ -172,11 +177,30 @@ def measure_judge(
 def _build_share(hits: int, total: int, confidence: float) -> Share:
     if total == 0:
         return Share(0, 0, Interval(0.0, 1.0))
-    # imported here: it takes a second
-    from scipy.stats import binomtest
+    error = (1 - confidence) / 2
+    # the upper end is the lower end of the misses
+    low, high = _bound_below(hits, total, error), 1 - _bound_below(total - hits, total, error)
+    return Share(hits, total, Interval(low, high))
 
-    exact = binomtest(hits, total).proportion_ci(confidence, method="exact")
-    return Share(hits, total, Interval(float(exact.low), float(exact.high)))
+
+def _bound_below(hits: int, total: int, error: float) -> float:
+    """Return the largest probability with which so many hits or more are as rare as the error."""
+    if hits == 0:
+        return 0.0
+    counts = range(hits, total + 1)
+    logarithms = np.array(
+        [math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in counts]
+    )
+    numbers = np.arange(hits, total + 1)
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        terms = logarithms + numbers * math.log(middle) + (total - numbers) * math.log1p(-middle)
+        if np.exp(terms).sum() <= error:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _parse_label(row: Row, judge: Judge) -> int:

@@ -26,7 +26,7 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
     subformulas,
 )
-from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.interface import Quantifier, ReadsChats
 from llmchecker.properties.scores import score_texts
 
 _MAX_BEGINNINGS = 20_000
@@ -41,15 +41,20 @@ class AnswerMonitor:
     Args:
         asked: the query, its quantifiers and the horizon.
         start: the text before the answers, for quantifiers that read it.
+        chat: the messages that the answers answer, for judges; None for a start string.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
     """
 
-    def __init__(self, asked: CheckedQuery, start: str) -> None:
+    def __init__(self, asked: CheckedQuery, start: str, chat: str | None = None) -> None:
         check_decidable(asked)
         root = asked.query.root
-        self._quantifiers, self._start = asked.quantifiers, start
+        self._quantifiers = asked.quantifiers
+        self._starts = {
+            name: chat if chat is not None and isinstance(each, ReadsChats) else start
+            for name, each in asked.quantifiers.items()
+        }
         self._scored: str | None = None
         if isinstance(root, Expectation):
             self._scored = root.quantifier
@@ -68,8 +73,9 @@ class AnswerMonitor:
         """
         if self._scored is not None:
             quantifier = self._quantifiers[self._scored]
-            return int(score_texts(quantifier, self._start, [self._start + text], self._scored)[0])
-        return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
+            start = self._starts[self._scored]
+            return int(score_texts(quantifier, start, [start + text], self._scored)[0])
+        return self._evaluate(self._path, _Answer(self._quantifiers, self._starts, text, has_ended))
 
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
         match formula:
@@ -89,15 +95,19 @@ class _Answer:
 
     Args:
         quantifiers: the quantifiers by name.
-        start: the text before the answer.
+        starts: the text before the answer for each quantifier.
         text: the answer.
         has_ended: whether the model ended it.
     """
 
     def __init__(
-        self, quantifiers: Mapping[str, Quantifier], start: str, text: str, has_ended: bool
+        self,
+        quantifiers: Mapping[str, Quantifier],
+        starts: Mapping[str, str],
+        text: str,
+        has_ended: bool,
     ) -> None:
-        self._quantifiers, self._start, self.text = quantifiers, start, text
+        self._quantifiers, self._starts, self.text = quantifiers, starts, text
         self._has_ended = has_ended
 
     @property
@@ -119,12 +129,13 @@ class _Answer:
             if isinstance(each, Atom)
             for name in each.variables
         }
-        texts = [self._start + self.text[:position] for position in positions]
-        columns = {
-            name: score_texts(self._quantifiers[name], self._start, texts, name)
-            for name in variables
-        }
-        columns[STEP] = np.zeros(len(texts), dtype=np.int64)
+        beginnings = [self.text[:position] for position in positions]
+        columns = {}
+        for name in variables:
+            start = self._starts[name]
+            texts = [start + beginning for beginning in beginnings]
+            columns[name] = score_texts(self._quantifiers[name], start, texts, name)
+        columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)
         return _evaluate_state(formula, columns, is_end)
 

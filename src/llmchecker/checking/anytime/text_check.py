@@ -80,7 +80,8 @@ class TextCheck:
     def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
         self._model, self._asked, self._budget = model, asked, budget
         self._start = start if isinstance(start, str) else ""
-        self._monitor = AnswerMonitor(asked, self._start)
+        chat = None if isinstance(start, str) else str(start)
+        self._monitor = AnswerMonitor(asked, self._start, chat)
         self._range = _find_range(asked)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)

@@ -54,6 +54,17 @@ class BatchQuantifier(Protocol):
 
 
 @runtime_checkable
+class ReadsChats(Protocol):
+    """Protocol of a quantifier that reads a chat as text, where no template writes it.
+
+    Attributes:
+        reads_chats: true.
+    """
+
+    reads_chats: bool
+
+
+@runtime_checkable
 class HasNote(Protocol):
     """Protocol of a quantifier whose scores need notes next to a verdict."""
 

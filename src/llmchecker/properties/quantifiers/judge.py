@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
@@ -80,6 +80,8 @@ class Judge:
         ConfigError: a setting is unusable. On a call: the judge's answer is not on the scale.
         UnusableText: on a call: the model has no chat template, or the text is too long.
     """
+
+    reads_chats: ClassVar[bool] = True
 
     model: Any
     question: str | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.matrix import list_alternatives
+from llmchecker.suites.promptfoo.graders import JUDGE
 from llmchecker.suites.promptfoo.report import Place, Report
 from llmchecker.suites.promptfoo.suite_text import format_suite
 
@@ -95,8 +96,9 @@ class CaseSelector:
         """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "model").mkdir()
-            (folder / "model/config.json").write_text("{}", encoding="utf-8")
+            for model in ("model", JUDGE):
+                (folder / model).mkdir()
+                (folder / model / "config.json").write_text("{}", encoding="utf-8")
             accepted = self._select(list(cases), folder)
             reason = self._find_reason(accepted, folder)
         if reason is not None:
