@@ -207,9 +207,9 @@ def test_errors_are_named_with_their_line_before_a_model_is_loaded(content, prob
 
 
 def test_a_model_behind_a_server_is_refused(tmp_path):
-    """Conversations need the distributions of a model in this process."""
+    """Conversations need the distributions of a model in this process, or texts alone."""
     server = {"source": "http://localhost:1", "api": "vllm", "tokenizer": "./m"}
-    with pytest.raises(ConfigError, match=r"cases\[0\]\.turns: .* is behind a server"):
+    with pytest.raises(ConfigError, match=r"cases\[0\]\.turns: a server returns the prob"):
         load(tmp_path, [case("P>=0.5 [ G leaks = 0 ]")], properties=PROPERTIES, model=server)
 
 
