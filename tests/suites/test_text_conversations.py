@@ -44,12 +44,8 @@ class Sampler:
     description = "a sampler"
 
     def __init__(self, seed: int, share: float, most: int | None = None, withheld=0.0) -> None:
-        self.chance, self.share, self.most, self.withheld = (
-            random.Random(seed),
-            share,
-            most,
-            withheld,
-        )
+        self.chance, self.share = random.Random(seed), share
+        self.most, self.withheld = most, withheld
         self.chats: list[tuple] = []
 
     def check_prompt(self, prompt) -> None:
@@ -107,21 +103,19 @@ def test_intervals_cover_the_truth_whenever_the_work_stops(query, truth):
 
     Conversations that are decided early end early, which must not favour them.
     """
-    seeds = 60
+    seeds = 16
     misses = 0
     for seed in range(seeds):
-        answer = check(Sampler(seed, 0.3), query, answers=20 + seed, confidence=0.8)
+        answer = check(Sampler(seed, 0.3), query, answers=30 + seed, confidence=0.8)
         misses += not answer.low <= truth <= answer.high
     assert binom.sf(misses - 1, seeds, 0.2) > 1e-4
 
 
 def test_the_first_conversations_to_end_are_not_counted_first():
-    """Where a limit ends the run, those under way count as open, so that early ends have no bias."""
-    estimates = []
-    for seed in range(40):
+    """Where a limit ends the run, those under way count as open: early ends have no bias."""
+    for seed in range(8):
         answer = check(Sampler(seed, 0.3, most=25), "P=? [ F no = 1 ]", answers=900)
         assert answer.low <= 1 - 0.7**3 <= answer.high
-        estimates.append(answer.estimate)
     assert "the limit is spent" in answer.notes
 
 
@@ -155,9 +149,10 @@ def quick(monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 def test_a_suite_decides_conversations_of_a_provider(tmp_path):
-    """Verdicts have confidence, the witness is a conversation, and a second run requests nothing."""
+    """Verdicts have confidence, a witness is a conversation, and a rerun requests nothing."""
     provider = FakeProvider("openai-chat", share(0.97))
-    require = [{"equals": "yes", "at_least": 0.5}, {"equals": "no", "at_least": 0.5, "turn": "any"}]
+    never = {"equals": "no", "at_least": 0.5, "turn": "any"}
+    require = [{"equals": "yes", "at_least": 0.5}, never]
     with running(provider) as address:
         suite = load_suite(write(tmp_path, address, require))
         result = run_suite(suite)
