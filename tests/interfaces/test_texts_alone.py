@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
-from helpers.fake_server import Status, raising, running
+from helpers.fake_server import Status, raising, running, times
 from helpers.random_tables import table_model
 
 import llmchecker as lc
@@ -87,7 +87,7 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
         options = ["--quantifier", "b={type: pattern, pattern: b}", f"--length={length}", "--json"]
         query = "P=? [ F b = 1 ]"
         out = call(capsys, "check", query, "--user=x", *options, *name(address), "--answers=80")[1]
-        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         same = lc.check(query, loaded, user="x", b=lc.Pattern("b"), length=length, answers=80)
     found = json.loads(out)
     assert found["low"] <= truth <= found["high"]
@@ -96,6 +96,63 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
     assert (same.low, same.high, len(provider.questions)) == (found["low"], found["high"], 80)
     assert (same.lower, same.upper, same.tree) == (0, 1, None)
     assert "certain" not in repr(same) + str(same) + same._repr_html_()
+
+
+class Letters:
+    """The number of the letters b, from 1 to 4 as on a scale of grades."""
+
+    minimum, maximum = 1, 4
+
+    def __call__(self, start: str, continuation: str) -> int:
+        return 1 + continuation.count("b")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_expected_score_has_an_interval(seed):
+    """The interval of a bounded score's mean has the mean of a table, by enumeration."""
+    model, length = table_model(seed), 3
+    truth, paths = 0.0, {(0,): 1.0}
+    for step in range(length):
+        grown: dict[tuple[int, ...], float] = {}
+        for tokens, mass in paths.items():
+            for token, p in enumerate(model.distribution(tokens)):
+                has_ended = token in model.end_tokens
+                text = [
+                    model.vocabulary[each]
+                    for each in (*tokens[1:], *([] if has_ended else [token]))
+                ]
+                if has_ended or step == length - 1:
+                    truth += mass * p * (1 + text.count("b"))
+                else:
+                    grown[(*tokens, token)] = mass * p
+        paths = grown
+    provider = FakeProvider("openai-chat", sample_table(model, (0,), length))
+    with running(provider) as address:
+        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        options = {"user": "x", "length": length, "answers": 90}
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="write I=3, the horizon"):
+            lc.ask('R{"b"}=? [ I=2 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="no least or no greatest score"):
+            lc.ask('R{"b"}=? [ I=3 ]', loaded, b=lambda start, text: 1, **options)
+    assert found.low <= truth <= found.high
+    assert 1 <= found.low < found.estimate < found.high <= 4
+    assert found.high - found.low < 1.5
+    assert found.estimate == pytest.approx(truth, abs=0.4)
+    assert (found.lower, found.upper) == (1, 4)
+
+
+def test_a_withheld_answer_counts_as_both_ends_of_a_score():
+    """Ten withheld answers of sixty with the greatest score leave the mean of 3.5 possible."""
+    provider = FakeProvider("openai-chat", share(1.0, "bbb"))
+    withheld = {"finish_reason": "content_filter"}
+    provider.fault = times(
+        10, lambda server, reply: reply | {"choices": [reply["choices"][0] | withheld]}
+    )
+    with running(provider) as address:
+        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, user="x", length=3, b=Letters(), answers=60)
+    assert found.low < 3.5 < found.high == 4
 
 
 def test_compare_of_two_providers_reads_the_answers_of_check(capsys):
@@ -119,7 +176,7 @@ def test_a_model_with_probabilities_is_compared_with_texts_alone(folder):
     coin = lc.TableModel(["x", " yes", " no"], lambda tokens: [0, 0.5, 0.5])
     provider = FakeProvider("openai-completions", share(0.0))
     with running(provider) as address:
-        model = lc.load(address, api="openai-completions", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-completions", "served_as": MODEL})
         words = {"yes": lc.Words(["yes"])}
         options = {"length": 2, "passes": 20, "answers": 60, **words}
         found = lc.compare(f"P=? [ {YES} ]", coin, "x", versus_model=model, **options)
@@ -142,7 +199,7 @@ def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):
     with running(provider) as address:
         status, out, err = call(capsys, "check", f"P=? [ {YES} ]", *PROMPT, *name(address))
         provider.questions = []
-        model = lc.load(address, api="openai-chat", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         with pytest.raises(InterruptedCheck) as caught:
             lc.ask(f"P=? [ {YES} ]", model, user="Is it?", yes=lc.Words(["yes"]))
     assert status == 3
@@ -156,7 +213,7 @@ def test_a_watch_ends_the_work_with_the_answer_so_far():
     """A watch that returns true ends the work, without a further round."""
     provider = FakeProvider("openai-chat", share(1.0))
     with running(provider) as address:
-        model = lc.load(address, api="openai-chat", served_as=MODEL)
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         rounds = []
         found = lc.ask(
             f"P=? [ {YES} ]",
@@ -265,12 +322,13 @@ def test_a_short_name_that_is_contradicted_is_refused(given, problem):
 def test_the_library_refuses_what_has_no_effect(folder):
     """Arguments of local models, limits of the other kind and a tree of texts are refused."""
     model = lc.load("ollama:x")
+    (folder / "a").mkdir()
     coin = lc.TableModel(["x", "y"], lambda tokens: [0.5, 0.5])
     for problem, attempt in {
-        "threads; leave them out": lambda: lc.load("ollama:x", threads=2),
-        "api: missing for http": lambda: lc.load("http://127.0.0.1:1"),
-        "unknown key 'prics'": lambda: lc.load("ollama:x", prics=2),
-        "api: './x' is no provider": lambda: lc.load("./x", api="ollama"),
+        "threads: ollama:x is served by another": lambda: lc.load("ollama:x", threads=2),
+        "127.0.0.1:1: no tokenizer": lambda: lc.load("http://127.0.0.1:1"),
+        "unknown key 'prics'": lambda: lc.load({"source": "ollama:x", "prics": 2}),
+        "dollars: a costs none": lambda: lc.load("a", dollars=2),
         "dollars: .* has no prices": lambda: lc.load("ollama:x", dollars=2),
         "answers: .* has probabilities": lambda: lc.ask(
             "P=? [ F gender > 0 ]", coin, "x", answers=3

@@ -120,11 +120,13 @@ class Evidence:
             model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
+        texts: the most frequent answers of a model that returns texts alone, of both kinds.
     """
 
     build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
+    texts: tuple[Witness, ...] = ()
 
     @property
     def tree(self) -> "TextTree":

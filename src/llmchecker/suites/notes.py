@@ -17,8 +17,15 @@ def build_notes(result: SuiteResult) -> list[str]:
     return [
         *([] if incomplete is None else [incomplete]),
         *_iter_counts(result),
+        *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
+
+
+def _list_case_notes(result: SuiteResult) -> list[str]:
+    """List the notes on the queries of cases, as of judges, each once."""
+    notes = (note for case in result.suite.cases for note in case.question.checked_query.notes)
+    return [_clean(note) for note in dict.fromkeys(notes)]
 
 
 def select_notes(notes: Sequence[str], maximum: int) -> list[str]:

@@ -145,7 +145,7 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *self._describe_spread()),
+            notes=(*answer.notes, *asked.notes, *self._describe_spread()),
         )
 
     def _describe_spread(self) -> tuple[str, ...]:

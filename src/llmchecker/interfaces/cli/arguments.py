@@ -14,6 +14,7 @@ from llmchecker.config.deployment import (
     is_provider_name,
     resolve_deployment,
 )
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
@@ -251,12 +252,13 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
             if is_compared
             else _build_budget(budget_keys, arguments, [process.model])
         )
-    quantifiers = {**registry.quantifiers, **asked.quantifiers}
+    quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
+    checked_query = resolve_query(asked.text, arguments.length, quantifiers)
     question = Question(
         model=process.model,
         prompt=process.prompt,
         truncation=process.truncation,
-        checked_query=resolve_query(asked.text, arguments.length, quantifiers),
+        checked_query=add_judge_notes(checked_query, process.model),
         budget=budget,
     )
     _check_answerable(question, "--")

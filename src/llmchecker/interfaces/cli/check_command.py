@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,7 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     answer = check_query(
         tree, values, question.query, ranges, cached_tree.seconds + scoring_seconds
     )
+    answer = replace(answer, notes=(*answer.notes, *question.checked_query.notes))
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"

@@ -1,10 +1,12 @@
 """Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llmchecker.checking import answer, formatting
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
@@ -76,13 +78,16 @@ def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **option
 
 def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
     checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    # the tree does not have its model
+    checked_query = add_judge_notes(checked_query, None)
     columns = {}
     for name, quantifier in checked_query.quantifiers.items():
         columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
 
-    return Answer.from_answer(check_query(tree, columns, checked_query.query, checked_query.ranges))
+    answer = check_query(tree, columns, checked_query.query, checked_query.ranges)
+    return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
 
 
 def ask(
@@ -145,7 +150,7 @@ def ask(
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=asked,
+        checked_query=add_judge_notes(asked, model),
         truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(model.name, isinstance(model, TextModel))],

@@ -9,6 +9,7 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
@@ -114,7 +115,7 @@ def compare(
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=asked,
+        checked_query=add_judge_notes(asked, model),
         truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(each.name, isinstance(each, TextModel)) for each in (model, second_model)],

@@ -2,7 +2,7 @@
 
 A stored answer is requested no second time. Answers are returned in the order of their requests,
 because those that arrive first are the short ones. For the same reason an answer that took the
-place of a lost one is marked: it is no fair sample.
+place of a lost one is marked: it is no fair sample. `answer_store` proves that this suffices.
 """
 
 import hashlib
@@ -253,21 +253,26 @@ class TextClient:
         """Request an answer, and store it."""
         assert self._model is not None
         losses: list[None] = []
-        seed = _derive_seed(stream.seed, number)
+        file = self._open_file(stream)
+        seed = _derive_seed(file.digest, number)
         settings = self._model.program_settings
         request = TextRequest(stream.prompt, stream.length, seed, self._decoding, settings)
         payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
+        file.begin_request(number)
         try:
             reply = await self._send(session, payload, lambda: losses.append(None))
+        except LLMCheckerError:
+            # a cancelled request, and one whose response was lost, may have been read
+            if not losses:
+                file.withdraw_request(number)
+            raise
         finally:
             self._spending.release(reserved.tokens, reserved.dollars)
-        is_repeated = bool(losses) or number in self._open_file(stream).lost_numbers
-        stored = _build_stored(reply, stream.length, is_repeated=is_repeated)
+        stored = _build_stored(reply, stream.length, is_repeated=bool(losses))
         self._pay(stored, stream)
         self._check_model(stored.model)
-        self._open_file(stream).add(number, stored)
-        return stored
+        return file.add(number, stored)
 
     async def _send(
         self, session: ServerSession, payload: dict[str, Any], report_loss: Callable[[], None]
@@ -344,9 +349,14 @@ class TextClient:
             )
 
 
-def _derive_seed(seed: int, number: int) -> int:
-    """Return the seed of an answer; different answers have independent seeds."""
-    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+def _derive_seed(requests: str, number: int) -> int:
+    """Return the seed of an answer; those of other numbers and requests are independent.
+
+    Args:
+        requests: the digest of what determines the answers of the sequence.
+        number: the number of the answer in it.
+    """
+    digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % SEED_MODULUS
 
 
