@@ -128,7 +128,7 @@ def test_an_expected_score_has_an_interval(seed):
         paths = grown
     provider = FakeProvider("openai-chat", sample_table(model, (0,), length))
     with running(provider) as address:
-        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         options = {"user": "x", "length": length, "answers": 90}
         found = lc.ask('R{"b"}=? [ I=3 ]', loaded, b=Letters(), **options)
         with pytest.raises(lc.errors.InvalidQuery, match="write I=3, the horizon"):
@@ -150,7 +150,7 @@ def test_a_withheld_answer_counts_as_both_ends_of_a_score():
         10, lambda server, reply: reply | {"choices": [reply["choices"][0] | withheld]}
     )
     with running(provider) as address:
-        loaded = lc.load(address, api="openai-chat", served_as=MODEL)
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
         found = lc.ask('R{"b"}=? [ I=3 ]', loaded, user="x", length=3, b=Letters(), answers=60)
     assert found.low < 3.5 < found.high == 4
 
