@@ -94,6 +94,9 @@ def test_outputs_show_turns_and_the_most_probable_violating_conversation(tmp_pat
     for output in (table, junit, format_html(result)):
         assert "in 2 turns of at most 2 tokens" in output
     assert re.search(r'assistant: "[abc]*"', table)
+    assert re.search(
+        r"assistant: &#34;[abc]*&#34; · user: &#34;c[abc]*a&#34; ·", format_html(result)
+    )
     assert 'user: "c' in junit
     ElementTree.fromstring(junit)
     (line,) = (each for each in map(json.loads, log.open()) if "case" in each)
