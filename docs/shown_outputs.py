@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -47,28 +48,39 @@ class Shown:
     status: int
 
 
-def run_page(text: str, folder: Path) -> Iterator[Shown]:
-    """Run each command of a page in a folder, in order, and yield it with its output."""
-    for name in ("config.yaml", "resources"):
-        (folder / name).symlink_to(ROOT / name)
+def run_page(text: str) -> Iterator[Shown]:
+    """Run each command of a page, in order, and yield it with its output."""
+    files: dict[str, str] = {}
     for block in _BLOCKS.finditer(text):
         if block["name"]:
-            (folder / block["name"]).write_text(block["yaml"], encoding="utf-8")
+            files[block["name"]] = block["yaml"]
             continue
         words = shlex.split(block["command"].replace("\\\n", " "))
+        printed, status = _run_command(tuple(words), tuple(files.items()))
+        yield Shown(" ".join(words), block["output"], printed, status)
+
+
+@cache
+def _run_command(words: tuple[str, ...], files: tuple[tuple[str, str], ...]) -> tuple[str, int]:
+    """Run a command, once for all pages, next to files; return its output and exit status."""
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        for name in ("config.yaml", "resources"):
+            (folder / name).symlink_to(ROOT / name)
+        for name, content in files:
+            (folder / name).write_text(content, encoding="utf-8")
         command = [sys.executable, "-c", _SHELL, *words]
         run = subprocess.run(
             command, cwd=folder, capture_output=True, encoding="utf-8", check=False
         )
-        yield Shown(" ".join(words), block["output"], run.stdout, run.returncode)
+    return run.stdout, run.returncode
 
 
 def write_outputs(page: Path) -> None:
     """Replace the outputs on a page by those of a run."""
     text = page.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        for shown in run_page(text, Path(folder)):
-            text = text.replace(shown.output, shown.printed)
+    for shown in run_page(text):
+        text = text.replace(shown.output, shown.printed)
     page.write_text(text, encoding="utf-8")
 
 
