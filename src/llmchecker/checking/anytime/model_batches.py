@@ -4,6 +4,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class ModelBatches:
         try:
             while True:
                 start_time = time.monotonic()
-                request = requests.send(answer)
+                request = next(requests) if answer is None else requests.send(answer)
                 # the work between two requests slows down passes as well
                 self._seconds += time.monotonic() - start_time
                 answer = self._answer(request, get_tree_size())
@@ -178,5 +179,5 @@ def continue_texts(
 ) -> Generator[Continuation, None, None]:
     """Yield the continuations that a server samples, in order."""
     assert hasattr(prefix, "continue_texts")
-    server: TopLogprobsPrefix = prefix
+    server = cast("TopLogprobsPrefix", prefix)
     yield from server.continue_texts(tasks)
