@@ -39,7 +39,7 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
     params = check | {"text": start_as_json(START), "budget": budget}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:
-        compute_answers(builder, [params], {"long": {"type": "length"}}, [str(output)], work)
+        compute_answers(builder, [params], {"long": lc.Length()}, [str(output)], work)
     record = read_json_with_digest(output)
     model = lc.load(directory, threads=1, memory_gb=1)
     answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())

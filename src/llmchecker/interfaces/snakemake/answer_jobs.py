@@ -10,10 +10,11 @@ from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, resolve_query
 from llmchecker.interfaces.snakemake.check_params import parse_check
-from llmchecker.properties.registry import create_quantifier
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
@@ -29,7 +30,7 @@ _NO_SAMPLE_NOTE = "There is no estimate: the limits allow no sample."
 def compute_answers(
     grower: TreeBuilder,
     answers: Iterable[Mapping[str, Any]],
-    settings: Mapping[str, Mapping[str, Any]],
+    quantifiers: Mapping[str, Quantifier],
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
@@ -45,19 +46,20 @@ def compute_answers(
         grower: the tree builder of the model, whose stored distributions are used.
         answers: checks in the form of `describe_check`, each with the `text` of its start string
             and the fields of its `budget`.
-        settings: the settings of the quantifiers, by name.
+        quantifiers: the quantifiers, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
     """
-    quantifiers = {name: create_quantifier(name, options) for name, options in settings.items()}
     for params, output in zip(answers, outputs, strict=True):
         check = parse_check(params)
         builder = grower.with_decoding(check.tree.decoding)
+        model, length = builder.model, check.tree.truncation.length
+        asked = resolve_query(check.query, length, quantifiers)
         question = Question(
-            model=builder.model,
+            model=model,
             prompt=parse_prompt(params["text"]),
             truncation=check.tree.truncation,
-            checked_query=resolve_query(check.query, check.tree.truncation.length, quantifiers),
+            checked_query=add_judge_notes(asked, model),
             budget=Budget(**params["budget"]),
         )
         answer = check_anytime(
