@@ -176,7 +176,7 @@ def without_seconds(text: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/tutorial.md"])
-def test_commands_print_the_outputs_on_the_page(name, tmp_path, monkeypatch):
+def test_commands_print_the_outputs_on_the_page(name, monkeypatch):
     """SmolLM2 gives each output again, and the exit status that the page states, else 0."""
     if not (ROOT / "resources/models/smollm2-135m").is_dir():
         pytest.skip("SmolLM2 has not been fetched")
@@ -186,7 +186,7 @@ def test_commands_print_the_outputs_on_the_page(name, tmp_path, monkeypatch):
 
     assert name in SHOWING_PAGES
     text = (ROOT / name).read_text(encoding="utf-8")
-    commands = list(run_page(text, tmp_path))
+    commands = list(run_page(text))
     assert len(commands) == text.count("```text\n")
     for shown in commands:
         assert alike(without_seconds(shown.printed), without_seconds(shown.output)), shown
