@@ -279,7 +279,7 @@ class _SharedBatches:
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
         # a model of unknown speed gets one text at first
-        self._size = BatchSize(1)
+        self._size = BatchSize(1, model.batch_texts)
         self._length = 0
 
     def read_ahead(
