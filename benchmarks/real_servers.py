@@ -20,7 +20,7 @@ from llmchecker.models.sources.fetch import ModelSource
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-servers"
-SECONDS_TO_START = 300
+SECONDS_TO_START = 600
 
 VLLM_OPTIONS = ("--dtype=float32", "--enforce-eager", "--max-logprobs=100", "--max-model-len=2048")
 """float32 as in process, nothing compiled, and as many probabilities as a tree may need."""

@@ -54,3 +54,18 @@ def smollm2():
     if not SMOLLM2.is_dir():
         pytest.skip(f"{SMOLLM2} is absent; `snakemake --cores all {SMOLLM2}` fetches it")
     return SMOLLM2
+
+
+@pytest.fixture
+def open_judge(monkeypatch):
+    """A function that lets every configured judge be a scripted one."""
+    from llmchecker.config import judges
+    from llmchecker.models.judges import TokenJudge
+
+    monkeypatch.setattr(judges, "_accesses", {})
+
+    def use(model):
+        monkeypatch.setattr(judges, "_open_access", lambda *_: TokenJudge(model))
+        return model
+
+    return use

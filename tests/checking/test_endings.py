@@ -24,7 +24,7 @@ def model(stop: Fraction = STOP) -> lc.TableModel:
     return lc.TableModel(TOKENS, lambda tokens: row, frozenset([END]) if stop else frozenset())
 
 
-def check(query: str, length: int = 3, stop: Fraction = STOP) -> lc.Answer:
+def check(query: str, length: int | str = 3, stop: Fraction = STOP) -> lc.Answer:
     """The answer to a query in which `x` is whether the text has a dragon."""
     return lc.check(
         query,
@@ -117,6 +117,32 @@ def test_a_verdict_warns_where_longer_texts_may_change_it(query, outcome, warns)
     assert answer.decision.outcome == outcome
     assert (answer.warning is not None) == warns
     assert (answer.warning in format_display(build_display(answer))) if warns else True
+
+
+@pytest.mark.parametrize(
+    ("query", "exact"),
+    [
+        # without a dragon, and ended
+        ("P=? [ G x = 0 ]", STOP * (1 + CAT + CAT**2)),
+        # a dragon is one whatever follows
+        ("P=? [ F x = 1 ]", 1 - WITHOUT),
+    ],
+)
+def test_the_length_end_asks_about_whole_answers(query, exact):
+    """A text that the limit of `end` cuts is none that satisfies `G`; `F` keeps its probability."""
+    answer = check(query, length="end:3")
+    assert answer.horizon == 3
+    assert answer.certain.lower <= exact <= answer.certain.upper
+    assert answer.certain.width < 1e-6
+
+
+def test_a_verdict_about_whole_answers_advises_a_greater_limit():
+    """What `end` violates may hold of longer answers, which needs a number, not `end`."""
+    beginning, whole = (check("P>=0.6 [ G x = 0 ]", length=n) for n in (3, "end:3"))
+    assert beginning.decision.outcome == "HOLDS"
+    assert beginning.warning.endswith("; the length 'end' asks about whole answers")
+    assert whole.decision.outcome == "VIOLATED"
+    assert whole.warning.endswith("; give a greater number")
 
 
 def test_every_form_of_an_answer_states_its_horizon(tmp_path):

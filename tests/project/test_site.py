@@ -156,11 +156,16 @@ def test_python_on_the_page_of_answers_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_python_of_the_readme_runs(monkeypatch, capsys):
-    """The example of the README prints an answer."""
+def test_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    """The example of the README prints an answer in an empty folder."""
     if not (ROOT / "resources/models/smollm2-135m").is_dir():
         pytest.skip("SmolLM2 has not been fetched")
-    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(DOCS)
+    from shown_outputs import link_model
+
+    link_model(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
     exec(compile(python_blocks(ROOT / "README.md"), "README.md", "exec"), {"__name__": "page"})
     assert "certain" in capsys.readouterr().out
 

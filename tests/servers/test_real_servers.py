@@ -19,6 +19,7 @@ from llmchecker.models.servers.connection import connect_model, fetch_served_mod
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
+from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import TextTree, Truncation
 
@@ -204,3 +205,48 @@ def test_a_suite_has_the_verdicts_of_the_same_model_in_process(
     decided = statuses[(statuses != "UNKNOWN").all(axis=1)]
     assert len(decided) >= 4
     assert (decided["served"] == decided["local"]).all()
+
+
+TEXT_CASES = {
+    "openai-completions": ({"start": STARTS[0]}, r"^( (of|they|the|it|she|he|their)|,)$", 1),
+    "openai-chat": ({"user": "Is Paris in France? Answer yes or no."}, r"(?i)^yes\b", 2),
+}
+"""For each API the prompt, a pattern and the horizon. Programs that truncate by default, as
+llama.cpp does, would write the tokens of the first pattern far too often."""
+
+
+@pytest.mark.parametrize("api", TEXT_CASES)
+@pytest.mark.parametrize("program", ["vllm", "llama_cpp"])
+def test_texts_alone_have_the_probability_of_the_same_model_in_process(
+    request, program, api, in_process, tmp_path, monkeypatch
+):
+    """A suite on whole texts has an interval with the exact probability of the same weights."""
+    prompt, pattern, length = TEXT_CASES[api]
+    most = VLLM_APART if program == "vllm" else LLAMA_CPP_APART
+    exact = lc.ask(
+        "P=? [ F found = 1 ]",
+        in_process,
+        prompt.get("start"),
+        user=prompt.get("user"),
+        length=length,
+        passes=300,
+        certain=True,
+        found=Pattern(pattern),
+    ).certain
+    # a threshold that no interval excludes, so that all answers count
+    threshold = f"P>={exact.lower:.6f} [ F found = 1 ]"
+    suite = {
+        "model": {"source": request.getfixturevalue(f"{program}_address"), "api": api},
+        "length": length,
+        "confidence": 0.999,
+        "budget": {"answers": 400},
+        "properties": {"found": {"type": "pattern", "pattern": pattern}},
+        "cases": [{"name": "texts", **prompt, "require": [threshold]}],
+    }
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite, sort_keys=False), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (row,) = lc.suite("suite.yaml").run().frame().itertuples()
+    assert exact.width < 0.05
+    assert row.high - row.low < 0.25
+    assert row.low - most <= exact.upper
+    assert row.high + most >= exact.lower

@@ -1,9 +1,10 @@
-"""The truth of a path formula on whole answers, whose division into tokens is unknown.
+"""The truth of a path formula, or a score, of whole answers, whose division into tokens is unknown.
 
 A text grows token by token, and a path formula is about all texts on the way. Of an answer only the
 empty text at the start and the whole text at the end are known to be among them. Every other one is
 a beginning of the answer. So `F φ` is true if φ holds at the start or at the end, false if φ holds
-for no beginning, and else unknown. `F (G φ)` is about the end alone, and always known.
+for no beginning, and else unknown. `F (G φ)` is about the end alone, and always known. So is the
+score after all tokens of the horizon, because a text that has ended keeps its score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
     Connective,
+    Expectation,
     Formula,
     Label,
     Literal,
@@ -47,17 +49,26 @@ class AnswerMonitor:
     def __init__(self, asked: CheckedQuery, start: str) -> None:
         check_decidable(asked)
         root = asked.query.root
+        self._quantifiers, self._start = asked.quantifiers, start
+        self._scored: str | None = None
+        if isinstance(root, Expectation):
+            self._scored = root.quantifier
+            return
         assert isinstance(root, Probability)
         self._path = _remove_bounds(root.path, asked.length)
-        self._quantifiers, self._start = asked.quantifiers, start
 
-    def evaluate(self, text: str, has_ended: bool) -> bool | None:
-        """Return the truth of the formula on an answer; None if it depends on the tokens.
+    def evaluate(self, text: str, has_ended: bool) -> int | None:
+        """Return the truth of the formula, or the score of an answer.
+
+        The truth is None if it depends on the tokens.
 
         Args:
             text: the answer.
             has_ended: whether the model ended it.
         """
+        if self._scored is not None:
+            quantifier = self._quantifiers[self._scored]
+            return int(score_texts(quantifier, self._start, [self._start + text], self._scored)[0])
         return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
 
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
@@ -125,9 +136,25 @@ def check_decidable(asked: CheckedQuery) -> None:
         InvalidQuery: they cannot; the message names the part that needs the tokens.
     """
     root, text = asked.query.root, asked.query.text
+    if isinstance(root, Expectation):
+        _check_score(root, asked)
+        return
     if not isinstance(root, Probability):
-        raise InvalidQuery(f"{text}: texts alone decide only a single P; write P>=0.9 [ … ]")
+        raise InvalidQuery(
+            f"{text}: texts alone decide only a single P or a score; write P>=0.9 [ … ]"
+        )
     _check_path(_remove_bounds(root.path, asked.length), text)
+
+
+def _check_score(root: Expectation, asked: CheckedQuery) -> None:
+    text, obstacle = asked.query.text, asked.estimation_obstacle
+    if root.step != asked.length:
+        raise InvalidQuery(
+            f"{text}: I={root.step} needs the division into tokens; write I={asked.length}, the "
+            "horizon, for the whole answer"
+        )
+    if obstacle is not None:
+        raise InvalidQuery(f"{text}: {obstacle}; use a quantifier with a range")
 
 
 def _check_path(formula: Formula, text: str) -> None:

@@ -188,7 +188,7 @@ def _read_text_model_info(client: ServerClient, source: ServerSource) -> ServedM
         ConfigError: the provider does not have the model.
     """
     find_model = TEXT_APIS[source.api].find_model
-    name = client.run(partial(find_model, name=source.served_as))
+    name = client.run(partial(find_model, name=source.served_as)).name
     return ServedModelInfo(name, "", None, None)
 
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
+
+_POLL_SECONDS = 0.2
+"""Seconds after which a wait for a result looks whether it is still wanted."""
 
 _HEADERS = {"Accept-Encoding": "identity"}
 """HTTP headers without compression: a small body could inflate without limit."""
@@ -130,6 +133,7 @@ class ServerClient:
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         choose_item: Callable[[], _Item | None],
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[_Result]:
         """Apply a function to items that are chosen one by one; yield the results in order.
 
@@ -139,6 +143,7 @@ class ServerClient:
         Args:
             function: as in `map_concurrently`.
             choose_item: returns the next item; None if no item is wanted before further results.
+            must_stop: called while a result is awaited; the work ends when it returns true.
         """
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
@@ -156,6 +161,12 @@ class ServerClient:
                     futures.append(portal.start_task_soon(apply, item))
                 if not futures:
                     return
+                while not wait([futures[0]], _POLL_SECONDS).done:
+                    if must_stop():
+                        # the session would wait for them
+                        for future in futures:
+                            future.cancel()
+                        return
                 yield futures.popleft().result()
 
     @contextlib.contextmanager

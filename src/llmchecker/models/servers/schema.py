@@ -75,6 +75,7 @@ class ModelEntry(_Response):
     """A model in the list of `/v1/models`."""
 
     id: _Name
+    owned_by: _Name | None = None
     max_model_len: _Size | None = None
     meta: _ModelMeta | None = None
 

@@ -6,7 +6,7 @@ reject unknown settings, so a request has no others.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from llmchecker.errors import ConfigError, RequestRefused, did_you_mean
@@ -27,6 +27,23 @@ from llmchecker.models.text_answer import Finish
 
 _ANTHROPIC_VERSION = "2023-06-01"
 
+_PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+    },
+    # without penalties, and the temperature before top-p as elsewhere
+    "llamacpp": {"samplers": ["temperature", "top_p"]},
+}
+"""Settings without further truncation or penalties, by the `owned_by` of a listed model.
+
+These programs truncate or penalise by default: llama.cpp always, vLLM as the model's
+`generation_config.json` says. OpenAI's API rejects the settings, so that no other server gets them.
+"""
+
 _Response = TypeVar("_Response")
 
 
@@ -39,12 +56,27 @@ class TextRequest:
         max_tokens: largest number of tokens of the answer.
         seed: seed of the answer, which some providers ignore.
         decoding: the choice of the next token.
+        program_settings: as in `ListedModel`.
     """
 
     prompt: Start
     max_tokens: int
     seed: int
     decoding: DecodingChoice = None
+    program_settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model of a provider.
+
+    Attributes:
+        name: the provider's name of the model.
+        program_settings: settings of the server's program that OpenAI's API does not have.
+    """
+
+    name: str
+    program_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,21 +124,23 @@ class TextApi(ABC, Generic[_Response]):
         """Return the HTTP headers that contain the key."""
         return {} if key is None else {"Authorization": f"Bearer {key}"}
 
-    async def find_model(self, session: ServerSession, name: str | None) -> str:
-        """Return the provider's name of a model, before an answer costs anything.
+    async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
+        """Find a model at the provider, before an answer costs anything.
 
         Raises:
             RequestRefused: the provider refuses the key.
             ConfigError: it does not have the model.
         """
         try:
-            listed = [entry.id for entry in (await session.request(ModelList, "/v1/models")).data]
+            entries = (await session.request(ModelList, "/v1/models")).data
         except RequestRefused as error:
             # many gateways list no models
             if name is not None and "status 404" in str(error):
-                return name
+                return ListedModel(name)
             raise
-        return _choose_model(session.address, name, listed)
+        owners = {entry.id: entry.owned_by or "" for entry in entries}
+        name = _choose_model(session.address, name, list(owners))
+        return ListedModel(name, _PROGRAM_SETTINGS.get(owners[name], {}))
 
 
 def _choose_model(address: str, name: str | None, listed: list[str]) -> str:
@@ -201,9 +235,9 @@ class _Anthropic(TextApi[AnthropicResponse]):
         version = {"anthropic-version": _ANTHROPIC_VERSION}
         return version if key is None else version | {"x-api-key": key}
 
-    async def find_model(self, session: ServerSession, name: str | None) -> str:
-        """Return the name of a model; the list leaves out names such as `…-latest`."""
-        return await super().find_model(session, None) if name is None else name
+    async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
+        """Find a model; the list leaves out names such as `…-latest`."""
+        return await super().find_model(session, None) if name is None else ListedModel(name)
 
 
 class _Ollama(TextApi[OllamaResponse]):
@@ -237,13 +271,13 @@ class _Ollama(TextApi[OllamaResponse]):
             answer_tokens=response.eval_count,
         )
 
-    async def find_model(self, session: ServerSession, name: str | None) -> str:
-        """Return the name of a pulled model, for which `llama3` stands for `llama3:latest`."""
+    async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
+        """Find a pulled model, for which `llama3` stands for `llama3:latest`."""
         tags = await session.request(OllamaModels, "/api/tags")
         listed = [each.name for each in tags.models]
         if name is not None and f"{name}:latest" in listed:
-            return name
-        return _choose_model(session.address, name, listed)
+            return ListedModel(name)
+        return ListedModel(_choose_model(session.address, name, listed))
 
 
 TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {
@@ -262,8 +296,10 @@ def _list_messages(prompt: Start) -> list[dict[str, str]]:
 
 
 def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
+    program_settings = {} if request.decoding == AS_PUBLISHED else request.program_settings
     return {
         "model": model,
+        **program_settings,
         "seed": request.seed,
         **_build_sampling(request.decoding, {"temperature": 1.0, "top_p": 1.0}),
         "n": 1,
