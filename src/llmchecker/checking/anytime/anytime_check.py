@@ -222,8 +222,7 @@ class AnytimeCheck:
         passes, samples = self.tree.passes, self.samples
         if self._due_refinements >= _MIN_REFINEMENT:
             due = min(self._due_refinements, _MAX_REFINEMENT, self._remaining_passes())
-            if self._is_refinement_worthwhile(due):
-                yield from self._refine(due)
+            yield from self._refine(due, must_pay=True)
             visited = self.tree.passes - passes
             # where nothing is left to visit, samples may still draw tokens that are not listed
             self._due_refinements = self._due_refinements - visited if visited else 0.0
@@ -358,23 +357,17 @@ class AnytimeCheck:
         count = int(min(wanted, _MAX_ROUND, affordable))
         return count if count >= least else 0
 
-    def _is_refinement_worthwhile(self, max_passes: float) -> bool:
-        """Return whether a refinement narrows bounds nearly as fast as samples their interval.
+    def _refine(self, max_passes: float, *, must_pay: bool = False) -> Requests:
+        """Visit the texts that narrow the certain bounds most.
 
-        The width of an interval of n samples is in proportion to 1 / sqrt(n), so that a further
-        pass narrows it by the share 1 / (2 n) of all passes n.
+        Args:
+            max_passes: the largest number of texts.
+            must_pay: whether to visit them only if samples would not be worth more.
         """
         tree = self.tree
-        rows = select_batch(tree, max_passes)
-        narrowed_by_samples = len(rows) / (2 * tree.passes)
-        return len(rows) > 0 and (
-            expect_decided_share(tree, rows) >= _MIN_REFINED_SPEED * narrowed_by_samples
-        )
-
-    def _refine(self, max_passes: float) -> Requests:
-        """Visit the texts that narrow the certain bounds most."""
-        tree = self.tree
         while len(rows := select_batch(tree, max_passes)):
+            if must_pay and not self._is_worthwhile(rows):
+                return
             # characters may decide a text without a pass
             tree.score(rows)
             if len(rows := rows[tree.is_undecided[rows]]):
@@ -383,6 +376,16 @@ class AnytimeCheck:
                 assert isinstance(result, StepResult)
                 tree.add_step(rows, request, result)
                 return
+
+    def _is_worthwhile(self, rows: np.ndarray) -> bool:
+        """Return whether visits narrow the bounds nearly as fast as samples their interval.
+
+        The width of an interval of n samples is in proportion to 1 / sqrt(n), so that a further
+        pass narrows it by the share 1 / (2 n) of all passes n.
+        """
+        narrowed_by_samples = len(rows) / (2 * self.tree.passes)
+        share = expect_decided_share(self.tree, rows)
+        return share >= _MIN_REFINED_SPEED * narrowed_by_samples
 
     def _sample(self, count: int) -> Requests:
         """Draw a round of samples, and narrow the interval by them."""

@@ -24,10 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmchecker.checking.anytime.control_variates import TextPredictor
-from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.path_sampler import Requests, SampleRound, UndecidedPart
+from llmchecker.checking.anytime.path_sampler import Requests, SampleRound
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.decided_mass import UNDECIDED
@@ -50,24 +47,13 @@ class ContinuationRound(SampleRound):
     Its arguments and attributes are those of a `SampleRound`.
     """
 
-    def __init__(
-        self,
-        tree: ExploredTree,
-        estimand: Estimand,
-        part: UndecidedPart,
-        predictor: TextPredictor,
-        seed: int,
-        first: int,
-        count: int,
-    ) -> None:
-        super().__init__(tree, estimand, part, predictor, seed, first, count)
-        start = int(np.random.Generator(np.random.Philox(key=seed)).integers(_SEED_COUNT))
-        # a request moves a sample by a token at least, and takes two seeds for each
-        self._next_seed = start + 2 * (tree.length + 1) * first
-
     def run(self) -> Requests:
         """Yield requests to the server until all samples are complete, or the work must stop."""
         tree = self._tree
+        generator = np.random.Generator(np.random.Philox(key=self._seed))
+        # a request moves a sample by a token at least, and takes two seeds for each
+        earlier_seeds = 2 * (tree.length + 1) * self._first
+        self._next_seed = int(generator.integers(_SEED_COUNT)) + earlier_seeds
         while len(active := self._finish_all(np.flatnonzero(~self.is_complete))):
             request = ContinuationRequest(self._build_tasks(active))
             answer = yield request
