@@ -19,7 +19,7 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
-from llmchecker.checking.anytime.token_step import UNLISTED, StepResult
+from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
@@ -80,8 +80,8 @@ class TableServer:
         top = left[: request.k]
         padding = [t for t in range(len(classes)) if t not in top][: request.k - len(top)]
         tokens = top + padding
-        options = [t for t in left if is_open[t]] + [UNLISTED]
-        shares = [weights[t] for t in options[:-1]] + [unlisted]
+        options = [t for t in left if is_open[t]]
+        shares = [weights[t] for t in options]
         drawn = [self._draw(options, shares, u) for u in request.uniforms[index]]
         rest = [t for t in left if t not in top]
 
@@ -99,7 +99,9 @@ class TableServer:
             positions=np.array(
                 [[top.index(t) if t in top else len(tokens) for t in drawn]], dtype=np.int64
             ).reshape(1, -1),
-            drawn_probabilities=np.array([[weights.get(t, 0.0) for t in drawn]]).reshape(1, -1),
+            drawn_probabilities=np.array(
+                [[weights[t] if t in options else 0.0 for t in drawn]]
+            ).reshape(1, -1),
         )
 
     @staticmethod
@@ -109,7 +111,8 @@ class TableServer:
             reached += share
             if reached > target:
                 return option
-        return options[-1]
+        # any token where none is undecided
+        return options[-1] if options else 0
 
     def _continue(self, task: ContinuationTask) -> Continuation:
         chance = random.Random(task.seed)

@@ -11,8 +11,12 @@ from torch import Tensor
 
 from llmchecker.models.device import is_processor
 
-_BLOCK_SIZE = 128
-"""Number of neighbouring tokens in a block; each block's maximum is computed first."""
+_BLOCK_SIZE = 16
+"""Number of tokens in a block; each block's maximum is computed first.
+
+With n blocks, tokens i, i + n, i + 2 n and so on form the block i, so that maxima of neighbouring
+blocks are computed together.
+"""
 
 SUM_TOLERANCE = 1e-9
 """Largest deviation of a sum of probabilities from 1; they may be rounded decimals."""
@@ -60,7 +64,7 @@ class Distributions:
 
     Attributes:
         values: (n, vocabulary) logits, or probabilities in float64.
-        block_maxima: (n, blocks), the largest value of each whole block of `_BLOCK_SIZE` tokens;
+        block_maxima: (n, blocks), the largest value of each block of `_BLOCK_SIZE` tokens;
             None on an accelerator, which reads whole rows.
         row_maxima: (n, 1) float64, the largest logit of each row; None if values are probabilities.
         chunk_sums: the sums of the weights of neighbouring tokens.
@@ -82,7 +86,7 @@ class Distributions:
             probabilities = torch.softmax(logits, dim=1, dtype=torch.float64)
             return cls(probabilities, None, None, _ChunkSums.of_values(probabilities, None))
         maxima = _compute_block_maxima(logits)
-        # the last tokens fill no whole block
+        # the last tokens are in no block
         block_end = maxima.shape[1] * _BLOCK_SIZE
         row_maxima = (
             torch.cat([maxima, logits[:, block_end:]], dim=1).amax(dim=1, keepdim=True).double()
@@ -270,19 +274,16 @@ class Distributions:
         rows, blocks = (0, 0) if self.block_maxima is None else self.block_maxima.shape
         if self.block_maxima is None or k * 4 > blocks:
             return self.values.topk(k, dim=1, sorted=False).indices
-        block_values, tail = (
-            self.values[:, : blocks * _BLOCK_SIZE],
-            self.values[:, blocks * _BLOCK_SIZE :],
-        )
+        block_end = blocks * _BLOCK_SIZE
         best_blocks = self.block_maxima.topk(k, dim=1, sorted=False).indices
-        block_index = best_blocks[:, :, None].expand(-1, -1, _BLOCK_SIZE)
-        candidates = block_values.view(rows, blocks, _BLOCK_SIZE).gather(1, block_index).flatten(1)
-        candidates = torch.cat([candidates, tail], dim=1)
+        block_values = self.values[:, :block_end].view(rows, _BLOCK_SIZE, blocks)
+        candidates = block_values.gather(2, best_blocks[:, None].expand(-1, _BLOCK_SIZE, -1))
+        candidates = torch.cat([candidates.flatten(1), self.values[:, block_end:]], dim=1)
         positions = candidates.topk(k, dim=1, sorted=False).indices
-        block, offset = positions // _BLOCK_SIZE, positions % _BLOCK_SIZE
-        # an index of k blocks or more is in the tail, whose tokens follow all whole blocks
-        tokens = best_blocks.gather(1, block.clamp(max=k - 1)) * _BLOCK_SIZE + offset
-        return tokens.where(block < k, positions - k * _BLOCK_SIZE + blocks * _BLOCK_SIZE)
+        tokens = best_blocks.gather(1, positions % k) + positions // k * blocks
+        # later positions are in the tail, whose tokens follow all whole blocks
+        tail_start = k * _BLOCK_SIZE
+        return tokens.where(positions < tail_start, positions - tail_start + block_end)
 
 
 class _ChunkSums:
@@ -315,7 +316,7 @@ class _ChunkSums:
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:
     blocks = rows.shape[1] // _BLOCK_SIZE
-    return rows[:, : blocks * _BLOCK_SIZE].view(len(rows), blocks, _BLOCK_SIZE).amax(dim=2)
+    return rows[:, : blocks * _BLOCK_SIZE].view(len(rows), _BLOCK_SIZE, blocks).amax(dim=1)
 
 
 def _compute_chunk_sums(values: Tensor, row_maxima: Tensor | None) -> Tensor:

@@ -59,6 +59,34 @@ def test_a_threshold_and_a_width_get_samples_only(query, limits, monkeypatch):
     assert len({(now.lower, now.upper, now.low, now.high) for now in found}) == 1
 
 
+def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
+    """Where no text decides the query before the horizon, the passes of refinements are used for
+    more samples."""
+    query, length = "P=? [ F gender > 40 ]", 40
+    asked = CheckedQuery(parse(query), KIND.quantifiers, length)
+    samples = []
+    for least_speed in (0.0, 1 / 4):
+        monkeypatch.setattr(anytime_check, "_MIN_REFINED_SPEED", least_speed)
+        tree, server = plant(asked, copied(spread_model(0), 2))
+        run = AnytimeCheck(tree, asked, Budget(passes=1500))
+        serve(run.run(), server)
+        samples.append(run.samples)
+    assert samples[0] < samples[1]
+
+
+@pytest.mark.parametrize(("affordable", "planned"), [(400, 64), (100, 100), (40, 0)])
+def test_no_time_is_left_that_is_too_short_for_a_batch(affordable, planned):
+    """Where time ends the work, the last round has all samples that fit, but no less than a batch
+    of the model, which takes as long."""
+    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
+    tree, _ = plant(asked, spread_model(0))
+    tree.batch_texts, tree.passes = 64, 1
+    passes = (affordable + 0.5) * tree.length / 0.95
+    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda: passes)
+    run._drawn_samples, run._refined_share = 64, 0.0
+    assert run._plan_samples() == planned
+
+
 def test_a_certain_bound_next_to_one_is_not_one():
     """If 1e-20 of the texts violate a formula, its probability is not certainly 1."""
     model = TableModel(["a", "b", "."], lambda tokens: [1.0, 1e-20, 0.0], frozenset([2]))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.anytime import confidence_sequence
 from llmchecker.checking.anytime.confidence_sequence import (
     _MAX_LOSS,
     ConfidenceSequence,
@@ -28,9 +29,11 @@ def build_values(numerator, denominator=None, low=0.0, high=1.0, earlier=(), siz
 @pytest.mark.parametrize("threshold", [None, 0.1, 0.8])
 @pytest.mark.parametrize("probability", [0.05, 0.5, 0.9])
 @pytest.mark.parametrize(("small", "large"), [(0.0, 1.0), (-0.3, 1.1), (0.4, 0.5)])
-def test_the_expected_wealth_never_rises(probability, small, large, threshold):
+@pytest.mark.parametrize("part", [1, 8])
+def test_the_expected_wealth_never_rises(probability, small, large, threshold, part, monkeypatch):
     """Over all sequences of six two-point values the mean wealth of each gambler at the true mean
     is at most 1, however its stakes follow from earlier values."""
+    monkeypatch.setattr(confidence_sequence, "_MIN_PART", part)
     mean = probability * large + (1 - probability) * small
     totals = np.zeros((2, 2, 6))
     for sequence in product((0, 1), repeat=6):
@@ -45,14 +48,30 @@ def test_the_expected_wealth_never_rises(probability, small, large, threshold):
 
 
 @pytest.mark.parametrize("threshold", [None, 0.1, 0.8])
-def test_later_values_do_not_change_earlier_bets(threshold):
+@pytest.mark.parametrize("part", [1, 8])
+def test_later_values_do_not_change_earlier_bets(threshold, part, monkeypatch):
     """The wealth after three values is the same whatever the other three are."""
+    monkeypatch.setattr(confidence_sequence, "_MIN_PART", part)
     found = []
     for last in ([0.0, 0.0, 0.0], [1.0, 0.2, 0.9]):
         sequence = ConfidenceSequence(0.9, threshold)
         sequence.narrow_interval(build_values([0.3, 0.9, 0.1, *last]))
         found.append([gambler._log_wealths(0.4)[:, :3] for gambler in sequence._gamblers])
     assert np.array_equal(*found)
+
+
+def test_bets_of_a_large_round_use_the_estimates_of_its_first_values():
+    """A round of 64 values gives the interval of rounds of 8, 8, 16 and 32 values."""
+    values = build_values(np.random.default_rng(0).beta(1, 8, 64))
+    together, apart = ConfidenceSequence(0.99), ConfidenceSequence(0.99)
+    together.narrow_interval(values)
+    for start, stop in ((0, 8), (8, 16), (16, 32), (32, 64)):
+        columns = (values.numerator, values.denominator, values.variances)
+        numerator, denominator, variances = (column[start:stop] for column in columns)
+        planned = values.planned - start
+        apart.narrow_interval(Values(numerator, denominator, 0.0, 1.0, 1.0, variances, planned))
+    assert together.interval == apart.interval
+    assert together.interval[0] > 0
 
 
 @given(

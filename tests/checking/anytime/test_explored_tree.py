@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds
+from llmchecker.checking.anytime import explored_tree
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
@@ -26,6 +27,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import split_tree
 from llmchecker.checking.markov import dtmc
 from llmchecker.errors import ConfigError
+from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.monitor import is_linear_time
 from llmchecker.properties.logic.parser import parse
@@ -154,6 +156,20 @@ def test_visits_list_every_token_once():
         assert tree.probability[children].sum() + tree.rest[0] == pytest.approx(1)
     assert tree.rest[0] == 0
     assert sorted(tokens) == [token for token, p in enumerate(server.distribution(())) if p > 0]
+
+
+def test_only_probable_texts_of_a_batch_list_more_tokens(monkeypatch):
+    """Next to a probable text of its batch, an improbable one lists no more tokens than alone."""
+    for name, value in (("_LISTED_TOKENS", 1), ("_HEAVY_LISTED_TOKENS", 4), ("_HEAVY_MASS", 0.5)):
+        monkeypatch.setattr(explored_tree, name, value)
+    asked = CheckedQuery(parse("P=? [ F gender > 2 ]"), READ_QUANTIFIERS, 4)
+    model = TableModel(["a", "x", "y", "z", "w"], lambda tokens: [0.6, 0.2, 0.1, 0.05, 0.05])
+    tree, server = plant(asked, model, listed_tokens=1)
+    for rows, listed in (([0], [4]), ([1, 2], [4, 1])):
+        texts = np.array(rows)
+        request = tree.build_request(texts)
+        children = tree.add_step(texts, request, server.answer(request))
+        assert children.counts.tolist() == listed
 
 
 def test_unlisted_texts_have_no_mass():

@@ -11,7 +11,7 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.model_batches import ModelBatches
+from llmchecker.checking.anytime.model_batches import BatchSize, ModelBatches
 from llmchecker.models.table_model import TableModel
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
@@ -40,6 +40,15 @@ def test_the_size_of_batches_changes_no_bit(size, monkeypatch):
     monkeypatch.setattr(ModelBatches, "_measure", lambda self, texts, seconds: None)
     monkeypatch.setattr(model_batches, "_FIRST_TEXTS", size)
     assert read_bits(check(passes=60)) == expected
+
+
+def test_a_slow_model_gets_whole_batches():
+    """A batch never has fewer texts than the model evaluates in the time of one."""
+    size = BatchSize(1, least=16)
+    size.update(1, seconds=20.0)
+    assert size.texts == 16
+    size.update(16, seconds=20.0)
+    assert size.texts == 16
 
 
 @pytest.mark.parametrize("seconds", [1.5, 7, 40])

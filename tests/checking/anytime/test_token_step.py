@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from llmchecker.checking.anytime.product_automaton import Row, TextRows
-from llmchecker.checking.anytime.token_step import UNLISTED, ClassOrder
+from llmchecker.checking.anytime.token_step import ClassOrder
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
@@ -149,16 +149,15 @@ def test_draws_are_in_proportion_to_undecided_probability():
 
 
 def test_what_a_server_does_not_list_is_undecided():
-    """The mass outside the list is undecided and can be drawn, and is never 0."""
+    """The mass outside the list is undecided, and is never 0."""
     tokens = np.array([[0, 1], [0, 1]])
     listed = TopLogprobs(tokens, np.array([[0.5, 0.2], [0.75, 0.25]]), 5)
     row = row_of(np.array([1, 0], dtype=np.int8), 0)
     rows, values = TextRows((row,), np.zeros(2, dtype=np.int64)), np.array([[[1.0, 0.0]]])
-    uniforms = np.full((2, 1), 0.3)
+    none = np.zeros((2, 0))
     result = ClassOrder(np.array([0, 1, 1, 1, 1])).compute_step(
-        listed, rows, values, [np.arange(0)] * 2, uniforms, uniforms > 0, 2
+        listed, rows, values, [np.arange(0)] * 2, none, none > 0, 2
     )
     assert result.sums[:, 0].tolist() == [0.5, 0.75]
     assert result.undecided == pytest.approx([0.3, 0], abs=1e-15)
     assert 0 < result.undecided[1] == result.rest[1]
-    assert result.drawn.tolist() == [[UNLISTED], [UNLISTED]]

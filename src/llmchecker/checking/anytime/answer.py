@@ -85,7 +85,7 @@ class AnytimeRun:
         estimand = Estimand.from_query(asked)
         tree = ExploredTree(model, prompt, estimand, asked.quantifiers, end_of_sequence)
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
-        self.batches = ModelBatches(open_prefix, is_cancelled, deadline)
+        self.batches = ModelBatches(open_prefix, model.batch_texts, is_cancelled, deadline)
         self.history: list[Progress] = []
         self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
 

@@ -39,7 +39,7 @@ from llmchecker.checking.anytime.path_sampler import (
     UndecidedPart,
     split_tree,
 )
-from llmchecker.checking.anytime.refinement import select_batch
+from llmchecker.checking.anytime.refinement import expect_decided_share, select_batch
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.decided_mass import DecidedMass, Mass, bound_quotient
@@ -53,18 +53,23 @@ _SAMPLES_PER_NEW_SAMPLE = 4
 """The number of earlier samples for each sample of a later round.
 
 A threshold, a width or a person may end the work after any round, and larger rounds would end it
-later. Where a number of passes ends it, there is one earlier sample for each new one, since large
-rounds make large batches.
+later. Where a number of passes or seconds ends it, there is one earlier sample for each new one,
+since large rounds make large batches.
 """
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
 _REFINED_SHARE = 0.3
-"""The share of refinements in the passes after the first samples.
+"""The largest share of refinements in the passes after the first samples.
 
 Samples visit texts in proportion to their probability, and a refinement visits those that narrow
-the certain bounds most. With this share the bounds after 3,000 passes are about a twentieth wider
-than those of refinement alone; without refinements, an eighth. The interval of samples is then
-about a fifth wider. Only samples are drawn if a threshold or a width ends the work.
+the certain bounds most. With this share the interval of samples is about a fifth wider. Only
+samples are drawn if a threshold or a width ends the work.
+"""
+_MIN_REFINED_SPEED = 1 / 4
+"""The least relative speed of a refinement, as a share of the speed of samples.
+
+Both narrow an interval by a share of its width. At a long horizon no number of passes decides much
+of the probability, so that only samples are worth their passes.
 """
 _FIRST_SAMPLES = 256
 """The number of samples before the first refinement: they narrow the interval most."""
@@ -149,6 +154,7 @@ class AnytimeCheck:
         # refinements would delay the end by a threshold or a width
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
+        self._refined_share = _REFINED_SHARE
         self._passes_per_sample = float(tree.length)
         self._drawn_samples = 0
         self._plans_ahead = False
@@ -250,10 +256,11 @@ class AnytimeCheck:
         passes, samples = self.tree.passes, self.samples
         if self._due_refinements >= _MIN_REFINEMENT:
             due = min(self._due_refinements, _MAX_REFINEMENT, self._remaining_passes())
-            yield from self._refine(due)
+            yield from self._refine(due, must_pay=True)
             visited = self.tree.passes - passes
             # where nothing is left to visit, samples may still draw tokens that are not listed
             self._due_refinements = self._due_refinements - visited if visited else 0.0
+            self._refined_share = _REFINED_SHARE if visited else 0.0
             return
         planned, self._next_round = self._next_round or self._plan_round(), None
         if planned is not None:
@@ -357,7 +364,7 @@ class AnytimeCheck:
         if not self._refines:
             return remaining
         first = max(0, _FIRST_SAMPLES - self._drawn_samples) * self._passes_per_sample
-        return min(remaining, first + (1 - _REFINED_SHARE) * max(0.0, remaining - first))
+        return min(remaining, first + (1 - self._refined_share) * max(0.0, remaining - first))
 
     def _plan_samples(self, pending: int) -> int:
         """Return the number of samples of the next round; 0 for a refinement.
@@ -371,24 +378,37 @@ class AnytimeCheck:
         if not self._can_sample or self.tree.passes == 0:
             return 0
         passes = self._expect_sampling_passes()
-        affordable = _BUDGET_SHARE * passes / self._passes_per_sample - pending
-        # a server continues a few texts in about the time of one, and that time alone was measured
-        is_first = self._drawn_samples == 0 and not self.tree.lists_vocabulary
-        if is_first and self._max_passes is None and affordable >= 1:
-            affordable = max(affordable, _MIN_ROUND)
-        ends_by_passes = self._refines and self._max_passes is not None
-        divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
+        affordable: float = _BUDGET_SHARE * passes / self._passes_per_sample - pending
+        batch, is_first = self.tree.batch_texts, self._drawn_samples == 0
+        has_limit = self._max_passes is not None or self._budget.seconds is not None
+        divisor = 1 if self._refines and has_limit else _SAMPLES_PER_NEW_SAMPLE
         # a smaller batch takes the model about as long
-        wanted = max(_MIN_ROUND, self.tree.batch_texts, self._drawn_samples // divisor)
+        wanted: float = max(_MIN_ROUND, batch, self._drawn_samples // divisor)
+        if self._max_passes is None:
+            # the time of one text alone was measured, which is about that of a batch
+            if is_first and affordable >= 1:
+                affordable = max(affordable, batch)
+            # the time after the round would be too short for a batch
+            elif not is_first and affordable < wanted + batch:
+                wanted = affordable
+            least: float = min(batch, self._drawn_samples)
+        else:
+            # a few samples after many narrow hardly anything, and their small batches are slow
+            least = min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
         count = int(min(wanted, _MAX_ROUND, affordable))
-        # a few samples after many narrow hardly anything, and their small batches are slow
-        is_worthwhile = count >= min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
-        return count if is_worthwhile else 0
+        return count if count >= least else 0
 
-    def _refine(self, max_passes: float) -> Requests:
-        """Visit the texts that narrow the certain bounds most."""
+    def _refine(self, max_passes: float, *, must_pay: bool = False) -> Requests:
+        """Visit the texts that narrow the certain bounds most.
+
+        Args:
+            max_passes: the largest number of texts.
+            must_pay: whether to visit them only if samples would not be worth more.
+        """
         tree = self.tree
         while len(rows := select_batch(tree, max_passes)):
+            if must_pay and not self._is_worthwhile(rows):
+                return
             # characters may decide a text without a pass
             tree.score(rows)
             if len(rows := rows[tree.is_undecided[rows]]):
@@ -397,6 +417,16 @@ class AnytimeCheck:
                 assert isinstance(result, StepResult)
                 tree.add_step(rows, request, result)
                 return
+
+    def _is_worthwhile(self, rows: np.ndarray) -> bool:
+        """Return whether visits narrow the bounds nearly as fast as samples their interval.
+
+        The width of an interval of n samples is in proportion to 1 / sqrt(n), so that a further
+        pass narrows it by the share 1 / (2 n) of all passes n.
+        """
+        narrowed_by_samples = len(rows) / (2 * self.tree.passes)
+        share = expect_decided_share(self.tree, rows)
+        return share >= _MIN_REFINED_SPEED * narrowed_by_samples
 
     def _plan_round(self, pending: int = 0) -> _PlannedRound | None:
         """Draw a round of samples and choose its bets; None for a refinement.

@@ -20,8 +20,8 @@ then let the wealth at the threshold grow fastest. The other wealth is bet for a
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -40,6 +40,9 @@ _PLAN_SHARE = 0.9
 
 _MIN_VARIANCE = 1e-8
 """The least predicted variance, in units of the squared spread."""
+
+_MIN_PART = 8
+"""The least number of values between two estimates, on which bets depend."""
 
 LEAST_VARIANCE = 1e-300
 """The least variance of a value; a rare condition's values may have squares that underflow."""
@@ -72,6 +75,20 @@ class Values:
     size: float
     variances: np.ndarray
     planned: float
+
+    def split(self, first: int) -> Iterator["Values"]:
+        """Yield consecutive parts: each has as many values as all before it, the first `first`."""
+        start, count, stop = 0, len(self.numerator), max(first, _MIN_PART)
+        while start < count:
+            part = slice(start, stop)
+            yield replace(
+                self,
+                numerator=self.numerator[part],
+                denominator=self.denominator[part],
+                variances=self.variances[part],
+                planned=self.planned - start,
+            )
+            start, stop = stop, stop + first + stop
 
 
 class ConfidenceSequence:
@@ -108,8 +125,11 @@ class ConfidenceSequence:
 
     def narrow_interval(self, values: Values) -> None:
         """Append values, and narrow the interval."""
-        if len(values.numerator) == 0:
-            return
+        # bets on later values use the estimate from the first ones
+        for part in values.split(len(self)):
+            self._narrow_interval(part)
+
+    def _narrow_interval(self, values: Values) -> None:
         for gambler in self._gamblers:
             threshold = self._threshold
             stakes: Sequence[float] | np.ndarray

@@ -21,13 +21,11 @@ little as one with an exact look-ahead, and no text is requested twice.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from llmchecker.checking.anytime.control_variates import TextPredictor
-from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.path_sampler import Requests, SampleRound, UndecidedPart
+from llmchecker.checking.anytime.path_sampler import Requests, SampleRound
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.decided_mass import UNDECIDED
@@ -50,22 +48,17 @@ class ContinuationRound(SampleRound):
     Its arguments and attributes are those of a `SampleRound`.
     """
 
-    def __init__(
-        self,
-        tree: ExploredTree,
-        estimand: Estimand,
-        part: UndecidedPart,
-        predictor: TextPredictor,
-        seed: int,
-        first: int,
-        count: int,
-    ) -> None:
-        super().__init__(tree, estimand, part, predictor, seed, first, count)
-        start = int(np.random.Generator(np.random.Philox(key=seed)).integers(_SEED_COUNT))
+    # the seeds that requests have taken
+    _taken_seeds = 0
+    # the samples of the next request, and their tasks
+    _prepared: tuple[np.ndarray, Sequence[ContinuationTask]] | None = None
+
+    @cached_property
+    def _first_seed(self) -> int:
+        """The first seed of the round."""
+        start = int(np.random.Generator(np.random.Philox(key=self._seed)).integers(_SEED_COUNT))
         # a request moves a sample by a token at least, and takes two seeds for each
-        self._next_seed = start + 2 * (tree.length + 1) * first
-        # the samples of the next request, and their tasks
-        self._prepared: tuple[np.ndarray, Sequence[ContinuationTask]] | None = None
+        return start + 2 * (self._tree.length + 1) * self._first
 
     def prepare(self) -> tuple[np.ndarray, Sequence[ContinuationTask]]:
         """Return the samples of the next request and their tasks, which stay as they are."""
@@ -106,8 +99,8 @@ class ContinuationRound(SampleRound):
         # samples of one text have consecutive seeds, so that a server may number them itself
         rank = np.empty(len(samples), dtype=np.int64)
         rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
-        first_seed = self._next_seed
-        self._next_seed += 2 * len(samples)
+        first_seed = self._first_seed + self._taken_seeds
+        self._taken_seeds += 2 * len(samples)
         for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
             row = self._row[sample]
             tasks.append(

@@ -294,14 +294,13 @@ class ExploredTree:
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=self._count_listed(rows),
+            k=int(self._count_listed(rows).max()),
         )
 
-    def _count_listed(self, rows: np.ndarray) -> int:
-        """Return the number of tokens that a visit of texts lists."""
-        is_heavy = self.mass[rows].max() >= _HEAVY_MASS
-        use_more = is_heavy and self._listed_tokens == _LISTED_TOKENS
-        return _HEAVY_LISTED_TOKENS if use_more else self._listed_tokens
+    def _count_listed(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n,) int64: the number of tokens that a visit of each text lists."""
+        use_more = (self.mass[rows] >= _HEAVY_MASS) & (self._listed_tokens == _LISTED_TOKENS)
+        return np.where(use_more, _HEAVY_LISTED_TOKENS, self._listed_tokens)
 
     def add_step(self, rows: np.ndarray, request: StepRequest, result: StepResult) -> Children:
         """Add what a visit of texts found.
@@ -316,7 +315,9 @@ class ExploredTree:
         self._add_sums((result.sums[is_new, :3] * self.mass[rows[is_new], np.newaxis]).T)
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
-        is_kept = result.probabilities > 0
+        ranks = np.arange(result.tokens.shape[1])
+        # the texts of a batch list as many tokens as its heaviest text
+        is_kept = (result.probabilities > 0) & (ranks < self._count_listed(rows)[:, np.newaxis])
         if self.lists_vocabulary:
             # a later visit keeps tokens of any mass, so that a refinement reaches all texts
             is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]
@@ -367,7 +368,7 @@ class ExploredTree:
         """
         found = firsts[:, np.newaxis] + result.positions
         is_new = (result.positions >= counts[:, np.newaxis]) & (result.drawn_probabilities > 0)
-        text, draw = np.nonzero(is_new & (result.drawn >= 0) & request.is_drawn)
+        text, draw = np.nonzero(is_new & request.is_drawn)
         # several samples may draw the same token
         keys = np.stack([text, result.drawn[text, draw]])
         distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)

@@ -22,6 +22,11 @@ _MAX_GROWTH = 4
 """The largest ratio of a batch to the largest batch so far, whose duration was measured."""
 _FIRST_TEXTS = 64
 """The number of texts of the first batch without a deadline."""
+_REMEMBERED_SHARE = 0.97
+"""The weight of earlier batches in the speed, relative to the next batch.
+
+The first batches are small, and the work between them includes what is computed once.
+"""
 _CHECK_SECONDS_PER_TEXT = 1e-5
 """The expected seconds of the final check for each text of the tree."""
 
@@ -31,17 +36,22 @@ class BatchSize:
 
     Attributes:
         texts: the number of texts.
+
+    Args:
+        texts: the number of texts of the first batch.
+        least: the number of texts of a batch that is about as fast as one text. A slow model never
+            gets smaller batches, which would be as slow.
     """
 
-    def __init__(self, texts: int) -> None:
-        self.texts = texts
+    def __init__(self, texts: int, least: int) -> None:
+        self.texts, self._least = texts, least
 
     def update(self, texts: int, seconds: float, remaining_seconds: float = math.inf) -> None:
         """Choose the size of the next batch by the duration of this one."""
         # the last batch ends in time
         wanted = min(_BATCH_SECONDS, remaining_seconds)
         affordable = texts * wanted / max(seconds, 1e-9)
-        self.texts = max(1, int(min(_MAX_GROWTH * max(self.texts, texts), affordable)))
+        self.texts = max(self._least, int(min(_MAX_GROWTH * max(self.texts, texts), affordable)))
 
 
 class ModelBatches:
@@ -49,6 +59,7 @@ class ModelBatches:
 
     Args:
         open_prefix: returns the prompt's prefix.
+        batch_texts: number of texts that the model evaluates about as fast as one.
         is_cancelled: called between batches.
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
 
@@ -59,6 +70,7 @@ class ModelBatches:
     def __init__(
         self,
         open_prefix: Callable[[], Prefix],
+        batch_texts: int,
         is_cancelled: Callable[[], bool],
         deadline: float | None,
     ) -> None:
@@ -66,8 +78,8 @@ class ModelBatches:
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
-        self._size = BatchSize(_FIRST_TEXTS if deadline is None else 1)
-        self._texts, self._seconds = 0, 0.0
+        self._size = BatchSize(_FIRST_TEXTS if deadline is None else 1, batch_texts)
+        self._texts, self._seconds = 0.0, 0.0
 
     def must_stop(self, tree_size: int) -> bool:
         """Return whether the work is cancelled or its time is over.
@@ -158,8 +170,8 @@ class ModelBatches:
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Count a batch, and choose the size of the next one."""
-        self._texts += texts
-        self._seconds += seconds
+        self._texts = _REMEMBERED_SHARE * self._texts + texts
+        self._seconds = _REMEMBERED_SHARE * self._seconds + seconds
         self._size.update(texts, seconds, self._remaining_seconds(0))
 
 

@@ -105,6 +105,7 @@ class SampleRound:
         self.is_complete = np.zeros(count, dtype=bool)
         self.corrections = Corrections(count)
         self._tree, self._estimand, self._predictor = tree, estimand, predictor
+        self._seed, self._first = seed, first
         self._weight = np.ones(count)
         self._row_predictions: dict[int, np.ndarray] = {}
         self._history: list[tuple[np.ndarray, ...]] = []

@@ -63,11 +63,7 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
     # a second evaluation shows nothing of the tokens that a model does not list
     can_visit = (mass > 0) & (tree.lists_vocabulary | ~tree.is_visited)
     rows = np.flatnonzero(can_visit)
-    # beyond the cap, a longer distance to the horizon lowers the weight no further
-    missing_tokens = np.clip(tree.length - 1 - tree.step[rows], 0, _HORIZON_CAP)
-    # a visit of a rest only lists texts, which need further visits
-    missing_tokens = missing_tokens + tree.is_visited[rows]
-    gain = mass[rows] * np.power(_HORIZON_WEIGHT, missing_tokens)
+    gain = _compute_gains(tree, rows, mass)
     batches = []
     for step in np.unique(tree.step[rows]):
         group = np.flatnonzero(tree.step[rows] == step)
@@ -76,3 +72,25 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
         members = members[np.argsort(-gain[members], kind="stable")[:max_texts]]
         batches.append((gain[members].sum(), members))
     return rows[max(batches, key=itemgetter(0))[1]] if batches else rows
+
+
+def expect_decided_share(tree: ExploredTree, rows: np.ndarray) -> float:
+    """Return the share of all undecided mass that a visit of texts is expected to decide."""
+    mass = tree.undecided_mass
+    return float(_compute_gains(tree, rows, mass).sum() / mass.sum())
+
+
+def _compute_gains(tree: ExploredTree, rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Return (n,) float64: the mass that a visit of each text is expected to decide.
+
+    Args:
+        tree: the explored tree.
+        rows: (n,) int64, the texts.
+        mass: the undecided mass of all texts.
+    """
+    # beyond the cap, a longer distance to the horizon lowers the weight no further
+    missing_tokens = np.clip(tree.length - 1 - tree.step[rows], 0, _HORIZON_CAP)
+    # a visit of a rest only lists texts, which need further visits
+    missing_tokens = missing_tokens + tree.is_visited[rows]
+    gains: np.ndarray = mass[rows] * np.power(_HORIZON_WEIGHT, missing_tokens)
+    return gains

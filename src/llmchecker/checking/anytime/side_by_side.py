@@ -307,7 +307,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         self._stack = ExitStack()
         self._open_stream = cache(lambda: open_stream(self._open_prefix(), self._stack))
         # a model of unknown speed gets one text at first
-        self._size = BatchSize(1)
+        self._size = BatchSize(1, model.batch_texts)
         self._length = 0
 
     def __exit__(self, *error: object) -> None:

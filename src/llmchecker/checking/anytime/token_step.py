@@ -20,9 +20,6 @@ from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 
-UNLISTED = -1
-"""The drawn token where the model does not list it."""
-
 _BLOCK_SIZE = 512
 """Number of tokens of one class that are summed at once."""
 
@@ -38,10 +35,10 @@ class StepResult:
         undecided: (n,) float64, the probability of all undecided tokens.
         undecided_rest: (n,) float64, the same without the listed tokens.
         rest: (n,) float64, the probability of all tokens that are not listed.
-        drawn: (n, draws) int64, undecided tokens; `UNLISTED` for a token that the model does not
-            list. Arbitrary where no token is undecided.
+        drawn: (n, draws) int64, undecided tokens that the model lists. Arbitrary where no token is
+            drawn or undecided.
         positions: (n, draws) int64, the rank of each drawn token in `tokens`; k if it is not there.
-        drawn_probabilities: (n, draws) float64.
+        drawn_probabilities: (n, draws) float64; 0 where no token is drawn.
     """
 
     sums: np.ndarray
@@ -140,11 +137,15 @@ class ClassOrder:
         if distributions.listed_tokens < len(self.class_of):
             # rounding must not hide that other tokens exist
             unlisted = (1 - distributions.probabilities().sum(dim=1)).clamp(min=LEAST_UNLISTED)
-        # many texts share a row, which is copied to the device once
-        row_of = torch.from_numpy(rows.row_of).to(device)
-        row_is_open, row_values = (
+        # many texts share a row, which is copied to the device once; other batches use other rows
+        used, row_numbers = np.unique(rows.row_of, return_inverse=True)
+        row_of, row_is_open, row_values = (
             torch.from_numpy(column).to(device)
-            for column in (np.stack([row.is_undecided for row in rows.rows]), values)
+            for column in (
+                row_numbers,
+                np.stack([rows.rows[index].is_undecided for index in used]),
+                values[used],
+            )
         )
         classes = self._columns["block_classes"]
         top_classes = self._columns["class_of"][top_tokens]
@@ -154,7 +155,7 @@ class ClassOrder:
         sums = (blocks[:, None, :] * row_values[:, :, classes][row_of]).sum(dim=2)
         sums += (top[:, :, None] * row_values[row_of[:, None], :, top_classes]).sum(dim=1)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
-        options = torch.cat([open_top, open_blocks, unlisted[:, None]], dim=1)
+        options = torch.cat([open_top, open_blocks], dim=1)
         columns = (
             sums,
             top_tokens,
@@ -197,27 +198,23 @@ class ClassOrder:
             top_tokens: (n, k) int64, the listed tokens.
             known: tokens of each text that count in the total only.
         """
-        order, place_of, starts = (
-            self._columns[name].numpy() for name in ("order", "place_of", "starts")
-        )
+        place_of, starts = (self._columns[name].numpy() for name in ("place_of", "starts"))
         values = distributions.values
         # NumPy has no bfloat16, which float32 contains
-        logits = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+        values = values.float() if values.dtype == torch.bfloat16 else values
         places = place_of[top_tokens.numpy()]
         assert distributions.row_maxima is not None
         maxima = distributions.row_maxima.squeeze(1).tolist()
         top = np.empty(places.shape)
-        blocks = np.empty((len(logits), len(starts)))
-        totals = np.empty((len(logits), 1))
-        ordered = np.empty(len(order), dtype=logits.dtype)
-        weights = np.empty(len(order))
+        blocks = np.empty((len(values), len(starts)))
+        totals = np.zeros((len(values), 1))
+        ordered = values.new_empty(values.shape[1])
+        weights = np.empty(values.shape[1])
         tensor = torch.from_numpy(weights)
         for row, maximum in enumerate(maxima):
-            # `clip` reads no token twice, but needs no check of the tokens
-            np.take(logits[row], order, out=ordered, mode="clip")
-            np.subtract(ordered, maximum, out=weights, dtype=np.float64)
+            torch.index_select(values[row], 0, self._columns["order"], out=ordered)
+            np.subtract(ordered.numpy(), maximum, out=weights, dtype=np.float64)
             tensor.exp_()
-            totals[row] = 0.0
             if len(known[row]):
                 known_places = place_of[known[row]]
                 totals[row] = weights[known_places].sum()
@@ -225,7 +222,7 @@ class ClassOrder:
             top[row] = weights[places[row]]
             weights[places[row]] = 0.0
             np.add.reduceat(weights, starts, out=blocks[row])
-            totals[row] += blocks[row].sum() + top[row].sum()
+        totals += (blocks.sum(axis=1) + top.sum(axis=1))[:, np.newaxis]
         top, blocks = top / totals, blocks / totals
         return torch.from_numpy(top), torch.from_numpy(blocks), torch.from_numpy(totals)
 
@@ -241,8 +238,7 @@ class ClassOrder:
         """Draw tokens by inversion: an option first, then a token of its block.
 
         Args:
-            options: (n, k + blocks + 1), the probabilities of undecided listed tokens, blocks, and
-                tokens that the model does not list.
+            options: (n, k + blocks), the probabilities of undecided listed tokens and of blocks.
             uniforms, is_drawn: (n, draws), as in `compute_step`.
             distributions: the distributions without known tokens.
             top_tokens: (n, k) int64, the listed tokens.
@@ -254,7 +250,7 @@ class ClassOrder:
         """
         k, device = top_tokens.shape[1], options.device
         drawn = (
-            np.full(uniforms.shape, UNLISTED),
+            np.zeros(uniforms.shape, dtype=np.int64),
             np.full(uniforms.shape, k),
             np.zeros(uniforms.shape),
         )
@@ -266,20 +262,21 @@ class ClassOrder:
         cumulative = options.cumsum(dim=1)
         targets = torch.from_numpy(uniforms).to(device) * cumulative[:, -1:]
         index, target = _search(cumulative, targets)[texts, draws], targets[texts, draws]
-        is_top, is_unlisted = index < k, index == options.shape[1] - 1
-        block = (index - k).clamp(min=0, max=self.block_count - 1)
-        # the place of the target within its option's share
+        is_top = index < k
         share = options[texts, index]
-        position = (target - (cumulative[texts, index] - share)) / share.clamp(min=_TINY)
-        tokens, members = self._gather_blocks(block, texts, distributions, top_tokens)
-        inner = members.cumsum(dim=1)
-        chosen = _search(inner, position.clamp(0, 1)[:, None] * inner[:, -1:])
-        top_token = top_tokens[texts, index.clamp(max=k - 1)]
-        token = torch.where(is_top, top_token, tokens.gather(1, chosen).squeeze(1))
-        probability = torch.where(
-            is_top, share, members.gather(1, chosen).squeeze(1) / totals[texts, 0]
-        )
-        token = torch.where(is_unlisted, UNLISTED, token)
+        token, probability = top_tokens[texts, index.clamp(max=k - 1)], share.clone()
+        # most drawn tokens are listed, so that few blocks are read
+        inner = (~is_top).nonzero().squeeze(1)
+        if len(inner):
+            text_of, option, weight = texts[inner], index[inner], share[inner]
+            # the place of the target within its option's share
+            passed = cumulative[text_of, option] - weight
+            position = ((target[inner] - passed) / weight.clamp(min=_TINY)).clamp(0, 1)
+            tokens, members = self._gather_blocks(option - k, text_of, distributions, top_tokens)
+            sums = members.cumsum(dim=1)
+            chosen = _search(sums, position[:, None] * sums[:, -1:])
+            token[inner] = tokens.gather(1, chosen).squeeze(1)
+            probability[inner] = members.gather(1, chosen).squeeze(1) / totals[text_of, 0]
         for column, found in zip(
             drawn, (token, torch.where(is_top, index, k), probability), strict=True
         ):

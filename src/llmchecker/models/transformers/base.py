@@ -25,7 +25,7 @@ from llmchecker.models.transformers.token_pieces import (
     is_piecewise,
 )
 
-_PROCESSOR_BATCH = 32
+_PROCESSOR_BATCH = 64
 """Number of texts that a few processor cores evaluate about as fast as one."""
 
 _T = TypeVar("_T")
