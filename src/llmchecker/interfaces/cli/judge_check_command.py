@@ -117,7 +117,9 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
     if arguments.judge is not None:
         if unused := [*settings, *(["model"] if arguments.model is not None else [])]:
             raise ConfigError(f"--{unused[0]}: --judge names a judge with settings; remove either")
-        judges = {n: each for n, each in registry.quantifiers.items() if isinstance(each, Judge)}
+        judges: dict[str, Judge] = {
+            name: each for name, each in registry.quantifiers.items() if isinstance(each, Judge)
+        }
         if arguments.judge not in judges:
             hint = did_you_mean(arguments.judge, judges) or ";"
             raise UnknownName(
