@@ -94,9 +94,10 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
         has_config = arguments.judge is not None or arguments.config.is_file()
         registry = open_registry(arguments.config) if has_config else Registry()
         judge = _find_judge(arguments, registry)
-        good_grade = judge.maximum if arguments.grade is None else arguments.grade
-        if good_grade not in judge.grades.values():
-            known = ", ".join(map(str, sorted(set(judge.grades.values()))))
+        grades = judge.grades.values()
+        good_grade = max(grades) if arguments.grade is None else arguments.grade
+        if good_grade not in grades:
+            known = ", ".join(map(str, sorted(set(grades))))
             raise ConfigError(f"--grade: {good_grade} is not on the scale; it has {known}")
         # before the model is loaded
         texts = read_labelled_texts(path, judge)
