@@ -1,5 +1,6 @@
 """Answers state how much of the texts had ended, and warn where longer texts may change them."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -77,6 +78,15 @@ def test_a_model_without_an_end_ends_no_text():
 def test_shares_are_rounded_outwards(ended, text):
     """Two digits contain the share, but for an error of rounding."""
     assert describe_endings(1, Endings(ended)) == f"within 1 token; {text}"
+
+
+def test_decided_answers_have_no_share_that_counts():
+    """Where an early token decides every text, the description says so in place of `unknown`."""
+    answer = check("P=? [ F<=1 x = 1 ]")
+    assert answer.endings.cut == 0
+    assert describe_endings(3, replace(answer.endings, ended=Interval(0.0, 1.0))) == (
+        "within 3 tokens; every answer is decided by then, ended or not"
+    )
 
 
 def test_answers_of_texts_alone_are_counted():

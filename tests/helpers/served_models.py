@@ -1,12 +1,15 @@
 """Served models of random tables behind fake servers, and trees compared with those in process."""
 
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from helpers.fake_server import FakeServer, save_tokenizer
 from helpers.random_tables import table_model
 from transformers import AutoTokenizer
 
+from llmchecker.models.continuation import Continuation, ContinuationTask
+from llmchecker.models.interface import TopLogprobsPrefix
 from llmchecker.models.servers.connection import connect_model, fetch_served_model
 from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.served_model import ServedModel
@@ -43,6 +46,14 @@ def connected(
     model = connect_model(tmp_path / "table", limits)
     server.fault, server.asked = fault, []
     return model
+
+
+def continue_texts(
+    prefix: TopLogprobsPrefix, tasks: Sequence[ContinuationTask]
+) -> Iterator[Continuation]:
+    """The continuations of tasks, by a stream of their own."""
+    with prefix.open_stream() as stream:
+        yield from stream.continue_texts(tasks)
 
 
 def states(tree: TextTree) -> dict[tuple, tuple[float, str | None]]:

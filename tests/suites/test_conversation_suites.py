@@ -94,6 +94,9 @@ def test_outputs_show_turns_and_the_most_probable_violating_conversation(tmp_pat
     for output in (table, junit, format_html(result)):
         assert "in 2 turns of at most 2 tokens" in output
     assert re.search(r'assistant: "[abc]*"', table)
+    assert re.search(
+        r"assistant: &#34;[abc]*&#34; · user: &#34;c[abc]*a&#34; ·", format_html(result)
+    )
     assert 'user: "c' in junit
     ElementTree.fromstring(junit)
     (line,) = (each for each in map(json.loads, log.open()) if "case" in each)
@@ -207,9 +210,9 @@ def test_errors_are_named_with_their_line_before_a_model_is_loaded(content, prob
 
 
 def test_a_model_behind_a_server_is_refused(tmp_path):
-    """Conversations need the distributions of a model in this process."""
+    """Conversations need the distributions of a model in this process, or texts alone."""
     server = {"source": "http://localhost:1", "api": "vllm", "tokenizer": "./m"}
-    with pytest.raises(ConfigError, match=r"cases\[0\]\.turns: .* is behind a server"):
+    with pytest.raises(ConfigError, match=r"cases\[0\]\.turns: a server returns the prob"):
         load(tmp_path, [case("P>=0.5 [ G leaks = 0 ]")], properties=PROPERTIES, model=server)
 
 

@@ -34,11 +34,13 @@ class Converted:
 
     @property
     def prompts(self) -> list[Any]:
-        """The prompt of each entry."""
-        return [
-            entry["user"] if "user" in entry else entry["messages"]
-            for entry in self.content["cases"]
-        ]
+        """The prompts of all entries."""
+        prompts: list[Any] = []
+        for entry in self.content["cases"]:
+            user = entry.get("user", [entry.get("messages")])
+            user = list(user.values()) if isinstance(user, dict) else user
+            prompts += [user] if isinstance(user, str) else user
+        return prompts
 
     @property
     def requirements(self) -> list[Any]:
@@ -1142,10 +1144,45 @@ def test_names_are_unique_and_printable(tmp_path):
 prompts: [a, b]
 tests:
   - {{description: greeting, assert: [{A}]}}
+  - {{description: greeting, assert: [{A}]}}
   - {{description: "two\\nlines", assert: [{A}]}}
 """
     names = [entry["name"] for entry in convert(tmp_path, text).content["cases"]]
-    assert names == ["greeting", "greeting, 2", "two lines", "two lines, 2"]
+    assert names == ["greeting", "greeting, 2", "two lines"]
+
+
+TOO_LONG = "x" * 100_001
+
+
+@pytest.mark.parametrize(
+    ("prompts", "entries", "names"),
+    [
+        ("[A, '{{q}}']", [["A", "B"]], ["t, prompt 1", "t, prompt 2"]),
+        (
+            "[{raw: A, label: ' long  one'}, {raw: '{{q}}', label: short}]",
+            [{"long one": "A", "short": "B"}],
+            ["t, long one", "t, short"],
+        ),
+        ("[{raw: A, label: a}, '{{q}}']", [["A", "B"]], ["t, prompt 1", "t, prompt 2"]),
+        ("[A]", ["A"], ["t"]),
+        ("[B, '{{q}}']", ["B", "B"], ["t", "t, 2"]),
+        ("""['[{"role": "user", "content": "A"}]', '{{q}}']""", [["A", "B"]], ["t, prompt 1"]),
+        (
+            """['[{"role": "system", "content": "S"}, {"role": "user", "content": "A"}]', B]""",
+            [None, "B"],
+            ["t", "t, 2"],
+        ),
+        (f"[A, {TOO_LONG}]", ["A"], ["t, prompt 1"]),
+    ],
+    ids=["texts", "labels", "one label", "one", "equal", "chat of one", "chat", "too long"],
+)
+def test_prompts_become_the_forms_of_one_entry(tmp_path, prompts, entries, names):
+    """A test has one entry with all prompts that are distinct texts, named by their labels."""
+    text = f"prompts: {prompts}\ntests: [{{description: t, vars: {{q: B}}, assert: [{A}]}}]"
+    converted = convert(tmp_path, text)
+    assert [entry.get("user") for entry in converted.content["cases"]] == entries
+    assert [case.subject for case in converted.suite.cases][: len(names)] == names
+    assert ("100,001 characters" in "".join(converted.listed)) is (TOO_LONG in text)
 
 
 def test_a_configuration_in_flow_style_is_converted(tmp_path):
@@ -1157,7 +1194,7 @@ def test_a_configuration_in_flow_style_is_converted(tmp_path):
 """
     converted = convert(tmp_path, text)
     assert converted.prompts == ["Is it?", "?who"]
-    assert converted.requirements == [[{"contains": "yes?"}]] * 2
+    assert converted.requirements == [[{"contains": "yes?"}]]
     assert converted.listed == ()
 
 

@@ -56,18 +56,24 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     """
     tokens = format_count(horizon, "token")
     if turns is not None:
-        share = _describe_share(endings.ended, "conversations")
-        return f"in {format_count(turns, 'turn')} of at most {tokens}; {share}"
+        horizon_text = f"in {format_count(turns, 'turn')} of at most {tokens}"
+        if endings.counted is None:
+            return f"{horizon_text}; {_describe_share(endings, 'conversations')}"
+        cut, count = endings.counted
+        return f"{horizon_text}, which cut {cut:,} of {format_count(count, 'conversation')}"
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings.ended)}"
+    return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(ended: Interval, texts: str = "answers") -> str:
-    lower, upper = _format_share(ended)
+def _describe_share(endings: Endings, texts: str = "answers") -> str:
+    lower, upper = _format_share(endings.ended)
     end = "had ended" if texts == "answers" else "had no cut answer"
     if (lower, upper) == ("0.00", "1.00"):
+        # texts that are decided are not continued to their ends
+        if endings.cut == 0 and texts == "answers":
+            return "every answer is decided by then, ended or not"
         return f"how many of the {texts} {end} is unknown"
     share = lower if lower == upper else f"{lower} to {upper}"
     return f"{share} of the {texts} {end}"
@@ -104,10 +110,16 @@ def warn_of_cuts(
     ):
         return None
     if turns is not None:
-        share = _format_share(Interval(0.0, endings.cut))[1]
+        share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the conversations"
+        if endings.counted is not None:
+            cut, count = endings.counted
+            # what was never seen has no share that could be stated
+            if cut == 0:
+                return None
+            share = f"{cut:,} of {format_count(count, 'conversation')}"
         return (
-            f"about beginnings: up to {share} of the conversations have an answer that goes on "
-            f"after {format_count(horizon, 'token')}, which may change it"
+            f"about beginnings: {share} have an answer that goes on after "
+            f"{format_count(horizon, 'token')}, which may change it"
         )
     share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the answers"
     if endings.counted is not None:

@@ -1,6 +1,7 @@
 """The interface of a language model: a tokenizer and next-token distributions."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -50,16 +51,30 @@ class Prefix(Protocol):
         ...
 
 
-class TopLogprobsPrefix(Prefix, Protocol):
-    """Next-token distributions that list only the most probable tokens."""
+class ContinuationStream(Protocol):
+    """Continuations of one prompt, which later calls may request in advance."""
 
-    def continue_texts(self, tasks: Sequence[ContinuationTask]) -> Iterator[Continuation]:
+    def continue_texts(
+        self, tasks: Sequence[ContinuationTask], expected: Sequence[ContinuationTask] = ()
+    ) -> Iterator[Continuation]:
         """Sample a continuation of each text, and yield them in order.
+
+        Args:
+            tasks: the texts.
+            expected: tasks of a later call, with which the server may begin.
 
         Raises:
             InvalidDistribution: an answer is not part of a distribution, or the tokens do not
                 follow it.
         """
+        ...
+
+
+class TopLogprobsPrefix(Prefix, Protocol):
+    """Next-token distributions that list only the most probable tokens."""
+
+    def open_stream(self) -> AbstractContextManager[ContinuationStream]:
+        """Open a stream of continuations; requests that are under way end with it."""
         ...
 
 

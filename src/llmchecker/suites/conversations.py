@@ -13,7 +13,8 @@ from typing import Any
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.section import format_value
-from llmchecker.errors import ConfigError
+from llmchecker.config.text_models import check_prompt_form
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
@@ -70,13 +71,16 @@ def check_model(place: str, model: ModelConfig) -> None:
     """Check that a model can hold a conversation, before it is loaded.
 
     Raises:
-        ConfigError: it is behind a server.
+        ConfigError: a server returns its probabilities, or its API has no messages.
     """
-    if isinstance(model.source, ServerSource):
+    if model.has_distributions and isinstance(model.source, ServerSource):
         raise ConfigError(
-            f"{place}: {model.name} is behind a server, which conversations do not support; use a "
-            "model in this process"
+            f"{place}: a server returns the probabilities of {model.name}, which conversations do "
+            "not support; use a model in this process, or texts alone"
         )
+    if not model.has_distributions:
+        with prefix_errors(place):
+            check_prompt_form(model, Chat((("user", ""),)))
 
 
 def parse_turn_assertion(

@@ -247,7 +247,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             about="" if case_result.answer is None else case_result.answer.about,
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
             examples=tuple(
-                replace(each, text=escape_unprintable(each.text)) for each in case_result.examples
+                replace(each, text=_clean_example(case, each.text)) for each in case_result.examples
             ),
             seconds=case_result.seconds,
         )
@@ -344,6 +344,13 @@ def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | No
     decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
     # the stored query may have =? in place of the threshold
     return replace(result.answer, query=case.question.query).warn_of(decision)
+
+
+def _clean_example(case: Case, text: str) -> str:
+    """Return an answer without control characters; of a conversation all messages on one line."""
+    if case.question.conversation is not None:
+        text = " · ".join(text.split("\n"))
+    return escape_unprintable(text)
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

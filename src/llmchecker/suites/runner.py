@@ -225,9 +225,8 @@ class _Evaluator:
             start_time = time.monotonic()
             outcome: CaseOutcome
             try:
-                outcome = _check_conversation(
-                    cast(OpenModel, self.opened), case.measure() if self.is_measuring else case
-                )
+                measured = case.measure() if self.is_measuring else case
+                outcome = _check_conversation(self.opened, measured)
             except FOREIGN_ERRORS as error:
                 if is_interrupt(error):
                     raise
@@ -275,18 +274,23 @@ def evaluate(
     )
 
 
-def _check_conversation(opened: OpenModel, case: Case) -> Answer:
+def _check_conversation(opened: "OpenModel | TextModel", case: Case) -> Answer:
     # imported here, as in `evaluate`
     from llmchecker.checking.conversations.conversation_check import check_conversation
+    from llmchecker.checking.conversations.text_conversations import check_text_conversation
 
-    question, asked = case.question, _CaseQuestion(case)
-    assert question.conversation is not None
+    conversation, asked = case.question.conversation, _CaseQuestion(case).asked
+    assert conversation is not None
+    if not case.deployment.model.has_distributions:
+        model = cast("TextModel", opened)
+        return check_text_conversation(model, conversation, asked, case.question.budget)
+    local = cast(OpenModel, opened)
     return check_conversation(
-        opened.model,
-        question.conversation,
-        asked.asked,
-        asked.budget,
-        end_tokens=None if opened.end_of_sequence == "terminal" else frozenset(),
+        local.model,
+        conversation,
+        asked,
+        case.question.budget,
+        end_tokens=None if local.end_of_sequence == "terminal" else frozenset(),
     )
 
 

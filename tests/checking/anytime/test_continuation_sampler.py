@@ -103,13 +103,16 @@ class Beginnings:
         self.predictor.learn(situations, is_rest, values)
 
 
-@pytest.mark.parametrize("stop", [99, 1])
-@pytest.mark.parametrize("earlier", [0, 200])
+@pytest.mark.parametrize(
+    ("earlier", "meanwhile", "stop"),
+    [(0, 0, 99), (0, 0, 1), (200, 0, 99), (200, 0, 1), (0, 200, 99), (200, 200, 1)],
+)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.query)
-def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, stop):
+def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, meanwhile, stop):
     """Over every beginning and every continuation, weighted by its exact probability, the values
     have the enumerated mean for every limit of control variates and stay within their range; also
-    in a tree that samples have extended, and if the server stops after each token."""
+    in a tree that samples have extended, before the beginnings were drawn or while the server
+    works on them, and if the server stops after each token."""
     setting = Beginnings(kind)
     if earlier:
         setting.draw(earlier, first=10_000)
@@ -126,6 +129,8 @@ def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, stop):
     starts = setting.tree.step[samples._row].tolist()
     requests = samples.run()
     request = next(requests)
+    if meanwhile:
+        setting.draw(meanwhile, first=20_000).learn(setting.predictor)
     while True:
         active = samples._finish_all(np.flatnonzero(~samples.is_complete))
         replies = []

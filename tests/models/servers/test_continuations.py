@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.fake_server import FakeServer, running
 from helpers.random_tables import END, START
-from helpers.served_models import DIALECTS, QUICK, TOLD, connected, fake
+from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_texts, fake
 
 import llmchecker as lc
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
@@ -48,7 +48,7 @@ def test_continuations_have_the_lists_of_their_positions(tmp_path, dialect, part
     random.Random(0).shuffle(tasks)
     with running(server) as address:
         model = connected(tmp_path, server, address, seconds=5)
-        found = list(model.open_prefix(model.encode(START)).continue_texts(tasks))
+        found = list(continue_texts(model.open_prefix(model.encode(START)), tasks))
     for task, continuation in zip(tasks, found, strict=True):
         check_continuation(server, task, continuation)
     texts = {tuple(c.tokens) for t, c in zip(tasks, found, strict=True) if t.max_tokens == 4}
@@ -68,7 +68,7 @@ def test_a_seed_determines_a_continuation_and_another_does_not(tmp_path, dialect
 
         def sample(seeds) -> list[list[int]]:
             tasks = [ContinuationTask((), 8, seed) for seed in seeds]
-            return [each.tokens.tolist() for each in prefix.continue_texts(tasks)]
+            return [each.tokens.tolist() for each in continue_texts(prefix, tasks)]
 
         together = sample(range(40, 60))
         assert sample([59, 47]) == [together[19], together[7]]
@@ -84,7 +84,7 @@ def test_a_server_that_samples_at_another_temperature_is_noticed(tmp_path, diale
     with running(server) as address:
         model = connected(tmp_path, server, address, seconds=5)
         tasks = [ContinuationTask((), 12, seed) for seed in range(2000)]
-        answers = model.open_prefix(model.encode(START)).continue_texts(tasks)
+        answers = continue_texts(model.open_prefix(model.encode(START)), tasks)
         # the server is left as soon as it is noticed
         with pytest.raises(InvalidDistribution, match="do not follow") as caught:
             list(answers)
@@ -190,4 +190,4 @@ def test_a_wrong_continuation_is_refused(tmp_path, dialect, fault):
         server.fault = fault
         prefix = model.open_prefix(model.encode(START))
         with pytest.raises(LLMCheckerError, match=address):
-            list(prefix.continue_texts([ContinuationTask((), 4, seed) for seed in (1, 2)]))
+            list(continue_texts(prefix, [ContinuationTask((), 4, seed) for seed in (1, 2)]))

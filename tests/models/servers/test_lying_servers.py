@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 from helpers.fake_server import FakeServer, Raw, Status, heads_changed, raising, running
 from helpers.random_tables import END, START
-from helpers.served_models import DIALECTS, QUICK, TOLD, assert_same, connected, fake
+from helpers.served_models import (
+    DIALECTS,
+    QUICK,
+    TOLD,
+    assert_same,
+    connected,
+    continue_texts,
+    fake,
+)
 
 import llmchecker as lc
 from llmchecker.errors import LLMCheckerError, SourceUnavailable
@@ -394,7 +402,7 @@ def test_a_token_that_is_not_an_id_is_refused(tmp_path, token):
         server.fault = fault
         prefix = model.open_prefix(model.encode(START))
         with pytest.raises(LLMCheckerError, match=r"logprobs\.tokens\.0") as caught:
-            list(prefix.continue_texts([ContinuationTask((), 1, 7, (0,))]))
+            list(continue_texts(prefix, [ContinuationTask((), 1, 7, (0,))]))
     check_message(str(caught.value), address)
 
 

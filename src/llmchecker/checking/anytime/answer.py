@@ -270,6 +270,7 @@ def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     any were drawn. The estimate is None without samples on any other tree.
     """
     samples = check.samples
+    estimate: float | None
     if check.is_exact:
         progress = check.compute_progress()
         low, high, samples = progress.lower, progress.upper, 0

@@ -175,8 +175,9 @@ def _check_path(formula: Formula, text: str) -> None:
                 _check_path(operand, text)
         case Temporal("F" | "G", (operand,), None):
             # F (G φ) and G (F φ) are about the end
-            inner = operand.operands[0] if _is_lasting(formula) else operand
-            _check_state(inner, text)
+            if _is_lasting(formula) and isinstance(operand, Temporal):
+                (operand,) = operand.operands
+            _check_state(operand, text)
         case _:
             _check_state(formula, text)
 
@@ -242,21 +243,25 @@ def _evaluate_eventually(operand: Formula, answer: _Answer) -> bool | None:
 def _evaluate_state(
     formula: Formula, columns: Mapping[str, np.ndarray], is_end: np.ndarray
 ) -> np.ndarray:
+    truth: np.ndarray
     match formula:
         case Atom():
-            return formula.evaluate(columns)
+            truth = formula.evaluate(columns)
         case Literal(value):
-            return np.full(len(is_end), value)
+            truth = np.full(len(is_end), value)
         case Label():
-            return is_end
+            truth = is_end
         case Connective("!", (operand,)):
-            return ~_evaluate_state(operand, columns, is_end)
+            truth = ~_evaluate_state(operand, columns, is_end)
         case Connective(operator, operands):
             left, right = (_evaluate_state(each, columns, is_end) for each in operands)
             if operator == "&":
-                return left & right
-            return (left if operator == "|" else ~left) | right
-    raise AssertionError(formula)
+                truth = left & right
+            else:
+                truth = (left if operator == "|" else ~left) | right
+        case _:
+            raise AssertionError(formula)
+    return truth
 
 
 def _connect(operator: str, truths: Sequence[bool | None]) -> bool | None:

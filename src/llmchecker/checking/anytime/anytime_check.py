@@ -13,7 +13,7 @@ from one batch, and may stop between two requests.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -32,12 +32,15 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import (
+    ModelAnswer,
+    Request,
     Requests,
     SampleRound,
     UndecidedPart,
     split_tree,
 )
 from llmchecker.checking.anytime.refinement import select_batch
+from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.decided_mass import DecidedMass, Mass, bound_quotient
 from llmchecker.checking.interval import Interval
@@ -85,6 +88,28 @@ _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
 
 
+@dataclass(frozen=True)
+class _PlannedRound:
+    """A round of samples that are drawn, but have no values yet.
+
+    Attributes:
+        samples: the round.
+        first: number of its first sample.
+        index: the index of the limit of control variates.
+        expected_values: the number of values that are expected from the first of the round on.
+    """
+
+    samples: SampleRound
+    first: int
+    index: int
+    expected_values: float
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return len(self.samples.is_complete)
+
+
 class AnytimeCheck:
     """A query on a model's texts after one start string, within a budget.
 
@@ -109,6 +134,7 @@ class AnytimeCheck:
         clock: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.tree, self._budget, self._report, self._clock = tree, budget, report, clock
+        self._max_passes: float | None = budget.passes
         self.is_finished = False
         self._start_time = time.monotonic()
         can_estimate = asked.estimation_obstacle is None and not budget.certain
@@ -125,6 +151,8 @@ class AnytimeCheck:
         self._due_refinements = 0.0
         self._passes_per_sample = float(tree.length)
         self._drawn_samples = 0
+        self._plans_ahead = False
+        self._next_round: _PlannedRound | None = None
         self._sampling_costs = 0.0  # what samples cost beyond their passes
         self._has_condition = False
         self._is_estimable = self._can_sample = can_estimate
@@ -184,25 +212,31 @@ class AnytimeCheck:
     def compute_progress(self) -> Progress:
         """Compute both intervals from the tree and the samples so far."""
         lower, upper = self.compute_bounds()
-        low, high = self.interval or (None, None)
-        if low is not None:
+        low = high = None
+        if (interval := self.interval) is not None:
             # the two never contradict each other but for rounding and misses
-            low, high = min(max(low, lower), upper), max(min(high, upper), lower)
+            low = min(max(interval[0], lower), upper)
+            high = max(min(interval[1], upper), lower)
         seconds = time.monotonic() - self._start_time
         return Progress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
 
-    def limit_passes(self, passes: int) -> None:
+    def limit_passes(self, passes: float) -> None:
         """Replace the maximum number of texts that the model evaluates for this check.
 
         The limit may not depend on random numbers of this check's later samples.
         """
-        self._budget = replace(self._budget, passes=passes)
+        self._max_passes = passes
 
     def run(self) -> Requests:
         """Yield requests to the model until the answer is narrow enough or passes run out.
 
         The caller may stop at any time: the answer is right after every request.
+
+        A round of continuations is drawn while a server works on the one before. Its texts and its
+        bets depend on earlier rounds only, and its random numbers on no round, so that its values
+        have the right mean, whatever the round before shows.
         """
+        self._plans_ahead = True
         while not self.is_finished:
             yield from self.advance()
 
@@ -221,8 +255,9 @@ class AnytimeCheck:
             # where nothing is left to visit, samples may still draw tokens that are not listed
             self._due_refinements = self._due_refinements - visited if visited else 0.0
             return
-        if count := self._plan_samples():
-            yield from self._sample(count)
+        planned, self._next_round = self._next_round or self._plan_round(), None
+        if planned is not None:
+            yield from self._sample(planned)
         else:
             # a batch that time interrupts would be lost
             yield from self._refine(self._remaining_passes())
@@ -281,16 +316,18 @@ class AnytimeCheck:
         is_wanted = progress.width <= self._budget.width
         if is_wanted or self._is_rounding(progress.lower, progress.upper):
             return True
-        if self._threshold is None or self.tree.passes == 0:
+        if self.tree.passes == 0:
             return False
         ends = [(progress.lower, progress.upper)]
-        if progress.low is not None:
+        if progress.low is not None and progress.high is not None:
             ends.append((progress.low, progress.high))
         # the rounding error takes longer to compute, so it is only where it can matter
         return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
 
     def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
         """Return whether an interval, with a margin, excludes the threshold."""
+        if self._threshold is None:
+            return False
         threshold = Fraction(self._threshold)
         return any(
             not Fraction(low - margin) <= threshold <= Fraction(high + margin) for low, high in ends
@@ -308,8 +345,8 @@ class AnytimeCheck:
     def _remaining_passes(self) -> float:
         """Return the passes that the limits are expected to allow."""
         limits = [math.inf]
-        if self._budget.passes is not None:
-            limits.append(self._budget.passes - self.spent_passes)
+        if self._max_passes is not None:
+            limits.append(self._max_passes - self.spent_passes)
         if (affordable := self._clock()) is not None:
             limits.append(affordable)
         return min(limits)
@@ -322,20 +359,24 @@ class AnytimeCheck:
         first = max(0, _FIRST_SAMPLES - self._drawn_samples) * self._passes_per_sample
         return min(remaining, first + (1 - _REFINED_SHARE) * max(0.0, remaining - first))
 
-    def _plan_samples(self) -> int:
+    def _plan_samples(self, pending: int) -> int:
         """Return the number of samples of the next round; 0 for a refinement.
 
         A refinement uses the passes that are too few for another sample.
+
+        Args:
+            pending: number of samples that are drawn but not complete.
         """
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
             return 0
-        affordable = _BUDGET_SHARE * self._expect_sampling_passes() / self._passes_per_sample
+        passes = self._expect_sampling_passes()
+        affordable = _BUDGET_SHARE * passes / self._passes_per_sample - pending
         # a server continues a few texts in about the time of one, and that time alone was measured
         is_first = self._drawn_samples == 0 and not self.tree.lists_vocabulary
-        if is_first and self._budget.passes is None and affordable >= 1:
+        if is_first and self._max_passes is None and affordable >= 1:
             affordable = max(affordable, _MIN_ROUND)
-        ends_by_passes = self._refines and self._budget.passes is not None
+        ends_by_passes = self._refines and self._max_passes is not None
         divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
         # a smaller batch takes the model about as long
         wanted = max(_MIN_ROUND, self.tree.batch_texts, self._drawn_samples // divisor)
@@ -357,15 +398,19 @@ class AnytimeCheck:
                 tree.add_step(rows, request, result)
                 return
 
-    def _sample(self, count: int) -> Requests:
-        """Draw a round of samples, and narrow the interval by them."""
-        part = split_tree(self.tree)
-        # nothing is undecided, so the bounds are the answer
-        if part.total == 0:
-            return
-        passes = self.tree.passes
+    def _plan_round(self, pending: int = 0) -> _PlannedRound | None:
+        """Draw a round of samples and choose its bets; None for a refinement.
+
+        Args:
+            pending: as in `_plan_samples`.
+        """
+        count, part = self._plan_samples(pending), split_tree(self.tree)
+        # if nothing is undecided, the bounds are the answer
+        if count == 0 or part.total == 0:
+            return None
         # bets on a round must not depend on what it shows, not even on its passes or seconds
-        index, planned = self._choose_limit(part), count + self._expect_samples(count)
+        index = self._choose_limit(part)
+        expected_values = count + self._expect_samples(pending + count)
         # a server that lists few tokens samples whole continuations itself
         round_class = SampleRound if self.tree.lists_vocabulary else ContinuationRound
         samples = round_class(
@@ -377,35 +422,52 @@ class AnytimeCheck:
             self._drawn_samples,
             count,
         )
+        self._drawn_samples += count
+        return _PlannedRound(samples, self._drawn_samples - count, index, expected_values)
+
+    def _sample(self, planned: _PlannedRound) -> Requests:
+        """Complete a round of samples, and narrow the interval by them."""
+        passes, count = self.tree.passes, planned.count
         try:
-            yield from self._within_passes(samples.run())
+            yield from self._within_passes(planned)
         # also after a stop in the middle: the complete samples count
         finally:
-            self._append(samples, index, planned)
+            self._append(planned.samples, planned.index, planned.expected_values)
         visited = self.tree.passes - passes
         cost = max(visited, count / _SAMPLES_PER_PASS)
         self._sampling_costs += cost - visited
         self._passes_per_sample = cost / count
-        if self._refines and self._drawn_samples >= _FIRST_SAMPLES:
+        if self._refines and planned.first >= _FIRST_SAMPLES:
             self._due_refinements += cost * _REFINED_SHARE / (1 - _REFINED_SHARE)
-        self._drawn_samples += count
 
-    def _within_passes(self, requests: Requests) -> Requests:
-        """Yield requests as long as the budget has passes for them."""
-        answer = None
+    def _within_passes(self, planned: _PlannedRound) -> Requests:
+        """Yield the requests of a round as long as the budget has passes for them."""
+        requests = planned.samples.run()
+        answer: ModelAnswer | None = None
         while True:
             try:
-                request = requests.send(answer)
+                request = next(requests) if answer is None else requests.send(answer)
             except StopIteration:
                 return
             limited = request.limit_passes(self._passes_limit() - self.spent_passes)
             if limited is None:
                 requests.close()
                 return
-            answer = yield limited
+            # a shortened request uses up the passes
+            is_whole = limited is request and isinstance(limited, ContinuationRequest)
+            if self._plans_ahead and is_whole:
+                self._next_round = self._next_round or self._plan_round(planned.count)
+            answer = yield self._add_expected(limited)
+
+    def _add_expected(self, request: Request) -> Request:
+        """Return a request for continuations with the tasks of the next round."""
+        if self._next_round is None or not isinstance(request, ContinuationRequest):
+            return request
+        assert isinstance(self._next_round.samples, ContinuationRound)
+        return replace(request, expected=self._next_round.samples.prepare()[1])
 
     def _passes_limit(self) -> float:
-        return math.inf if self._budget.passes is None else self._budget.passes
+        return math.inf if self._max_passes is None else self._max_passes
 
     def _append(self, samples: SampleRound, index: int, planned: float) -> None:
         """Add the values of a round to the confidence sequence.
@@ -472,24 +534,24 @@ class AnytimeCheck:
         error = math.log(2 / (1 - self._budget.confidence))
         count = self.samples + self._expect_samples(0)
         if self._threshold is not None:
-            count = min(count, max(self.samples, self._expect_decisive_count(part, error)))
+            distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
+            count = min(count, max(self.samples, self._expect_decisive_count(distance, error)))
 
         def expect_width(index: int) -> float:
             deviation = float(self._unit_values[index].std())
             # the width of an interval of means, and the part that the range of values costs
             return 2 * deviation * math.sqrt(2 * error / count) + (
-                (1 + CORRECTION_LIMITS[index].sum()) * error / count
+                float(1 + CORRECTION_LIMITS[index].sum()) * error / count
             )
 
         return min(range(len(CORRECTION_LIMITS)), key=expect_width)
 
-    def _expect_decisive_count(self, part: UndecidedPart, error: float) -> float:
+    def _expect_decisive_count(self, distance: float, error: float) -> float:
         """Return the number of samples that a decision of the threshold needs at best.
 
         The logarithm of the fastest wealth grows by s^2 / (2 v) with a value of variance v whose
         mean is s from the threshold (Kelly 1956, "A New Interpretation of Information Rate").
         """
-        distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
         if distance == 0:
             return math.inf
         ratio = float(self._unit_values[0].std()) / distance

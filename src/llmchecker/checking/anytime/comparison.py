@@ -215,7 +215,7 @@ class _ComparisonRun:
         if first.low is not None or versus.low is not None:
             minuend, subtrahend = (
                 Interval(side.lower, side.upper)
-                if side.low is None
+                if side.low is None or side.high is None
                 else Interval(side.low, side.high)
                 for side in (first, versus)
             )

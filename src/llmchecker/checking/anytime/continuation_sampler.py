@@ -64,13 +64,24 @@ class ContinuationRound(SampleRound):
         start = int(np.random.Generator(np.random.Philox(key=seed)).integers(_SEED_COUNT))
         # a request moves a sample by a token at least, and takes two seeds for each
         self._next_seed = start + 2 * (tree.length + 1) * first
+        # the samples of the next request, and their tasks
+        self._prepared: tuple[np.ndarray, Sequence[ContinuationTask]] | None = None
+
+    def prepare(self) -> tuple[np.ndarray, Sequence[ContinuationTask]]:
+        """Return the samples of the next request and their tasks, which stay as they are."""
+        if self._prepared is None:
+            active = self._finish_all(np.flatnonzero(~self.is_complete))
+            self._prepared = active, self._build_tasks(active)
+        return self._prepared
 
     def run(self) -> Requests:
         """Yield requests to the server until all samples are complete, or the work must stop."""
         tree = self._tree
-        while len(active := self._finish_all(np.flatnonzero(~self.is_complete))):
-            request = ContinuationRequest(self._build_tasks(active))
-            answer = yield request
+        while True:
+            (active, tasks), self._prepared = self.prepare(), None
+            if len(active) == 0:
+                return
+            answer = yield ContinuationRequest(tasks)
             assert isinstance(answer, list)
             visited = tree.passes
             self._follow(active[: len(answer)], answer)
@@ -85,7 +96,8 @@ class ContinuationRound(SampleRound):
         steps = self._tree.step[self._row[samples]]
         for step in np.unique(steps):
             self._finish_decided(samples[steps == step])
-        return samples[~self.is_complete[samples]]
+        others: np.ndarray = samples[~self.is_complete[samples]]
+        return others
 
     def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
         """Build a task for each sample, in order."""
@@ -183,7 +195,7 @@ class ContinuationRound(SampleRound):
             request = tree.build_request(new)
             tokens, probabilities = (
                 np.stack(column)
-                for column in zip(*(lists[i] for i in np.flatnonzero(is_new)), strict=True)
+                for column in zip(*(lists[i] for i in np.flatnonzero(is_new).tolist()), strict=True)
             )
             added = tree.add_step(new, request, _build_step(request, tokens, probabilities))
             for row, first, count in zip(
@@ -218,7 +230,7 @@ class ContinuationRound(SampleRound):
         (of_rest,) = self._predict(np.array([row]), np.ones(1, dtype=bool))
         mean = float(probabilities @ predictions + tree.rest[row] * of_rest)
         matches = tree.token[listed] == tokens[:, np.newaxis]
-        is_listed = matches.any(axis=1)
+        is_listed: np.ndarray = matches.any(axis=1)
         place = matches.argmax(axis=1) if len(listed) else np.zeros(len(tokens), dtype=np.int64)
         drawn = np.full(len(tokens), of_rest)
         drawn[is_listed] = predictions[place[is_listed]]

@@ -3,15 +3,17 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
+from functools import cache
+from typing import cast
 
 import numpy as np
 
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request, Requests
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
-from llmchecker.models.continuation import Continuation, ContinuationTask
-from llmchecker.models.interface import Prefix, TopLogprobsPrefix
+from llmchecker.models.continuation import Continuation
+from llmchecker.models.interface import ContinuationStream, Prefix, TopLogprobsPrefix
 from llmchecker.utils.processes import is_interrupt
 
 _BATCH_SECONDS = 1.0
@@ -86,11 +88,16 @@ class ModelBatches:
 
         An error of the model ends the work too, as `failure`.
         """
+        with contextlib.ExitStack() as stack:
+            self._open_stream = cache(lambda: open_stream(self._open_prefix(), stack))
+            self._serve(requests, get_tree_size)
+
+    def _serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
         answer: ModelAnswer | None = None
         try:
             while True:
                 start_time = time.monotonic()
-                request = requests.send(answer)
+                request = next(requests) if answer is None else requests.send(answer)
                 # the work between two requests slows down passes as well
                 self._seconds += time.monotonic() - start_time
                 answer = self._answer(request, get_tree_size())
@@ -139,13 +146,12 @@ class ModelBatches:
         if self.must_stop(tree_size):
             return None
         start_time = time.monotonic()
-        answers = continue_texts(self._open_prefix(), request.continuations)
-        with contextlib.closing(answers):
-            for continuation in answers:
-                found.append(continuation)
-                # the server works on all of them at once, so the others are cancelled
-                if self.must_stop(tree_size):
-                    break
+        stream = self._open_stream()
+        for continuation in stream.continue_texts(request.continuations, request.expected):
+            found.append(continuation)
+            # the server works on all of them at once, and the stream's end cancels the others
+            if self.must_stop(tree_size):
+                break
         self._texts += sum(len(continuation.tokens) for continuation in found)
         self._seconds += time.monotonic() - start_time
         return found
@@ -173,10 +179,8 @@ def answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepR
     return StepResult.concatenate(list(parts))
 
 
-def continue_texts(
-    prefix: Prefix, tasks: Sequence[ContinuationTask]
-) -> Generator[Continuation, None, None]:
-    """Yield the continuations that a server samples, in order."""
-    assert hasattr(prefix, "continue_texts")
-    server: TopLogprobsPrefix = prefix
-    yield from server.continue_texts(tasks)
+def open_stream(prefix: Prefix, stack: contextlib.ExitStack) -> ContinuationStream:
+    """Open a stream of the continuations that a server samples, until a stack is closed."""
+    assert hasattr(prefix, "open_stream")
+    server = cast("TopLogprobsPrefix", prefix)
+    return stack.enter_context(server.open_stream())

@@ -61,9 +61,11 @@ class ContinuationRequest:
 
     Attributes:
         continuations: the tasks, whose texts follow the prompt.
+        expected: the tasks of a later request, with which the server may begin.
     """
 
     continuations: Sequence[ContinuationTask]
+    expected: Sequence[ContinuationTask] = ()
 
     def limit_passes(self, passes: float) -> "ContinuationRequest | None":
         """Return the request for at most as many tokens; None if a text would have none."""
@@ -75,4 +77,5 @@ class ContinuationRequest:
         tasks = [
             replace(task, max_tokens=min(task.max_tokens, share)) for task in self.continuations
         ]
-        return ContinuationRequest(tasks)
+        # a shortened request uses up the passes, so that no later one follows
+        return self if tasks == list(self.continuations) else ContinuationRequest(tasks)

@@ -67,6 +67,9 @@ _MAX_TEXTS = 5
 class TextCheck:
     """The check of one question on answers, which a caller requests.
 
+    Attributes:
+        unit: the noun for a sample.
+
     Args:
         model: the model.
         start: the prompt.
@@ -77,11 +80,13 @@ class TextCheck:
         InvalidQuery: whole answers do not decide the query.
     """
 
+    unit = "answer"
+
     def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
         self._model, self._asked, self._budget = model, asked, budget
         self._start = start if isinstance(start, str) else ""
-        chat = None if isinstance(start, str) else str(start)
-        self._monitor = AnswerMonitor(asked, self._start, chat)
+        self._chat = None if isinstance(start, str) else str(start)
+        self._monitor = self._build_monitor()
         self._range = _find_range(asked)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
@@ -129,11 +134,22 @@ class TextCheck:
             return self._threshold.compare(self._interval) is not None
         return 0 < self._interval.width <= self._budget.width
 
+    def _build_monitor(self) -> AnswerMonitor | None:
+        """Return the monitor of `add`; None for a check that gets the truths themselves."""
+        return AnswerMonitor(self._asked, self._start, self._chat)
+
     def add(self, answer: TextAnswer) -> None:
         """Read an answer."""
-        value = None
+        assert self._monitor is not None
+        found = None
         if answer.is_sample:
             found = self._monitor.evaluate(answer.text, answer.finish == Finish.ENDED)
+        self.count_answer(answer, found)
+
+    def count_answer(self, answer: TextAnswer, found: float | None) -> None:
+        """Count an answer, with the truth or the score that was found; None if it is open."""
+        value = None
+        if answer.is_sample:
             # an open answer of a whole sample depends on its tokens
             self._open_count += found is None
             if found is not None:
@@ -296,7 +312,7 @@ class TextCheck:
         if len(days) > 1:
             period = f", as it answered from {days[0]} to {days[-1]}"
         yield f"about the sampler of {self._model.description}{period}"
-        answers, finishes = format_count(count, "answer"), self._finishes
+        answers, finishes = format_count(count, self.unit), self._finishes
         for number, problem in (
             (finishes[Finish.FILTERED], "withheld by a content filter"),
             (finishes[Finish.MISSING], "missing in the provider's responses"),

@@ -149,6 +149,9 @@ class _ConversationCheck:
         if self._threshold is not None:
             meets = self._threshold.compare(probability)
             certain = Interval(meets is True, meets is not False)
+        texts = {truth: self._list_texts(truth) for truth in (True, False)}
+        # those that speak against a requirement
+        is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
         ended, cut = tree.bound_endings()
         history = tuple(self._history)
         answer = Answer(
@@ -156,7 +159,7 @@ class _ConversationCheck:
             horizon=self._asked.length,
             turns=self._conversation.turn_count,
             certain=certain,
-            witnesses=self._find_witnesses(),
+            witnesses=() if self._threshold is None else texts[not is_lower_limit],
             notes=self._describe_spread(),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
@@ -164,7 +167,10 @@ class _ConversationCheck:
             endings=Endings(ended, cut),
             history=history,
             evidence=Evidence(
-                None, self._asked.ranges, self._evidence if any(self._evidence.used) else None
+                None,
+                self._asked.ranges,
+                self._evidence if any(self._evidence.used) else None,
+                (*texts[True], *texts[False]),
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
@@ -313,19 +319,16 @@ class _ConversationCheck:
             )
         )
 
-    def _find_witnesses(self) -> tuple[Witness, ...]:
-        """Return the most probable conversations that speak against a requirement."""
-        if self._threshold is None:
-            return ()
-        is_lower_limit = self._threshold.comparison in (">=", ">")
-        found = [state for state in self._tree.decided_states if state.truth is not is_lower_limit]
+    def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
+        """List the most probable conversations that satisfy or violate the path formula."""
+        found = [state for state in self._tree.decided_states if state.truth is truth]
         found.sort(key=lambda state: -state.mass)
         return tuple(
             Witness(
                 uid=0,
                 text="\n".join(self._conversation.format_lines(state.answers)),
                 probability=state.mass,
-                kind=COUNTEREXAMPLE if is_lower_limit else WITNESS,
+                kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
                 kept=0,
             )

@@ -7,7 +7,7 @@ in the environment. No message contains the key.
 import contextlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -129,6 +129,21 @@ class ServerClient:
             while futures:
                 yield futures.popleft().result()
 
+    @contextlib.contextmanager
+    def open_pool(self, limit: int | None = None) -> Iterator["RequestPool"]:
+        """Open a pool of concurrent requests; those that are under way end with it.
+
+        Args:
+            limit: as in `map_concurrently`.
+        """
+        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
+        with self._open_session() as (portal, session):
+            pool = RequestPool(portal, session, concurrency)
+            try:
+                yield pool
+            finally:
+                portal.call(pool.cancel)
+
     def map_on_demand(
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
@@ -172,27 +187,81 @@ class ServerClient:
     @contextlib.contextmanager
     def _open_session(self) -> Iterator[tuple[BlockingPortal, "ServerSession"]]:
         """Start an event loop, with one set of connections."""
-        http = httpx2.AsyncClient(
-            verify=self._ssl_context,
-            headers=self._headers,
-            # the limits of the library are for the time between two bytes, so a slow stream of
-            # bytes would never exceed them: the session limits the whole exchange
-            timeout=None,
-            limits=httpx2.Limits(
-                max_connections=self.max_concurrency,
-                max_keepalive_connections=self.max_concurrency,
-            ),
-            follow_redirects=False,
-            trust_env=False,
+        session = ServerSession(
+            self.address, self._key, self._seconds, self.limits, self._open_connection
         )
-        session = ServerSession(self.address, self._key, self._seconds, self.limits, http)
         options = {"loop_factory": AbandoningEventLoop}
         with start_blocking_portal(backend_options=options) as portal:
             # an error, an interrupt or an early end leaves this block, which cancels all requests
             try:
                 yield portal, session
             finally:
-                portal.call(http.aclose)
+                portal.call(session.close)
+
+    def _open_connection(self) -> httpx2.AsyncClient:
+        """Open a connection, which the first request establishes.
+
+        A set of many connections looks through all of them for each request.
+        """
+        return httpx2.AsyncClient(
+            verify=self._ssl_context,
+            headers=self._headers,
+            # the limits of the library are for the time between two bytes, so a slow stream of
+            # bytes would never exceed them: the session limits the whole exchange
+            timeout=None,
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+
+class RequestPool:
+    """Concurrent requests, to which more may be added while others are under way.
+
+    Args:
+        portal: the event loop.
+        session: the session of the requests.
+        concurrency: largest number of concurrent requests.
+    """
+
+    def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
+        self._portal, self._session = portal, session
+        self._limiter = portal.call(anyio.CapacityLimiter, concurrency)
+        self._scopes: list[anyio.CancelScope] = []
+
+    def submit(
+        self,
+        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        items: Sequence[_Item],
+    ) -> list["Future[_Result]"]:
+        """Begin with the requests of items, after those of earlier calls; return their results."""
+        futures: list[Future[_Result]] = [Future() for _ in items]
+
+        async def apply(item: _Item, future: "Future[_Result]") -> None:
+            try:
+                async with self._limiter:
+                    result = await function(self._session, item)
+            # the caller reads the error from the future
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        async def apply_all() -> None:
+            async with anyio.create_task_group() as group:
+                self._scopes.append(group.cancel_scope)
+                for item, future in zip(items, futures, strict=True):
+                    group.start_soon(apply, item, future)
+            self._scopes.remove(group.cancel_scope)
+
+        # one call, because each waits for the event loop's thread
+        self._portal.start_task_soon(apply_all)
+        return futures
+
+    def cancel(self) -> None:
+        """Cancel all requests; called in the event loop."""
+        for scope in self._scopes:
+            scope.cancel()
 
 
 class ServerSession:
@@ -200,7 +269,7 @@ class ServerSession:
 
     Args:
         address, key, seconds, limits: as in `ServerClient`.
-        http: client of the event loop.
+        open_connection: opens a connection in the event loop.
     """
 
     def __init__(
@@ -209,13 +278,20 @@ class ServerSession:
         key: str | None,
         seconds: float,
         limits: RequestLimits,
-        http: httpx2.AsyncClient,
+        open_connection: Callable[[], httpx2.AsyncClient],
     ) -> None:
         self.address = address
         self._key = key
         self._seconds = seconds
         self._limits = limits
-        self._http = http
+        self._open_connection = open_connection
+        self._connections: list[httpx2.AsyncClient] = []
+        self._idle_connections: list[httpx2.AsyncClient] = []
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            await connection.aclose()
 
     async def request(
         self,
@@ -282,8 +358,26 @@ class ServerSession:
         self, path: str, payload: dict[str, Any] | None
     ) -> tuple[int, httpx2.Headers, bytes]:
         """Make one attempt; return the status, headers and body of the response."""
+        with self._take_connection() as connection:
+            return await self._exchange(connection, path, payload)
+
+    @contextlib.contextmanager
+    def _take_connection(self) -> Iterator[httpx2.AsyncClient]:
+        """Take an idle connection, or a new one."""
+        if not self._idle_connections:
+            self._connections.append(self._open_connection())
+            self._idle_connections.append(self._connections[-1])
+        connection = self._idle_connections.pop()
+        try:
+            yield connection
+        finally:
+            self._idle_connections.append(connection)
+
+    async def _exchange(
+        self, connection: httpx2.AsyncClient, path: str, payload: dict[str, Any] | None
+    ) -> tuple[int, httpx2.Headers, bytes]:
         method, body = "GET" if payload is None else "POST", bytearray()
-        async with self._http.stream(method, self.address + path, json=payload) as response:
+        async with connection.stream(method, self.address + path, json=payload) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
                 name = self._quote_body(coding.encode())

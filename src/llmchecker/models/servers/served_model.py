@@ -1,7 +1,8 @@
 """A model on a server: its most probable next tokens, and tokens that it samples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from llmchecker.models.servers.apis import (
     ServerApi,
     check_sampled_token,
 )
-from llmchecker.models.servers.http_client import ServerClient, ServerSession
+from llmchecker.models.servers.http_client import RequestPool, ServerClient, ServerSession
 from llmchecker.models.servers.sampling_test import SamplingTest
 from llmchecker.models.servers.top_logprobs import TopLogprobs, parse_top_logprobs
 from llmchecker.models.transformers.base import TokenizedModel
@@ -119,39 +120,23 @@ class _ServedPrefix:
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Do nothing: a server shares beginnings itself."""
 
-    def continue_texts(self, tasks: Sequence[ContinuationTask]) -> Iterator[Continuation]:
-        """Let the server sample continuations, in proportion to the model's probabilities.
+    @contextmanager
+    def open_stream(self) -> Iterator["_ServedStream"]:
+        """Open a stream of continuations; requests that are under way end with it."""
+        # a request that waits for a place at the server would use up its time limit
+        with self._model.client.open_pool(self._model.api.slots) as pool:
+            yield _ServedStream(self, self._model, pool)
 
-        Yields:
-            A continuation of each task, in order.
+    def check_tasks(self, tasks: Sequence[ContinuationTask]) -> None:
+        """Check that the server reads texts as long as those of tasks.
 
         Raises:
-            InvalidDistribution: an answer is not part of a distribution, or its tokens do not
-                follow it; the message names server and text.
-            SourceUnavailable: the server does not answer.
+            UnusableText: a text is too long.
         """
         for task in tasks:
             self._check_length(len(task.tokens) + task.max_tokens - 1)
-        groups = _group_tasks(tasks, self._model.api.max_continuations)
-        # a request that waits for a place at the server would use up its time limit
-        answers = self._model.client.map_concurrently(
-            self._request_continuations,
-            [[tasks[index] for index in group] for group in groups],
-            self._model.api.slots,
-        )
-        # a group answers for later tasks too
-        found: dict[int, Continuation] = {}
-        position = 0
-        for group, continuations in zip(groups, answers, strict=True):
-            found |= dict(zip(group, continuations, strict=True))
-            while position in found:
-                continuation = found.pop(position)
-                with _prefix_errors(self._model, self._join_prompt(tasks[position].tokens)):
-                    self._model.sampling_test.add(continuation)
-                yield continuation
-                position += 1
 
-    async def _request_continuations(
+    async def request_continuations(
         self, session: ServerSession, tasks: Sequence[ContinuationTask]
     ) -> list[Continuation]:
         """Request a continuation of each task; several have one text and consecutive seeds."""
@@ -192,6 +177,10 @@ class _ServedPrefix:
         token_rows, probability_rows = zip(*rows, strict=True)
         return TopLogprobs(np.stack(token_rows), np.stack(probability_rows), model.vocabulary_size)
 
+    def prefix_errors(self, task: ContinuationTask) -> AbstractContextManager[None]:
+        """Prefix errors with the model, the server and the end of a task's text."""
+        return _prefix_errors(self._model, self._join_prompt(task.tokens))
+
     def _join_prompt(self, continuation: Sequence[int]) -> list[int]:
         return [*self._prompt, *continuation]
 
@@ -204,6 +193,61 @@ class _ServedPrefix:
                 f"{format_count(limit, 'token')}, but prompt and continuation have {tokens}; "
                 "shorten the prompt or L"
             )
+
+
+class _ServedStream:
+    """Continuations that a server samples, by requests that may be under way in advance.
+
+    Args:
+        prefix: the prompt's prefix.
+        model: the served model.
+        pool: the requests.
+    """
+
+    def __init__(self, prefix: _ServedPrefix, model: ServedModel, pool: RequestPool) -> None:
+        self._prefix, self._model, self._pool = prefix, model, pool
+        # for each task its request, and its position in the answer
+        self._places: dict[ContinuationTask, tuple[Future[list[Continuation]], int]] = {}
+
+    def continue_texts(
+        self, tasks: Sequence[ContinuationTask], expected: Sequence[ContinuationTask] = ()
+    ) -> Iterator[Continuation]:
+        """Let the server sample continuations, in proportion to the model's probabilities.
+
+        Args:
+            tasks: the texts.
+            expected: tasks of a later call, whose requests begin after those of this one.
+
+        Yields:
+            A continuation of each task, in order.
+
+        Raises:
+            InvalidDistribution: an answer is not part of a distribution, or its tokens do not
+                follow it; the message names server and text.
+            SourceUnavailable: the server does not answer.
+        """
+        self._begin(tasks)
+        self._begin(expected)
+        for task in tasks:
+            future, position = self._places[task]
+            continuation = future.result()[position]
+            with self._prefix.prefix_errors(task):
+                self._model.sampling_test.add(continuation)
+            yield continuation
+        for task in tasks:
+            self._places.pop(task, None)
+
+    def _begin(self, tasks: Sequence[ContinuationTask]) -> None:
+        """Begin with the requests of tasks that are not under way."""
+        new = [task for task in dict.fromkeys(tasks) if task not in self._places]
+        if not new:
+            return
+        self._prefix.check_tasks(new)
+        groups = _group_tasks(new, self._model.api.max_continuations)
+        requests = [[new[index] for index in group] for group in groups]
+        futures = self._pool.submit(self._prefix.request_continuations, requests)
+        for request, future in zip(requests, futures, strict=True):
+            self._places |= {task: (future, position) for position, task in enumerate(request)}
 
 
 def _group_tasks(tasks: Sequence[ContinuationTask], max_tasks: int) -> list[list[int]]:
