@@ -94,9 +94,10 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
         has_config = arguments.judge is not None or arguments.config.is_file()
         registry = open_registry(arguments.config) if has_config else Registry()
         judge = _find_judge(arguments, registry)
-        good_grade = judge.maximum if arguments.grade is None else arguments.grade
-        if good_grade not in judge.grades.values():
-            known = ", ".join(map(str, sorted(set(judge.grades.values()))))
+        grades = judge.grades.values()
+        good_grade = max(grades) if arguments.grade is None else arguments.grade
+        if good_grade not in grades:
+            known = ", ".join(map(str, sorted(set(grades))))
             raise ConfigError(f"--grade: {good_grade} is not on the scale; it has {known}")
         # before the model is loaded
         texts = read_labelled_texts(path, judge)
@@ -117,7 +118,9 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
     if arguments.judge is not None:
         if unused := [*settings, *(["model"] if arguments.model is not None else [])]:
             raise ConfigError(f"--{unused[0]}: --judge names a judge with settings; remove either")
-        judges = {n: each for n, each in registry.quantifiers.items() if isinstance(each, Judge)}
+        judges: dict[str, Judge] = {
+            name: each for name, each in registry.quantifiers.items() if isinstance(each, Judge)
+        }
         if arguments.judge not in judges:
             hint = did_you_mean(arguments.judge, judges) or ";"
             raise UnknownName(

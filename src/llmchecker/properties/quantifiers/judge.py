@@ -90,8 +90,8 @@ class Judge:
     of: str = "text"
     share: float = 0.5
     grades: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    minimum: int = field(init=False, repr=False, compare=False)
-    maximum: int = field(init=False, repr=False, compare=False)
+    minimum: int | None = field(init=False, repr=False, compare=False)
+    maximum: int | None = field(init=False, repr=False, compare=False)
     files: tuple[Path, ...] = field(init=False, repr=False, compare=False)
     grade_cache: dict[tuple[str, str], int | ConfigError] = field(
         init=False, repr=False, compare=False, default_factory=dict
