@@ -98,7 +98,9 @@ def _format_output(output: nbformat.NotebookNode) -> str:
     if "text/html" in data:
         # one block of HTML, which an empty line would end
         lines = (line.strip() for line in data["text/html"].splitlines())
-        return f'<div class="output">{"".join(line for line in lines if line)}</div>'
+        # the corner of a frame is the header of nothing
+        block = "".join(line for line in lines if line).replace("<th></th>", "<td></td>")
+        return f'<div class="output">{block}</div>'
     return f"```text\n{(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 

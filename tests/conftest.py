@@ -1,5 +1,8 @@
 """Fixtures that several tests share."""
 
+import os
+import shutil
+import subprocess
 from itertools import groupby
 from pathlib import Path
 
@@ -8,6 +11,8 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 SMOLLM2 = ROOT / "resources/models/smollm2-135m"
+CHROMIUM_ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
+AXE = "4.14.1"
 
 # the machines that run these tests vary in speed; only what a test asserts may fail it
 settings.register_profile("llmchecker", deadline=None, derandomize=True)
@@ -54,3 +59,58 @@ def smollm2():
     if not SMOLLM2.is_dir():
         pytest.skip(f"{SMOLLM2} is absent; `snakemake --cores all {SMOLLM2}` fetches it")
     return SMOLLM2
+
+
+def _skip_outside_of_ci(reason: str) -> None:
+    """Skip a test whose program is absent; where changes are accepted, nothing is skipped."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window."""
+    program = shutil.which("chromium")
+    if program is None:
+        _skip_outside_of_ci(CHROMIUM_ABSENT)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """A function that returns the rules of axe-core that an open page violates."""
+    npm = shutil.which("npm")
+    if npm is None:
+        _skip_outside_of_ci("npm is absent")
+    folder = tmp_path_factory.mktemp("axe")
+    command = [npm, "install", f"axe-core@{AXE}", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(command, cwd=folder, check=True, timeout=120, capture_output=True)
+    script = (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+    def find_violations(page) -> list[tuple[str, str]]:
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        page.evaluate(script + "; 0")
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert len(found["passes"]) > 20
+        return [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]]
+
+    return find_violations
+
+
+@pytest.fixture
+def open_judge(monkeypatch):
+    """A function that lets every configured judge be a scripted one."""
+    from llmchecker.config import judges
+    from llmchecker.models.judges import TokenJudge
+
+    monkeypatch.setattr(judges, "_accesses", {})
+
+    def use(model):
+        monkeypatch.setattr(judges, "_open_access", lambda *_: TokenJudge(model))
+        return model
+
+    return use

@@ -19,6 +19,7 @@ from .properties.logic.query import Query as Query
 from .properties.quantifiers.classifier import Classifier as Classifier
 from .properties.quantifiers.gender import Gender as Gender
 from .properties.quantifiers.json_validity import JsonText as JsonText
+from .properties.quantifiers.judge import Judge as Judge
 from .properties.quantifiers.language import Language as Language
 from .properties.quantifiers.length import Length as Length
 from .properties.quantifiers.pattern import Pattern as Pattern

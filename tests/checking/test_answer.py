@@ -6,9 +6,6 @@ from dataclasses import replace
 import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.anytime.answer_record import AnswerRecord, build_record
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome, Decision, Outcome
 from llmchecker.checking.forecast import Forecast
@@ -49,11 +46,8 @@ def test_an_answer_is_read_as_it_was_written(tmp_path, query, certain):
     )
     answer.write(tmp_path / "a.json")
     assert Answer.read(tmp_path / "a.json") == answer
-    record = AnswerRecord("check", answer, {"passes": 8}, {"passes": [0, 8]}, {"dtype": "float32"})
-    record.write(tmp_path / "r.json")
-    assert AnswerRecord.read(tmp_path / "r.json") == record
-    # a record is also an answer
-    assert Answer.read(tmp_path / "r.json") == answer
+    # a file may have further keys
+    assert Answer.from_json(answer.as_json() | {"check": "a"}, "b.json") == answer
 
 
 def test_the_estimate_of_a_threshold_in_a_file_is_a_number():
@@ -73,16 +67,15 @@ def test_a_file_of_another_format_is_refused(tmp_path, change):
     """Another format or a missing figure names the file and what to do."""
     content = Answer(NUMBER, 3, PROBABILITIES).as_json() | change
     write_json_with_digest(content, tmp_path / "old.json")
-    for read in (Answer.read, AnswerRecord.read):
-        with pytest.raises(DamagedFile, match=r"old\.json: .* version: .* delete it and run"):
-            read(tmp_path / "old.json")
+    with pytest.raises(DamagedFile, match=r"old\.json: .* version: .* delete it and run"):
+        Answer.read(tmp_path / "old.json")
 
 
 def test_a_verdict_of_an_older_version_is_refused(tmp_path):
     """The keys of the files before formats are no answer."""
     old = {"query": NUMBER.text, "value": 0.25, "lower": 0.1, "upper": 0.5, "states": 3}
     write_json_with_digest(old, tmp_path / "old.json")
-    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 3'"):
+    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 4'"):
         Answer.read(tmp_path / "old.json")
 
 
@@ -100,22 +93,6 @@ def test_answers_to_one_query_share_their_bounds():
     assert found.sampled.interval == Interval(0.25, 0.4)
     with pytest.raises(CheckFailed, match="disjoint"):
         tree.narrow(Answer(NUMBER, 3, Interval(0.6, 0.9)))
-
-
-def test_a_record_has_what_depends_on_the_seed_alone():
-    """Sizes and times of the refined tree, and forecasts, are no part of a record."""
-    asked = CheckedQuery(parse("P=? [ F step = 1 ]"), {}, 1)
-    answer = Answer(
-        asked.query,
-        1,
-        PROBABILITIES,
-        costs=Costs(*range(1, 9)),
-        forecast=Forecast(100, 2.5),
-    )
-    for has_tree in (True, False):
-        record = build_record("check", asked, Budget(passes=7), answer, {}, has_tree)
-        assert record.answer.costs == Costs(passes=7, seconds=8)
-        assert record.answer.forecast is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Answers state how much of the texts had ended, and warn where longer texts may change them."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -24,7 +25,7 @@ def model(stop: Fraction = STOP) -> lc.TableModel:
     return lc.TableModel(TOKENS, lambda tokens: row, frozenset([END]) if stop else frozenset())
 
 
-def check(query: str, length: int = 3, stop: Fraction = STOP) -> lc.Answer:
+def check(query: str, length: int | str = 3, stop: Fraction = STOP) -> lc.Answer:
     """The answer to a query in which `x` is whether the text has a dragon."""
     return lc.check(
         query,
@@ -79,6 +80,15 @@ def test_shares_are_rounded_outwards(ended, text):
     assert describe_endings(1, Endings(ended)) == f"within 1 token; {text}"
 
 
+def test_decided_answers_have_no_share_that_counts():
+    """Where an early token decides every text, the description says so in place of `unknown`."""
+    answer = check("P=? [ F<=1 x = 1 ]")
+    assert answer.endings.cut == 0
+    assert describe_endings(3, replace(answer.endings, ended=Interval(0.0, 1.0))) == (
+        "within 3 tokens; every answer is decided by then, ended or not"
+    )
+
+
 def test_answers_of_texts_alone_are_counted():
     """The count of cut answers takes the place of a share that nothing proves."""
     assert (
@@ -117,6 +127,32 @@ def test_a_verdict_warns_where_longer_texts_may_change_it(query, outcome, warns)
     assert answer.decision.outcome == outcome
     assert (answer.warning is not None) == warns
     assert (answer.warning in format_display(build_display(answer))) if warns else True
+
+
+@pytest.mark.parametrize(
+    ("query", "exact"),
+    [
+        # without a dragon, and ended
+        ("P=? [ G x = 0 ]", STOP * (1 + CAT + CAT**2)),
+        # a dragon is one whatever follows
+        ("P=? [ F x = 1 ]", 1 - WITHOUT),
+    ],
+)
+def test_the_length_end_asks_about_whole_answers(query, exact):
+    """A text that the limit of `end` cuts is none that satisfies `G`; `F` keeps its probability."""
+    answer = check(query, length="end:3")
+    assert answer.horizon == 3
+    assert answer.certain.lower <= exact <= answer.certain.upper
+    assert answer.certain.width < 1e-6
+
+
+def test_a_verdict_about_whole_answers_advises_a_greater_limit():
+    """What `end` violates may hold of longer answers, which needs a number, not `end`."""
+    beginning, whole = (check("P>=0.6 [ G x = 0 ]", length=n) for n in (3, "end:3"))
+    assert beginning.decision.outcome == "HOLDS"
+    assert beginning.warning.endswith("; the length 'end' asks about whole answers")
+    assert whole.decision.outcome == "VIOLATED"
+    assert whole.warning.endswith("; give a greater number")
 
 
 def test_every_form_of_an_answer_states_its_horizon(tmp_path):

@@ -12,6 +12,7 @@ from helpers.served_models import DIALECTS, TOLD, fake
 from helpers.sources import GGUF, build_wheel, write_model
 from helpers.suites import load
 
+import llmchecker as lc
 from llmchecker.config.deployment import relate_name, resolve_deployment
 from llmchecker.config.opening import open_model
 from llmchecker.config.registry import Registry
@@ -94,10 +95,10 @@ def test_the_keys_of_a_model_need_no_configuration(folder):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("owner/name", "no directory in .*; for a model of the hub write hf:owner/name; no conf"),
+        ("owner/name", "no directory in .*; for a model of the hub write hf:owner/name$"),
         ("smal", "'smal' is no model and no directory in .*, did you mean 'small'"),
         ("absent", "no directory in .*; known are small"),
-        ("./absent", "'./absent' is no model and no directory in "),
+        ("./absent", "'./absent' is no model and no directory in .*; name a directory, hf:owner"),
     ],
 )
 def test_an_unknown_name_is_refused_with_what_it_may_mean(name, reason):
@@ -167,6 +168,36 @@ def test_a_repository_without_a_commit_keeps_the_first_one(hub):
     hub.commits.append(NEWER)
     assert resolve("hf:owner/name").model == first
     assert str(first.source.source) == f"hf:owner/name@{COMMIT}"
+
+
+def test_the_library_loads_a_repository_of_the_hub(tmp_path, hub, random_model):
+    """`lc.load` fetches a source once to the user's cache, and gives its directory's tree."""
+    lc.load(f"hf:owner/name@{COMMIT}")
+    hub.asked.clear()
+    fetched = lc.load(f"hf:owner/name@{COMMIT}")
+    assert not hub.asked
+    assert [fetched.name] == cached(tmp_path)
+    trees = [
+        lc.grow(model, "He", alpha=0.8, k=3, length=1).frame()
+        for model in (fetched, lc.load(random_model("gpt2")))
+    ]
+    assert trees[0].equals(trees[1])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_library_loads_a_served_model(tmp_path, dialect):
+    """`lc.load` takes the keys of a server, whose bounds contain the table's probability."""
+    server = fake(tmp_path, dialect)
+    table = server.model
+    truth = table.distribution(table.encode("a"))[table.encode("b")[0]]
+    with running(server) as address:
+        keys = {"source": address, "api": dialect, "tokens": TOLD, "tokenizer": "../tokenizer"}
+        model = lc.load(keys)
+        b = lc.Pattern("^b")
+        answer = lc.check("P=? [ F b = 1 ]", model, "a", length=1, passes=50, b=b)
+        with pytest.raises(ConfigError, match="a server has its own"):
+            lc.load(keys, device="cpu")
+    assert answer.certain.lower <= truth <= answer.certain.upper
 
 
 def test_a_wheel_is_opened_by_its_only_weights(tmp_path, monkeypatch):

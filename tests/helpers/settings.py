@@ -16,5 +16,5 @@ SETTINGS = {
 }
 """By type; a type that is not here needs no settings."""
 
-APART = frozenset({"classifier", "language"})
-"""Types with tests of their own: one needs a network's files, the other an optional package."""
+APART = frozenset({"classifier", "judge", "language"})
+"""Types with tests of their own: they need a network's files, a model or an optional package."""

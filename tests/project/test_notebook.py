@@ -55,9 +55,10 @@ def test_the_first_notebook_answers_the_questions_of_newcomers():
     assert sum(map(count_images, cells)) >= 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(FIRST, marks=pytest.mark.long), SUITES],
+    [FIRST, SUITES],
     ids=lambda path: path.stem,
 )
 def test_a_run_has_the_outputs_of_the_notebook(path, smollm2, monkeypatch):

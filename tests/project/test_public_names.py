@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FOLDERS = "tests workflow benchmarks docs examples release".split()
-HOOK = re.compile(r"pytest_|add_[a-z]+_command$")
+HOOK = re.compile(r"pytest_|add_[a-z_]+_command$")
 """Functions that pytest and `cli/commands.py` find by their name."""
 
 

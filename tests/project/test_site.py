@@ -156,11 +156,16 @@ def test_python_on_the_page_of_answers_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_python_of_the_readme_runs(monkeypatch, capsys):
-    """The example of the README prints an answer."""
+def test_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    """The example of the README prints an answer in an empty folder."""
     if not (ROOT / "resources/models/smollm2-135m").is_dir():
         pytest.skip("SmolLM2 has not been fetched")
-    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(DOCS)
+    from shown_outputs import link_model
+
+    link_model(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
     exec(compile(python_blocks(ROOT / "README.md"), "README.md", "exec"), {"__name__": "page"})
     assert "certain" in capsys.readouterr().out
 
@@ -171,7 +176,7 @@ def without_seconds(text: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/tutorial.md"])
-def test_commands_print_the_outputs_on_the_page(name, tmp_path, monkeypatch):
+def test_commands_print_the_outputs_on_the_page(name, monkeypatch):
     """SmolLM2 gives each output again, and the exit status that the page states, else 0."""
     if not (ROOT / "resources/models/smollm2-135m").is_dir():
         pytest.skip("SmolLM2 has not been fetched")
@@ -181,7 +186,7 @@ def test_commands_print_the_outputs_on_the_page(name, tmp_path, monkeypatch):
 
     assert name in SHOWING_PAGES
     text = (ROOT / name).read_text(encoding="utf-8")
-    commands = list(run_page(text, tmp_path))
+    commands = list(run_page(text))
     assert len(commands) == text.count("```text\n")
     for shown in commands:
         assert alike(without_seconds(shown.printed), without_seconds(shown.output)), shown
@@ -263,6 +268,25 @@ def test_the_site_loads_nothing_from_other_servers(site):
     loaded = {address for elements in site.values() for address in elements.loaded}
     assert loaded
     assert [address for address in loaded if re.match(r"(https?:)?//", address)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("name", ["index", "reference/python", "notebooks/suites"])
+def test_axe_finds_nothing_on_the_site(site, browser, axe, name, width, scheme):
+    """No rule of axe-core is violated by a page of each kind."""
+    (path,) = (
+        page for page in site if page.match(f"{name}.html") and "repository" not in page.parts
+    )
+    size = {"width": width, "height": 900}
+    page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
+    page.goto(path.as_uri())
+    # the theme adds the buttons of blocks of code
+    page.locator(".md-code__nav").first.wait_for(state="attached")
+    violations = axe(page)
+    page.context.close()
+    assert violations == []
 
 
 @pytest.mark.long

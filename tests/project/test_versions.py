@@ -71,6 +71,11 @@ def test_make_installs_versions_in_the_ranges(ranges):
     assert outside == []
 
 
+def test_no_package_makes_imports_slow():
+    """make does not install rfc3987-syntax, whose parsers cost seconds when jsonschema finds it."""
+    assert "rfc3987-syntax" not in read_constraints("constraints.txt")
+
+
 def test_the_lowest_versions_are_the_lower_ends(ranges):
     """constraints-lowest.txt has the lower end of every range."""
     ends = {

@@ -2,10 +2,8 @@
 
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,7 @@ import pandas as pd
 import pytest
 from helpers import suites
 from helpers.trees import by_hand, full
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
@@ -37,11 +35,11 @@ from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.reporting.tree_drawing import escape_unprintable
+from llmchecker.suites.html_page import write_html
 from llmchecker.trees.text_tree import Horizon, StateKind, TextTree, Truncation
 from llmchecker.utils.number_format import format_lower, format_upper
 
 ROOT = Path(__file__).parents[2]
-ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
 START = '<b>He</b> & "she" said:\n\t'
 AWKWARD = [
     "<script>document.title = 'overrun'</script>",
@@ -53,7 +51,6 @@ AWKWARD = [
     "{{ 7 * 7 }} {% raw %} ]]>&amp;",
 ]
 QUERIES = ["P=? [ F gender > 0 ]", "P>=0.1875 [ F gender > 0 ]", 'R{"gender"}=? [ I=1 ]']
-AXE = "4.14.1"
 LABELS = {"one": "One <1>", "two": 'Two "2"'}
 SHOWN_QUERIES = [query for query in QUERIES for _ in LABELS]
 
@@ -163,19 +160,6 @@ def test_a_table_or_figure_that_was_cut_is_found(written, name, tmp_path):
     (tmp_path / name).write_bytes(content[: content[:-1].rindex(b"\n") + 1])
     with pytest.raises(DamagedFile, match=rf"{Path(name).name}: damaged or from an older version"):
         page_of(tmp_path, results())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    program = shutil.which("chromium")
-    if program is None:
-        # where changes are accepted, nothing is skipped
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(ABSENT)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program)
-        yield chromium
-        chromium.close()
 
 
 def opened(browser: Browser, path: Path, **settings) -> SimpleNamespace:
@@ -530,33 +514,20 @@ def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
     seen.page.context.close()
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory) -> str:
-    """The script of axe-core, whose rules check a page for accessibility."""
-    npm = shutil.which("npm")
-    if npm is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("npm is absent")
-    folder = tmp_path_factory.mktemp("axe")
-    command = [npm, "install", f"axe-core@{AXE}", "--no-audit", "--no-fund", "--ignore-scripts"]
-    subprocess.run(command, cwd=folder, check=True, timeout=120, capture_output=True)
-    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 390])
 def test_axe_finds_nothing(browser, written, tmp_path, axe, width, scheme):
-    """No rule of axe-core is violated, in the report and in the page of one answer."""
-    single = tmp_path / "answer.html"
+    """No rule of axe-core is violated, in the report and in the pages of an answer and a suite."""
+    single, suite = tmp_path / "answer.html", tmp_path / "suite.html"
     single.write_text(html_report.render_answer(results()[2], {"seconds": "1"}), encoding="utf-8")
-    for path in (written, single):
+    require = {"ends": "P>=0.5 [ F step = 2 ]", "never": "P<=0.1 [ F step = 2 ]"}
+    cases = [{"name": "won", "start": "once", "require": require}]
+    write_html(suites.run(suites.load(tmp_path, cases)), suite)
+    for path in (written, single, suite):
         size = {"width": width, "height": 900}
         seen = opened(browser, path, viewport=size, color_scheme=scheme, bypass_csp=True)
-        seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        seen.page.evaluate(axe + "; 0")
-        found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
-        assert len(found["passes"]) > 20
+        assert axe(seen.page) == []
         seen.page.context.close()
 
 

@@ -34,11 +34,13 @@ class Converted:
 
     @property
     def prompts(self) -> list[Any]:
-        """The prompt of each entry."""
-        return [
-            entry["user"] if "user" in entry else entry["messages"]
-            for entry in self.content["cases"]
-        ]
+        """The prompts of all entries."""
+        prompts: list[Any] = []
+        for entry in self.content["cases"]:
+            user = entry.get("user", [entry.get("messages")])
+            user = list(user.values()) if isinstance(user, dict) else user
+            prompts += [user] if isinstance(user, str) else user
+        return prompts
 
     @property
     def requirements(self) -> list[Any]:
@@ -68,6 +70,8 @@ def convert(folder: Path, text: str, files: dict[str, str] | None = None) -> Con
     out = folder / "out"
     (out / "m").mkdir(parents=True)
     (out / "m/config.json").write_text("{}")
+    (out / "judge").mkdir()
+    (out / "judge/config.json").write_text("{}")
     (out / "suite.yaml").write_text(conversion.text, encoding="utf-8")
     for omission in conversion.omissions:
         assert f"#   {omission}\n" in conversion.text
@@ -417,7 +421,20 @@ def test_a_property_may_be_called_format(tmp_path, schema):
 
 
 LISTED = {
-    "rubric": ("{type: llm-rubric, value: polite}", "llm-rubric has no counterpart"),
+    "rubric": ("{type: agent-rubric, value: polite}", "agent-rubric has no counterpart"),
+    "prompt of a rubric": (
+        "{type: llm-rubric, value: polite, rubricPrompt: hi}",
+        "llm-rubric: the rubricPrompt has no counterpart",
+    ),
+    "score of a rubric": (
+        "{type: llm-rubric, value: polite, threshold: 0.8}",
+        "llm-rubric: the threshold of the grader's score has no counterpart",
+    ),
+    "rubric with keys": ("{type: llm-rubric, value: {a: b}}", "llm-rubric: the value is no text"),
+    "threshold of criteria": (
+        "{type: g-eval, value: polite, threshold: 2}",
+        "g-eval: the threshold is not above 0 and at most 1",
+    ),
     "program": ("{type: javascript, value: output.length}", "javascript has no counterpart"),
     "part of JSON": ("{type: contains-json}", "contains-json has no counterpart"),
     "negated": ("{type: not-similar, value: a}", "not-similar has no counterpart"),
@@ -525,6 +542,8 @@ tests:
             "{type: classifier, provider: 'huggingface:text-classification:a/b', value: toxic}",
             "line 4: a/b: put the files of this classifier into models/a_b",
         ),
+        ("{type: llm-rubric, value: polite}", "line 4: llm-rubric: a judge answers yes or no"),
+        ("{type: g-eval, value: polite}", "line 4: g-eval: a judge grades from 1 to 5"),
     ],
 )
 def test_differences_of_a_conversion_are_listed(tmp_path, assertion, note):
@@ -733,8 +752,7 @@ ROWS = {
     "function": ("fn:output.length", "javascript has no counterpart"),
     "python": ("python:len(output)", "python has no counterpart"),
     "program in a file": ("file://check.py:get", "python has no counterpart"),
-    "rubric": ("grade:polite", "llm-rubric has no counterpart"),
-    "long rubric": ("llm-rubric:polite", "llm-rubric has no counterpart"),
+    "rubric": ("agent-rubric:polite", "agent-rubric has no counterpart"),
     "similar": ("similar(0.8):a", "similar has no counterpart"),
     "distance": ("levenshtein(5):a", "levenshtein has no counterpart"),
     "no value": ("contains", "contains has no value"),
@@ -1126,10 +1144,45 @@ def test_names_are_unique_and_printable(tmp_path):
 prompts: [a, b]
 tests:
   - {{description: greeting, assert: [{A}]}}
+  - {{description: greeting, assert: [{A}]}}
   - {{description: "two\\nlines", assert: [{A}]}}
 """
     names = [entry["name"] for entry in convert(tmp_path, text).content["cases"]]
-    assert names == ["greeting", "greeting, 2", "two lines", "two lines, 2"]
+    assert names == ["greeting", "greeting, 2", "two lines"]
+
+
+TOO_LONG = "x" * 100_001
+
+
+@pytest.mark.parametrize(
+    ("prompts", "entries", "names"),
+    [
+        ("[A, '{{q}}']", [["A", "B"]], ["t, prompt 1", "t, prompt 2"]),
+        (
+            "[{raw: A, label: ' long  one'}, {raw: '{{q}}', label: short}]",
+            [{"long one": "A", "short": "B"}],
+            ["t, long one", "t, short"],
+        ),
+        ("[{raw: A, label: a}, '{{q}}']", [["A", "B"]], ["t, prompt 1", "t, prompt 2"]),
+        ("[A]", ["A"], ["t"]),
+        ("[B, '{{q}}']", ["B", "B"], ["t", "t, 2"]),
+        ("""['[{"role": "user", "content": "A"}]', '{{q}}']""", [["A", "B"]], ["t, prompt 1"]),
+        (
+            """['[{"role": "system", "content": "S"}, {"role": "user", "content": "A"}]', B]""",
+            [None, "B"],
+            ["t", "t, 2"],
+        ),
+        (f"[A, {TOO_LONG}]", ["A"], ["t, prompt 1"]),
+    ],
+    ids=["texts", "labels", "one label", "one", "equal", "chat of one", "chat", "too long"],
+)
+def test_prompts_become_the_forms_of_one_entry(tmp_path, prompts, entries, names):
+    """A test has one entry with all prompts that are distinct texts, named by their labels."""
+    text = f"prompts: {prompts}\ntests: [{{description: t, vars: {{q: B}}, assert: [{A}]}}]"
+    converted = convert(tmp_path, text)
+    assert [entry.get("user") for entry in converted.content["cases"]] == entries
+    assert [case.subject for case in converted.suite.cases][: len(names)] == names
+    assert ("100,001 characters" in "".join(converted.listed)) is (TOO_LONG in text)
 
 
 def test_a_configuration_in_flow_style_is_converted(tmp_path):
@@ -1141,7 +1194,7 @@ def test_a_configuration_in_flow_style_is_converted(tmp_path):
 """
     converted = convert(tmp_path, text)
     assert converted.prompts == ["Is it?", "?who"]
-    assert converted.requirements == [[{"contains": "yes?"}]] * 2
+    assert converted.requirements == [[{"contains": "yes?"}]]
     assert converted.listed == ()
 
 
@@ -1201,3 +1254,58 @@ def test_the_probability_is_that_of_the_command(tmp_path):
 def test_a_file_without_convertible_tests_is_refused_with_all_reasons(tmp_path, text, reason):
     """If nothing can be converted, no suite is written; the message has all lines and reasons."""
     assert reason in refuse(tmp_path, text)
+
+
+GRADED = {
+    "llm-rubric": (
+        "{type: llm-rubric, value: 'is about {{x}}'}",
+        {"question": "Does the text meet this rubric? is about q", "of": "continuation"},
+    ),
+    "negated": (
+        "{type: not-llm-rubric, value: rude}",
+        {"question": "Does the text meet this rubric? rude", "of": "continuation"},
+    ),
+    "closed": (
+        "{type: model-graded-closedqa, value: polite}",
+        {"question": "Does the text meet this criterion? polite", "of": "text"},
+    ),
+    "factuality": (
+        "{type: factuality, value: 'It is {1}.'}",
+        {
+            "question": "Is the text free of contradictions to this expert answer? It is {1}.",
+            "of": "text",
+        },
+    ),
+    "relevance": (
+        "{type: answer-relevance, threshold: 0.9}",
+        {"question": "Does the text answer the prompt?", "of": "text"},
+    ),
+    "g-eval": (
+        "{type: g-eval, value: [polite, short]}",
+        {"rubric": "polite\nshort", "scale": "1 to 5", "of": "text", "grade": 4},
+    ),
+    "g-eval with a threshold": (
+        "{type: g-eval, value: polite, threshold: 0.75}",
+        {"rubric": "polite", "scale": "1 to 5", "of": "text", "grade": 4},
+    ),
+    "strict g-eval": (
+        "{type: g-eval, value: polite, threshold: 0.76}",
+        {"rubric": "polite", "scale": "1 to 5", "of": "text", "grade": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", GRADED)
+def test_graded_assertions_are_judges(tmp_path, form):
+    """Each is a plain question to a judge of its own, which `test` accepts, and is listed."""
+    assertion, settings = GRADED[form]
+    text = f"prompts: [hi]\ntests:\n- vars: {{x: q}}\n  assert:\n  - {assertion}\n"
+    converted = convert(tmp_path, text)
+    name = "not_judge" if form == "negated" else "judge"
+    expected = {name: {"model": "./judge", **settings}}
+    assert converted.requirements == [[expected]]
+    (listed,) = converted.listed
+    assert "put a chat model into ./judge" in listed
+    (case,) = converted.suite.cases
+    (quantifier,) = case.question.checked_query.quantifiers.values()
+    assert quantifier.model.name == "judge"

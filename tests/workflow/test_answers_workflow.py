@@ -51,6 +51,7 @@ def read_answers(project: Project) -> list[dict]:
     return [json.loads(path.read_text()) for path in project.found("answers/**/*.json")]
 
 
+@pytest.mark.long
 def test_one_job_computes_all_answers_of_a_model(finished):
     """Every check has its answer within its passes, from a single job that loads the model once."""
     project, printed = finished
@@ -66,6 +67,7 @@ def test_one_job_computes_all_answers_of_a_model(finished):
     assert note.startswith("There is no estimate: E and A ask for some path or every path")
 
 
+@pytest.mark.long
 def test_every_interval_of_a_history_holds_within_its_bounds(project):
     """The certain bounds only narrow, and the interval after each round is within them."""
     for record in read_answers(project):
@@ -81,6 +83,7 @@ def test_every_interval_of_a_history_holds_within_its_bounds(project):
         assert (sampled["high"] <= sampled["upper"]).all()
 
 
+@pytest.mark.long
 def test_table_and_figure_show_three_layers(project):
     """Rows and bars have the interval of their answer within bounds that tree and answer share;
     what samples cannot estimate has empty cells."""
@@ -101,6 +104,7 @@ def test_table_and_figure_show_three_layers(project):
     assert "There is no estimate: E and A ask" in page
 
 
+@pytest.mark.long
 def test_an_answer_alone_has_no_tree_and_no_value(project):
     """It has one file, with its witnesses, and a row without value, alpha and k."""
     (path,) = project.found("answers/gpt2/player/L2/*.json")

@@ -10,10 +10,9 @@ import pytest
 from helpers.fake_server import running
 from helpers.fake_writer import FakeWriter
 from helpers.imports import SCRIPTS, imported_by, script_of
-from helpers.marks import long, long_cases
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 MAIN = "#include <assert.h>\nint main(void) {{ {} return 0; }}\n"
 PROGRAMS = {
@@ -134,23 +133,19 @@ def test_logs_say_what_was_left_out_and_how_far_a_job_is(project):
         assert all(f"{name}: verified" in text for name in PROGRAMS)
 
 
-@pytest.mark.long
 def test_the_other_target_stays_as_it_is(project):
     """Without a target no job on programs runs, and a second run of `invariants` has none."""
     assert not [rule for rule in project.planned() if "invariant" in rule or "program" in rule]
     assert project.planned("invariants") == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "again"),
     [
         ("seconds", 20, VERIFYING),
-        *long_cases(
-            ("seed", 1, {"proposals", *VERIFYING}),
-            ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
-            ("semantics", ["int32"], {*VERIFYING, "provable", "provable_table"}),
-        ),
+        ("seed", 1, {"proposals", *VERIFYING}),
+        ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
+        ("semantics", ["int32"], {*VERIFYING, "provable", "provable_table"}),
     ],
 )
 def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
@@ -165,17 +160,12 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
     assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "module",
     [
         "loop_invariants/proposals/sampling.py",
-        *long(
-            "llmchecker/models/distribution.py",
-            "loop_invariants/frontend/translation_unit.py",
-            "llmchecker/reporting/table_io.py",
-            "loop_invariants/experiments/provable_quantifier.py",
-        ),
+        "llmchecker/reporting/table_io.py",
+        "loop_invariants/experiments/provable_quantifier.py",
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
@@ -194,8 +184,7 @@ def test_a_changed_module_makes_again_what_imports_it(finished, module):
     assert "invariants_proposals" not in planned - demanded
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["limit.h", *long("counts.c", "new.c")])
+@pytest.mark.parametrize("name", ["limit.h", "new.c"])
 def test_a_changed_or_new_program_is_asked_again(project, name):
     """What becomes of a program is found again when it, its header or the set of them changes."""
     path = project.directory / FOLDER / name
@@ -211,7 +200,6 @@ def test_a_changed_or_new_program_is_asked_again(project, name):
     assert project.planned("invariants") == {}
 
 
-@pytest.mark.long
 def test_a_configuration_without_programs_says_so(project):
     """Asked for `invariants`, a configuration without the section names what is missing."""
     config = read_config(project)
@@ -222,7 +210,6 @@ def test_a_configuration_without_programs_says_so(project):
     assert run.stdout.count("has no section `invariants`") == 1
 
 
-@pytest.mark.long
 def test_a_server_proposes_and_repairs(tmp_path):
     """A server that only writes fills the tables, all but the enumerated, and is asked once."""
     folder = tmp_path / FOLDER
@@ -264,7 +251,6 @@ def test_a_server_proposes_and_repairs(tmp_path):
     assert len(list((tmp_path / "results/invariants/answers/asked").iterdir())) == questions
 
 
-@pytest.mark.long
 def test_the_configuration_of_the_published_programs_can_run(tmp_path):
     """config/code2inv.yaml plans every job, from its archive and from a directory instead."""
     command = [sys.executable, "-m", "snakemake", "--nocolor", "--dry-run", "--cores", "1"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from helpers.imports import SCRIPTS, imported_by, script_of, types
-from helpers.marks import long, long_cases
+from helpers.marks import long_cases
 from helpers.project import (
     CHECKS,
     EMPTY,
@@ -388,25 +388,9 @@ def test_triggers_without_params_do_not_see_changed_code(project):
     "module",
     [
         "llmchecker/checking/witnesses.py",
-        *long(
-            "llmchecker/models/distribution.py",
-            "llmchecker/properties/scores.py",
-            "llmchecker/errors.py",
-            "llmchecker/models/sources/downloads.py",
-            "llmchecker/properties/logic/parser.py",
-            "llmchecker/trees/run_metadata.py",
-        ),
-        *long(
-            "llmchecker/trees/selection.py",
-            "llmchecker/trees/top_k_mass.py",
-            "loop_invariants/ir/expressions.py",
-            "llmchecker/checking/markov/prism.py",
-        ),
-        *long(
-            "llmchecker/properties/quantifiers/polarity.py",
-            "llmchecker/config/plan.py",
-            "llmchecker/reporting/tables.py",
-        ),
+        "llmchecker/models/distribution.py",
+        "llmchecker/properties/quantifiers/polarity.py",
+        "llmchecker/reporting/tables.py",
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):

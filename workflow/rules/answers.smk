@@ -10,6 +10,7 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             # after the trees, whose stored distributions the answers use
             grown=paths.trees_mark(model) if CONFIG.trees(model) else [],
             files=get_quantifier_files(model),
+            judges=expand("resources/models/{judge}", judge=list_judges(CONFIG, model)),
         output:
             [f"results/answers/{check}.json" for check, _ in CONFIG.answered_checks(model)],
         log:

@@ -35,6 +35,7 @@ from llmchecker.interfaces.snakemake.plan_params import (
     describe_trees,
 )
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
+from llmchecker.interfaces.snakemake.quantifier_params import list_judges
 from llmchecker.interfaces.snakemake.source_params import describe_dataset
 from llmchecker.interfaces.snakemake.suite_params import list_suite_modules, load_configured_suite
 from llmchecker.properties.quantifiers.interface import collect_ranges

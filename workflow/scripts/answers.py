@@ -1,9 +1,11 @@
 from llmchecker.interfaces.snakemake.answer_jobs import compute_answers
 from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.interfaces.snakemake.quantifier_params import parse_quantifiers
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     grower = TreeBuilder(**parse_model(params.growing, snakemake.input.model, snakemake.threads))
-    compute_answers(grower, params.answers, params.settings, snakemake.output, work)
+    quantifiers = parse_quantifiers(params.settings, snakemake.config)
+    compute_answers(grower, params.answers, quantifiers, snakemake.output, work)

@@ -1,14 +1,13 @@
 import time
 
-from llmchecker.properties.registry import create_quantifier
+from llmchecker.interfaces.snakemake.quantifier_params import parse_quantifiers
 from llmchecker.properties.scores import score_tree, write_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
-    settings = snakemake.params.settings
-    quantifiers = {name: create_quantifier(name, settings[name]) for name in settings}
+    quantifiers = parse_quantifiers(snakemake.params.settings, snakemake.config)
     outputs = zip(snakemake.output.scores, snakemake.output.seconds, strict=True)
     tasks = zip(snakemake.input.trees, snakemake.params.names, outputs, strict=True)
     for tree_path, name, (scores_path, seconds_path) in tasks:

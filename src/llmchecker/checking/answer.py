@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
-_FORMAT = "llmchecker answer 3"
+_FORMAT = "llmchecker answer 4"
 """The format of an answer as JSON; its number changes with the keys."""
 
 
@@ -120,11 +120,13 @@ class Evidence:
             model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
+        texts: the most frequent answers of a model that returns texts alone, of both kinds.
     """
 
     build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
+    texts: tuple[Witness, ...] = ()
 
     @property
     def tree(self) -> "TextTree":
@@ -167,6 +169,8 @@ class Answer:
         forecast: the costs of a decision or of the wanted width; None if they are reached or
             unknown.
         evidence: what the answer was computed from; None for a tree and for a stored answer.
+        turns: number of turns of the conversation that the query is about, each of which has the
+            horizon; None for the tokens of one text.
     """
 
     query: Query
@@ -183,6 +187,7 @@ class Answer:
     history: tuple[Progress, ...] = field(default=(), repr=False)
     forecast: Forecast | None = None
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
+    turns: int | None = None
 
     @property
     def decision(self) -> Decision | None:
@@ -215,14 +220,20 @@ class Answer:
     @property
     def about(self) -> str:
         """What the answer is about: `within 6 tokens; 0.00 of the answers had ended`."""
-        return describe_endings(self.horizon, self.endings)
+        return describe_endings(self.horizon, self.endings, self.turns)
 
     @property
     def warning(self) -> str | None:
         """A warning of a verdict that longer texts may change; None without one."""
         if self.decision is None:
             return None
-        return warn_of_cuts(self.query, self.decision, self.measurement, self.horizon, self.endings)
+        return self.warn_of(self.decision)
+
+    def warn_of(self, decision: Decision) -> str | None:
+        """Return a warning of a decision that longer texts may change; None without one."""
+        return warn_of_cuts(
+            self.query, decision, self.measurement, self.horizon, self.endings, self.turns
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -273,6 +284,11 @@ class Answer:
     def samples(self) -> int | None:
         """Number of samples; None without samples."""
         return None if self.sampled is None else self.sampled.samples
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether the model returns texts alone, which leave every number possible."""
+        return self.costs.answers is not None
 
     @property
     def passes(self) -> int | None:
@@ -337,6 +353,7 @@ class Answer:
             "format": _FORMAT,
             "query": self.query.text,
             "L": self.horizon,
+            "turns": self.turns,
             "bounded": self.bounded,
             "lower": _encode_end(self.lower),
             "upper": _encode_end(self.upper),
@@ -389,6 +406,7 @@ class Answer:
             return cls(
                 query=query,
                 horizon=content["L"],
+                turns=content["turns"],
                 certain=Interval(
                     limits.lower if lower is None else lower,
                     limits.upper if upper is None else upper,

@@ -61,6 +61,13 @@ class Comparison:
         return sum(side.passes or 0 for side in (self.first, self.versus))
 
     @property
+    def answers(self) -> int | None:
+        """Number of answers of models that return texts alone; None without such a model."""
+        counts = [side.costs.answers for side in (self.first, self.versus)]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """The notes of both sides, each once."""
         return tuple(dict.fromkeys(self.first.notes + self.versus.notes))

@@ -6,7 +6,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.figures import Bar, Display, Figure, Row, build_text_rows
-from llmchecker.checking.formatting import build_forecast_row, format_interval
+from llmchecker.checking.formatting import UNKNOWN, build_forecast_row, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_number
@@ -48,7 +48,12 @@ def build_display(comparison: Comparison, sides: Mapping[str, str]) -> Display:
         rows |= build_text_rows({name: sides[name]})
         rows[f"{letter}({name})"] = _build_side(answer, None if is_score else PROBABILITIES)
     rows |= build_text_rows(_describe_horizons(comparison))
-    costs = {"passes": f"{comparison.passes:,}", "seconds": f"{comparison.seconds:.1f}"}
+    costs = {}
+    if not (comparison.first.is_text_only and comparison.versus.is_text_only):
+        costs["passes"] = f"{comparison.passes:,}"
+    if comparison.answers is not None:
+        costs["answers"] = f"{comparison.answers:,}"
+    costs["seconds"] = f"{comparison.seconds:.1f}"
     rows |= build_text_rows(costs) | build_forecast_row(comparison.forecast)
     return Display(rows, comparison.notes)
 
@@ -64,19 +69,21 @@ def _describe_horizons(comparison: Comparison) -> dict[str, str]:
 def _build_difference(comparison: Comparison, axis: Interval | None) -> Row:
     """Build the bounds and the interval of the first answer minus the second."""
     difference = comparison.difference
-    figures = (_build_figure("certain", difference.certain, axis),)
+    # texts alone leave every probability of their side possible
+    is_bounded = not (comparison.first.is_text_only or comparison.versus.is_text_only)
+    figures = (_build_figure("certain", difference.certain, axis),) if is_bounded else ()
     # without samples there is no interval with confidence
     if comparison.confidence is None:
-        return figures
+        return figures or (Figure(UNKNOWN),)
     detail = _format_confidence(comparison.confidence)
     return (*figures, _build_figure("estimate", difference.sampled, axis, detail))
 
 
 def _build_side(answer: Answer, axis: Interval | None) -> Row:
     """Build the bounds and the interval of one side."""
-    figures = (_build_figure("certain", answer.certain, axis),)
+    figures = () if answer.is_text_only else (_build_figure("certain", answer.certain, axis),)
     if answer.sampled is None:
-        return figures
+        return figures or (Figure(UNKNOWN),)
     detail = _format_confidence(answer.sampled.confidence)
     return (*figures, _build_figure("estimate", answer.sampled.interval, axis, detail))
 

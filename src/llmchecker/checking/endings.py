@@ -11,7 +11,11 @@ from llmchecker.checking.decision import Decision
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
-from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.properties.logic.continuation import (
+    find_continuation_effects,
+    find_turn_effects,
+    names_ends,
+)
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.number_format import format_count
 
@@ -42,21 +46,37 @@ class Endings:
         return Endings(Interval(lower, upper), min(self.cut, other.cut))
 
 
-def describe_endings(horizon: int, endings: Endings) -> str:
-    """Describe a horizon: `within 6 tokens; 0.00 of the answers had ended`."""
+def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -> str:
+    """Describe a horizon: `within 6 tokens; 0.00 of the answers had ended`.
+
+    Args:
+        horizon: the largest number of tokens of a text.
+        endings: how much of the texts had ended there.
+        turns: number of turns of a conversation, whose answers have the horizon; None for one text.
+    """
     tokens = format_count(horizon, "token")
+    if turns is not None:
+        horizon_text = f"in {format_count(turns, 'turn')} of at most {tokens}"
+        if endings.counted is None:
+            return f"{horizon_text}; {_describe_share(endings, 'conversations')}"
+        cut, count = endings.counted
+        return f"{horizon_text}, which cut {cut:,} of {format_count(count, 'conversation')}"
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings.ended)}"
+    return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(ended: Interval) -> str:
-    lower, upper = _format_share(ended)
+def _describe_share(endings: Endings, texts: str = "answers") -> str:
+    lower, upper = _format_share(endings.ended)
+    end = "had ended" if texts == "answers" else "had no cut answer"
     if (lower, upper) == ("0.00", "1.00"):
-        return "how many of the answers had ended is unknown"
+        # texts that are decided are not continued to their ends
+        if endings.cut == 0 and texts == "answers":
+            return "every answer is decided by then, ended or not"
+        return f"how many of the {texts} {end} is unknown"
     share = lower if lower == upper else f"{lower} to {upper}"
-    return f"{share} of the answers had ended"
+    return f"{share} of the {texts} {end}"
 
 
 def _format_share(share: Interval) -> tuple[str, str]:
@@ -68,7 +88,12 @@ def _format_share(share: Interval) -> tuple[str, str]:
 
 
 def warn_of_cuts(
-    query: Query, decision: Decision, measurement: Measurement, horizon: int, endings: Endings
+    query: Query,
+    decision: Decision,
+    measurement: Measurement,
+    horizon: int,
+    endings: Endings,
+    turns: int | None = None,
 ) -> str | None:
     """Return a warning if longer texts may change a decision; None if they cannot.
 
@@ -78,9 +103,24 @@ def warn_of_cuts(
         measurement: bounds and interval of the probability of the query.
         horizon: the largest number of tokens of a text.
         endings: how much of the texts had ended there.
+        turns: number of turns of a conversation; None for one text.
     """
-    if endings.cut == 0 or not _can_change(query, decision, measurement, horizon, endings.cut):
+    if endings.cut == 0 or not _can_change(
+        query, decision, measurement, horizon, endings.cut, turns
+    ):
         return None
+    if turns is not None:
+        share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the conversations"
+        if endings.counted is not None:
+            cut, count = endings.counted
+            # what was never seen has no share that could be stated
+            if cut == 0:
+                return None
+            share = f"{cut:,} of {format_count(count, 'conversation')}"
+        return (
+            f"about beginnings: {share} have an answer that goes on after "
+            f"{format_count(horizon, 'token')}, which may change it"
+        )
     share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the answers"
     if endings.counted is not None:
         cut, answers = endings.counted
@@ -88,14 +128,24 @@ def warn_of_cuts(
         if cut == 0:
             return None
         share = f"{cut:,} of {format_count(answers, 'answer')}"
+    root = query.root
+    is_about_ends = isinstance(root, Probability | PathQuantifier) and names_ends(root.path)
+    other = (
+        "give a greater number" if is_about_ends else "the length 'end' asks about whole answers"
+    )
     return (
         f"about beginnings: {share} go on after "
-        f"{format_count(horizon, 'token')}, which may change it"
+        f"{format_count(horizon, 'token')}, which may change it; {other}"
     )
 
 
 def _can_change(
-    query: Query, decision: Decision, measurement: Measurement, horizon: int, cut: float
+    query: Query,
+    decision: Decision,
+    measurement: Measurement,
+    horizon: int,
+    cut: float,
+    turns: int | None,
 ) -> bool:
     """Return whether continuations of the texts that the horizon cuts may change the decision.
 
@@ -105,7 +155,7 @@ def _can_change(
     if decision.holds is None or isinstance(root, Conditional | Expectation):
         return False
     path = root.path if isinstance(root, Probability | PathQuantifier) else root
-    effects = find_continuation_effects(path, horizon)
+    effects = find_continuation_effects(path, horizon) if turns is None else find_turn_effects(path)
     match root:
         case Probability(comparison):
             is_greater = comparison in (">=", ">")

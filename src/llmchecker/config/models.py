@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys, PriceKeys
+from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -15,6 +16,7 @@ from llmchecker.models.decoding.settings import (
     decoding_as_json,
     parse_decoding,
 )
+from llmchecker.models.servers.providers import expand_provider
 from llmchecker.models.servers.settings import (
     SERVER_KEYS,
     TEXT_SETTINGS,
@@ -24,6 +26,8 @@ from llmchecker.models.servers.settings import (
 from llmchecker.models.servers.spending import Prices, parse_price
 from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
+
+_KeysT = TypeVar("_KeysT", bound=ModelKeys)
 
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 
@@ -94,6 +98,16 @@ class ModelConfig:
         return f"{self.label}, {'as published' if run_decoding == AS_PUBLISHED else run_decoding}"
 
 
+def expand_keys(keys: _KeysT) -> _KeysT:
+    """Return the keys of a model whose source is no short name of a provider's model.
+
+    Raises:
+        ConfigError: a key contradicts the short name.
+    """
+    expanded = expand_provider(keys.explicit_keys)
+    return keys if expanded["source"] == keys.source else parse_section(type(keys), expanded)
+
+
 def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelConfig:
     """Parse a model.
 
@@ -107,6 +121,7 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
     """
     place = place or f"models.{name}"
     with prefix_errors(place):
+        keys = expand_keys(keys)
         parsed_source = parse_source(keys.source)
         if parsed_source.scheme == "server":
             server = parse_server_source(parsed_source, keys.explicit_keys)

@@ -28,6 +28,11 @@ def texts_directory(name: str) -> str:
     return f"results/texts/{name}"
 
 
+def judge_file(name: str, fingerprint: str) -> str:
+    """Return the file of the stored probabilities of a judge."""
+    return f"results/judges/{name}/{fingerprint}.jsonl"
+
+
 def model_lock(name: str) -> str:
     """Return the lock of a model, which exists only if its source has no commit."""
     return f"config/locks/models/{name}.json"

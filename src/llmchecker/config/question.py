@@ -13,17 +13,20 @@ check and one default.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
+from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -40,7 +43,7 @@ DEFAULT_SEED = Budget.seed
 
 def resolve_query(
     query: str | Query,
-    length: int,
+    length: int | str,
     quantifiers: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
 ) -> CheckedQuery:
@@ -48,19 +51,22 @@ def resolve_query(
 
     Args:
         query: a text, or a parsed query.
-        length: the horizon in tokens.
+        length: the horizon in tokens; `end` or `end:400` asks about whole answers.
         quantifiers: defined quantifiers by name; standard ones may be absent.
         create: creates an absent quantifier.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
-        ConfigError: a quantifier needs settings.
+        ConfigError: a quantifier needs settings, or the length is another text.
         InvalidBound: the horizon is out of range.
     """
+    horizon, is_whole = parse_end(length)
     # a monitor of a negative horizon would never end
-    check_length(length)
+    check_length(horizon)
     query = parse(query) if isinstance(query, str) else query
-    return CheckedQuery(query, find_quantifiers(query, length, quantifiers, create), length)
+    if is_whole:
+        query = ask_about_whole_texts(query, horizon)
+    return CheckedQuery(query, find_quantifiers(query, horizon, quantifiers, create), horizon)
 
 
 def build_budget(
@@ -81,6 +87,42 @@ def build_budget(
     if passes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     return Budget(width, passes, seconds, **options)
+
+
+def build_model_budget(
+    models: Sequence[tuple[str, bool]],
+    width: float = 0.0,
+    passes: int | None = None,
+    seconds: float | None = None,
+    answers: int | None = None,
+    **options: Any,
+) -> Budget:
+    """Build the budget of a question to a model, or of a comparison of two.
+
+    Args:
+        models: the name of each model, and whether it returns texts alone.
+        width, passes, seconds, answers, options: as in `Budget`; None for the default.
+
+    Raises:
+        ConfigError: a limit has no effect on the models.
+        InvalidEstimate: a value is out of its range.
+    """
+    text_models = [name for name, is_text_only in models if is_text_only]
+    if not text_models:
+        if answers is not None:
+            raise ConfigError(f"answers: {models[0][0]} has probabilities; limit passes or seconds")
+        return build_budget(width, passes, seconds, **options)
+    if options.get("certain"):
+        raise ConfigError(
+            f"certain: {text_models[0]} returns texts alone, which prove nothing; leave it out"
+        )
+    limit = Budget.answers if answers is None else answers
+    if len(text_models) < len(models):
+        return build_budget(width, passes, seconds, answers=limit, **options)
+    if passes is not None:
+        raise ConfigError(f"passes: {text_models[0]} returns texts alone; limit answers")
+    # an answer is a pass of such a model
+    return Budget(width, limit, seconds, answers=limit, **options)
 
 
 class TextProcess(BaseModel):
@@ -110,10 +152,13 @@ class Question(TextProcess):
 
     Attributes:
         checked_query: the query with its quantifiers.
+        conversation: the conversation that begins with the prompt, about whose turns the query is;
+            None for a query about the tokens of one answer.
         budget: the limits, the confidence and the seed of the answer for the whole model.
     """
 
     checked_query: InstanceOf[CheckedQuery]
+    conversation: InstanceOf[Conversation] | None = None
     budget: InstanceOf[Budget] = build_budget()
 
     @property

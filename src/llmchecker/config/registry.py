@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from llmchecker.config.judges import create_quantifier
 from llmchecker.config.models import (
     ModelConfig,
     check_labels,
@@ -26,9 +27,8 @@ from llmchecker.config.registry_keys import (
 )
 from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
-from llmchecker.errors import prefix_errors
+from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.plugins import SECTIONS, find_plugins
 
@@ -92,7 +92,8 @@ class Registry:
                 name: _parse_start(name, entry) for name, entry in keys.start_strings.items()
             },
             quantifiers={
-                name: _create_quantifier(name, entry) for name, entry in keys.quantifiers.items()
+                name: _create_quantifier(name, entry, models, keys.expansion)
+                for name, entry in keys.quantifiers.items()
             },
             expansion=keys.expansion,
         )
@@ -123,6 +124,20 @@ def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
     return parse_messages(f"start_strings.{name}", messages)
 
 
-def _create_quantifier(name: str, settings: Mapping[str, Any]) -> Quantifier:
+def _create_quantifier(
+    name: str,
+    settings: Mapping[str, Any],
+    models: Mapping[str, ModelConfig],
+    expansion: ExpansionConfig,
+) -> Quantifier:
+    def find_model(model: Any) -> ModelConfig:
+        if not isinstance(model, str) or model not in models:
+            hint = did_you_mean(str(model), models) or ";"
+            raise UnknownName(
+                f"model: {model!r} is no model of the configuration{hint} known are "
+                f"{', '.join(models) or 'none'}"
+            )
+        return models[model]
+
     with prefix_errors(f"quantifiers.{name}"):
-        return registry.create_quantifier(name, settings)
+        return create_quantifier(name, settings, find_model, expansion)

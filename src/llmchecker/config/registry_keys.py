@@ -82,9 +82,9 @@ class ModelKeys(Section):
     label: str = Field(min_length=1)
     """The model's name in tables and figures."""
     source: str
-    """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory or
-    server:http://host:port. Without a commit, the first fetch locks the newest one in
-    config/locks/."""
+    """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory,
+    server:http://host:port, or openai:MODEL, anthropic:MODEL, openrouter:MODEL or ollama:MODEL.
+    Without a commit, the first fetch locks the newest one in config/locks/."""
     api: OptionalKey[ApiName] = None
     """For server, its interface. openai-chat, openai-completions, anthropic and ollama return texts
     alone, by /v1/chat/completions, /v1/completions, /v1/messages or /api/chat."""

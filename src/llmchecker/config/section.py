@@ -271,13 +271,21 @@ _END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
 
 
 def parse_end(length: "str | int") -> tuple[int, bool]:
-    """Return the horizon of a length, and whether it is about whole texts."""
-    if isinstance(length, int):
+    """Return the horizon of a length, and whether it is about whole texts.
+
+    Raises:
+        ConfigError: a text is neither `end` nor `end:` with a number of tokens.
+    """
+    if not isinstance(length, str):
         return length, False
     match = _END.fullmatch(length)
-    # validated before
-    assert match is not None
+    if match is None:
+        raise ConfigError(f"length: {_explain_length(length)}")
     return int(match[1] or _END_LENGTH), True
+
+
+def _explain_length(value: Any) -> str:
+    return f"{format_value(value)} is no length; write a number of tokens, end or end:400"
 
 
 class OrEnd(_OrPlain):
@@ -288,9 +296,7 @@ class OrEnd(_OrPlain):
 
     def _check_other(self, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise build_error(
-                f"{format_value(value)} is no length; write a number of tokens, end or end:400"
-            )
+            raise build_error(_explain_length(value))
 
     def _build_json_types(self) -> dict[str, Any]:
         return {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
@@ -63,22 +63,41 @@ class TextAnswer:
         return is_whole and not self.is_repeated
 
 
+@runtime_checkable
 class TextModel(Protocol):
-    """A model that returns texts alone."""
+    """A model that returns texts alone.
+
+    Attributes:
+        name: name of the model in messages.
+    """
+
+    name: str
 
     @property
     def description(self) -> str:
         """The provider's model and its address, for notes."""
         ...
 
+    def check_prompt(self, prompt: Start) -> None:
+        """Check that the model accepts the form of a prompt.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        ...
+
     def iter_answers(
-        self, next_request: Callable[[], tuple[TextStream, int] | None]
+        self,
+        next_request: Callable[[], tuple[TextStream, int] | None],
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[TextStream, TextAnswer | LLMCheckerError]]:
         """Yield answers in the order of their requests, of which several are sent at once.
 
         Args:
             next_request: returns the next answer to request, as its sequence and its number in it;
                 None while no further answer is wanted.
+            must_stop: called while an answer is awaited; no further answer is yielded when it
+                returns true.
         """
         ...
 

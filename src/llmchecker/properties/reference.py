@@ -56,6 +56,10 @@ QUANTIFIER_TYPES = {
         "a label's probability in percent, by a local text-classification model",
         ("directory", "label", "sha256", "of"),
     ),
+    "judge": TypeReference(
+        "the grade that another model gives the text",
+        ("model", "question", "rubric", "scale", "of", "share"),
+    ),
     "gender": TypeReference("male minus female words", ("male", "female")),
     "similarity": TypeReference("similarity to a protected passage", ("protected",)),
     "polarity": TypeReference("sentiment by TextBlob's lexicon"),

@@ -32,6 +32,7 @@ _TYPE_KEY = "type"
 _CLASS_PATHS = {
     "classifier": "llmchecker.properties.quantifiers.classifier:Classifier",
     "gender": "llmchecker.properties.quantifiers.gender:Gender",
+    "judge": "llmchecker.properties.quantifiers.judge:Judge",
     "json": "llmchecker.properties.quantifiers.json_validity:JsonText",
     "language": "llmchecker.properties.quantifiers.language:Language",
     "length": "llmchecker.properties.quantifiers.length:Length",

@@ -47,14 +47,15 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
     axes = _create_axes(_HISTORY_HEIGHT) if axes is None else axes
     # a logarithmic axis has no 0
     rounds = [progress for progress in answer.history if progress.passes > 0]
-    axes.fill_between(
-        [progress.passes for progress in rounds],
-        [progress.lower for progress in rounds],
-        [progress.upper for progress in rounds],
-        color=CERTAIN_COLOUR,
-        alpha=0.3,
-        label="certain",
-    )
+    if not answer.is_text_only:
+        axes.fill_between(
+            [progress.passes for progress in rounds],
+            [progress.lower for progress in rounds],
+            [progress.upper for progress in rounds],
+            color=CERTAIN_COLOUR,
+            alpha=0.3,
+            label="certain",
+        )
     sampled = [
         (progress.passes, progress.low, progress.high)
         for progress in rounds
@@ -77,7 +78,7 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
         )
     if rounds:
         axes.set_xscale("log")
-    axes.set_xlabel("evaluated texts")
+    axes.set_xlabel("answers" if answer.is_text_only else "evaluated texts")
     axes.set_ylabel(_name_axis(answer.query))
     decision = "" if answer.decision is None else str(answer.decision)
     _set_title(axes, answer.query.text, decision)

@@ -45,7 +45,7 @@ from llmchecker.reporting.tables import AnsweredQuery, format_answer
 from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
-from llmchecker.utils.number_format import format_count
+from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_SHOWN_STATES = 1500
@@ -293,6 +293,7 @@ def build_environment() -> Environment:
         "format_cell": format_cell,
         "from_page": _relative_path,
         "figures": render_row,
+        "number": format_number,
     }
     return environment
 
@@ -318,7 +319,7 @@ def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
         result = answer.result
         has_number = result.query.is_numeric
         found = {
-            "certain": has_number,
+            "certain": has_number and not result.is_text_only,
             "interval": bool(result.samples),
             "estimate": has_number and bool(result.samples) and result.estimate is not None,
             "bounded": has_number and result.bounded is not None,

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.models.sources.model_directory import WEIGHTS
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.run_metadata import (
@@ -49,7 +48,7 @@ def collect_provenance(
         verdicts: files of all verdicts.
         prompts: the file of the prompts of the top-k statistics; None without prompts.
     """
-    records = {name: list(map(AnswerRecord.read, answers.get(name, ()))) for name in models}
+    records = {name: list(map(read_json_with_digest, answers.get(name, ()))) for name in models}
     return {
         "date": utc_now(),
         "config": config,
@@ -65,7 +64,7 @@ def collect_provenance(
                     for path in tree_records[name]
                     for run_metadata in read_json_with_digest(path)["makings"]
                 ),
-                "answers": _group_records(record.making for record in records[name]),
+                "answers": _group_records(record["making"] for record in records[name]),
             }
             for name, model in models.items()
         },
@@ -73,7 +72,7 @@ def collect_provenance(
         "verdicts": _group_records(
             [
                 *(read_json_with_digest(path)["versions"] for path in verdicts),
-                *(record.answer.versions for group in records.values() for record in group),
+                *(record["versions"] for group in records.values() for record in group),
             ]
         ),
     }

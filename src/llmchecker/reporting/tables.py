@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.answer_record import AnswerRecord
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.formatting import (
     FEW_DIGITS,
@@ -22,6 +21,7 @@ from llmchecker.checking.witnesses import Witness, find_start_text
 from llmchecker.config.plan import Check, TableRow
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
+from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.number_format import format_number
 
 _TABLE2_COLUMNS = """
@@ -103,7 +103,8 @@ def read_answers(
         CheckFailed: tree and answer contradict each other.
         DamagedFile: a file is not an answer, or does not match its digest.
     """
-    records = {record.check: record for record in map(AnswerRecord.read, answers)}
+    contents = ((file, read_json_with_digest(file)) for file in answers)
+    of_checks = {content["check"]: Answer.from_json(content, file) for file, content in contents}
     rows = tuple(rows)
     bounded_checks = [row.check for row in rows if row.check.is_bounded]
     files = dict(zip(bounded_checks, verdicts, strict=True))
@@ -112,17 +113,17 @@ def read_answers(
             row=row,
             model=model,
             start=start_strings[row.check.tree.start],
-            result=_combine(row.check, files.get(row.check), records.get(str(row.check))),
+            result=_combine(row.check, files.get(row.check), of_checks.get(str(row.check))),
         )
         for row, model in zip(rows, models, strict=True)
     )
 
 
-def _combine(check: Check, file: str | Path | None, record: AnswerRecord | None) -> Answer:
+def _combine(check: Check, file: str | Path | None, answer: Answer | None) -> Answer:
     """Combine the answer of a check's tree, in a file, with that of the whole model."""
     # A check has a tree, an answer, or both.
     answers = [] if file is None else [Answer.read(file)]
-    answers += [] if record is None else [record.answer]
+    answers += [] if answer is None else [answer]
     return reduce(Answer.narrow, answers)
 
 

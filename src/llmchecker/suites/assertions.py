@@ -295,6 +295,20 @@ def _classifier(value: Any, is_negated: bool) -> Assertion:
     return Assertion(path, {"classified": {"type": "classifier", **settings}})
 
 
+def _judge(value: Any, is_negated: bool) -> Assertion:
+    if not isinstance(value, Mapping) or "model" not in value:
+        raise ConfigError(
+            f"value: {format_value(value)} is no judge; write model, and question or rubric"
+        )
+    settings = {key: item for key, item in value.items() if key != "grade"}
+    # a question is answered by yes (1) or no (0)
+    if "grade" not in value and "rubric" in value:
+        raise ConfigError("grade: it is missing; write the least grade that is good enough")
+    grade = _check_number(value.get("grade", 1))
+    path = f"F (G judged {'<' if is_negated else '>='} {grade})"
+    return Assertion(path, {"judged": {"type": "judge", **settings}})
+
+
 _TEXT_KINDS = frozenset(
     {
         *("contains", "icontains", "contains_any", "icontains_any", "contains_all"),
@@ -302,7 +316,7 @@ _TEXT_KINDS = frozenset(
     }
 )
 """Kinds whose value is a text or a list of texts."""
-_MAPPING_KINDS = ("json", "classifier")
+_MAPPING_KINDS = ("json", "classifier", "judge")
 """Kinds whose value may be a mapping."""
 
 KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
@@ -322,5 +336,6 @@ KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
     "refuses": _refuses,
     "ends": _ends,
     "classifier": _classifier,
+    "judge": _judge,
 }
 """Builders of assertions by name; each takes the value, and whether it is negated."""

@@ -7,7 +7,8 @@ checked before a model is loaded.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,23 +16,34 @@ from typing import Any
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.config.deployment import Deployment
+from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import add_judge_notes, create_quantifier
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
+from llmchecker.config.text_models import check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, create_quantifier
+from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
+from llmchecker.suites.conversations import (
+    ask_about_whole_answers,
+    build_conversation,
+    check_model,
+    parse_turn_assertion,
+)
 from llmchecker.suites.deployments import RowDeployments
+from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
 from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
@@ -43,7 +55,6 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
-from llmchecker.suites.text_models import check_answerable
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
@@ -51,6 +62,8 @@ _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
 _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
+_PROMPT_KEYS = ("user", "start", "messages", "turns")
+"""Keys of an entry's prompt, of which it has one."""
 _MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
 
 
@@ -101,8 +114,11 @@ class Case:
 
     @property
     def prompt(self) -> str:
-        """The last message, or the text to continue."""
-        prompt = self.question.prompt
+        """The last message, the text to continue, or the user's messages of a conversation."""
+        prompt, conversation = self.question.prompt, self.question.conversation
+        if conversation is not None:
+            first = conversation.chat.messages[-1][1]
+            return " → ".join([first, *conversation.turn_texts])
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
     def measure(self) -> "Case":
@@ -145,14 +161,19 @@ class QuantifierPool:
         config: the configuration; None without one.
         properties: the settings of the suite's quantifiers by name.
         folder: folder to which paths in settings are relative.
+
+    Attributes:
+        judges: the judges among the quantifiers that were created.
     """
 
     def __init__(
         self, config: Registry | None, properties: Mapping[str, Mapping[str, Any]], folder: Path
     ) -> None:
-        self._config_quantifiers = {} if config is None else config.quantifiers
+        self._registry = Registry() if config is None else config
+        self._config_quantifiers = self._registry.quantifiers
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
+        self.judges: list[Quantifier] = []
         self.properties = properties
         self.names = {*properties, *self._config_quantifiers, *BUILTIN_TYPES}
 
@@ -168,14 +189,30 @@ class QuantifierPool:
             ConfigError: the type is unknown, or a setting is unusable.
         """
         if settings is None and name in self._config_quantifiers:
-            return self._config_quantifiers[name]
+            return self._keep_judge(self._config_quantifiers[name])
         key = json.dumps([name, settings], sort_keys=True, default=str)
         if key not in self._recent:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(name, self._resolve_paths(settings or {}))
+            self._recent[key] = create_quantifier(
+                name,
+                self._resolve_paths(settings or {}),
+                self._find_judge,
+                self._registry.expansion,
+            )
+            self._keep_judge(self._recent[key])
         return self._recent[key]
+
+    def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
+        """Return a quantifier, and keep it if it is a judge."""
+        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+            self.judges.append(quantifier)
+        return quantifier
+
+    def _find_judge(self, name: DeploymentName) -> ModelConfig:
+        """Find the model of a judge by any name of a model."""
+        return resolve_deployment("model", name, self._registry, folder=self._folder).model
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -246,17 +283,28 @@ class Suite:
     max_tokens: int | None = None
     max_dollars: float | None = None
 
-    def select(self, keys: Collection[CaseKey]) -> "Suite":
+    def select(self, keys: AbstractSet[CaseKey]) -> "Suite":
         """Return the part of the suite with these cases, and the averages over them.
 
         The budgets of the cases keep their share of the confidence of the whole suite.
         """
         cases = tuple(case for case in self.cases if case.key in keys)
-        selected = {case.name for case in cases}
-        averages = tuple(a for a in self.averages if selected.issuperset(a.cases))
+        names = {case.deployment.name for case in cases}
+        deployments = tuple(each for each in self.deployments if each.name in names)
+        averages = tuple(
+            average
+            for average in self.averages
+            if any(keys >= {(name, case) for case in average.cases} for name in names)
+        )
         labels = {average.label for average in averages} | {case.label for case in cases}
         differences = {name: self.differences[name] for name in self.differences if name in labels}
-        return replace(self, cases=cases, averages=averages, differences=differences)
+        return replace(
+            self,
+            deployments=deployments,
+            cases=cases,
+            averages=averages,
+            differences=differences,
+        )
 
     @property
     def interval_count(self) -> int:
@@ -340,12 +388,35 @@ class CaseBuilder:
                 columns = list_columns(keys.name)
                 entry = f"case {number + 1}" if columns else insert_columns(keys.name, Row())
         cases: list[Case] = []
+        averages: list[Average] = []
+        for form in _list_forms(place, keys):
+            form_cases, members = self._build_form(
+                place, keys, form, demands, rows, entry, deployments
+            )
+            cases += form_cases
+            with prefix_errors(f"{place}.by"):
+                name = f"{entry}{form.suffix}"
+                averages += _build_averages(name, demands, members, keys.by)
+        return cases, averages
+
+    def _build_form(
+        self,
+        place: str,
+        keys: CaseKeys,
+        form: "_PromptForm",
+        demands: Sequence[_Demand],
+        rows: Sequence[Row | None],
+        entry: str,
+        deployments: Sequence[RowDeployments],
+    ) -> tuple[list[Case], dict[str, list[tuple[str, Row]]]]:
+        """Build the cases of a form of the prompt, and list the rows of each demand."""
+        cases: list[Case] = []
         members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
         for index, row in enumerate(rows):
-            prompt = _build_prompt(place, keys, row)
-            name = (
-                entry if row is None else f"{_name_row(place, keys, entry, row)}, row {index + 1}"
-            )
+            prompt = _build_prompt(place, form, row)
+            name = f"{_name_row(place, keys, entry, row)}{form.suffix}"
+            if row is not None:
+                name += f", row {index + 1}"
             row_number = 0 if row is None else index + 1
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
@@ -363,19 +434,26 @@ class CaseBuilder:
                 for variants in deployments:
                     deployment = variants.select(place, shared_row or Row())
                     full_prompt = variants.add_system(place, prompt, shared_row)
-                    with prefix_errors(demand.key):
-                        check_answerable(deployment.model, full_prompt, checked_query)
+                    conversation = None
+                    if form.name == "turns":
+                        check_model(form.key, deployment.model)
+                        conversation = build_conversation(form.key, form.value, full_prompt, row)
+                    else:
+                        with prefix_errors(demand.key):
+                            check_prompt_form(deployment.model, full_prompt)
+                            check_query_form(deployment.model, checked_query)
                     question = Question(
                         model=deployment.model,
                         prompt=full_prompt,
+                        conversation=conversation,
                         truncation=Horizon(checked_query.length),
-                        checked_query=checked_query,
+                        checked_query=add_judge_notes(checked_query, deployment.model),
                         budget=budget,
                     )
                     cases.append(
                         Case(
                             name=label,
-                            entry=entry,
+                            entry=f"{entry}{form.suffix}",
                             label=demand.label,
                             deployment=deployment,
                             question=question,
@@ -387,8 +465,7 @@ class CaseBuilder:
                             requirement=requirement,
                         )
                     )
-        with prefix_errors(f"{place}.by"):
-            return cases, _build_averages(entry, demands, members, keys.by)
+        return cases, members
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -438,18 +515,29 @@ class CaseBuilder:
                     else _format_label(demand.key, inserted)
                 )
         with locate_errors(demand.key, demand.entry, row or Row()):
+            turn_count = len(keys.turns or ())
             if isinstance(inserted, str):
                 text = inserted
+            elif turn_count:
+                text, properties = parse_turn_assertion(inserted, turn_count)
+                settings |= properties
             else:
                 text, assertion = parse_assertion(inserted)
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
             length, is_whole = parse_end(keys.length or self._length)
-            if is_whole:
-                query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
-            query.check_references(self._quantifiers.names | set(settings), length)
-            names = sorted(query.variables - {STEP})
+            known = self._quantifiers.names | set(settings)
+            if turn_count:
+                check_turn_query(query, known, turn_count)
+                if is_whole:
+                    query = ask_about_whole_answers(query, _find_comparison(demand, query))
+                names = sorted(query.variables - {TURN})
+            else:
+                if is_whole:
+                    query = ask_about_whole_texts(query, length, _find_comparison(demand, query))
+                query.check_references(known, length)
+                names = sorted(query.variables - {STEP})
             for name in names:
                 if name not in settings and name in self._quantifiers.properties:
                     settings[name] = self._insert_property(name, row)
@@ -551,42 +639,84 @@ def _choose_seed(seed: int, row: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def _name_row(place: str, keys: CaseKeys, entry: str, row: Row) -> str:
+def _name_row(place: str, keys: CaseKeys, entry: str, row: Row | None) -> str:
     """Return the name of a row without its number: that of its entry, or one with columns."""
-    if keys.name is None or not list_columns(keys.name):
+    if row is None or keys.name is None or not list_columns(keys.name):
         return entry
     with prefix_errors(f"{place}.name"):
         name: str = insert_columns(keys.name, row)
     return name
 
 
-def _build_prompt(place: str, keys: CaseKeys, row: Row | None) -> Start:
-    """Build the prompt of a row, without the system prompt."""
-    forms = [name for name in ("user", "start", "messages") if getattr(keys, name) is not None]
-    # columns serve only where the entry itself has no prompt
-    column_row = None if forms else row
-    names = forms
-    if column_row is not None:
-        names = [name for name in ("user", "start") if column_row.has_column(name)]
-    if len(names) != 1:
-        count = " and ".join(names) if names else "no prompt"
-        if row is None:
-            where, columns = place, ""
-        else:
-            where, columns = f"{place}.prompts: {row.place}", f" of columns {row.format_columns()}"
-        raise ConfigError(
-            f"{where}: there is {count}{columns}; give exactly one of user, start and messages"
-        )
+@dataclass(frozen=True)
+class _PromptForm:
+    """One of the forms of an entry's prompt.
+
+    Attributes:
+        name: the key of the prompt: `user`, `start`, `messages`, `turns`; None for a column of the
+            table.
+        key: the same with the number or name of the form.
+        value: a text, messages, or the user's messages of a conversation.
+        suffix: the end of the names of its cases.
+    """
+
+    name: str | None
+    key: str
+    value: Any
+    suffix: str = ""
+
+
+def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
+    """List the forms of the prompt of an entry.
+
+    Raises:
+        ConfigError: the entry has several keys of a prompt.
+    """
+    names = [name for name in _PROMPT_KEYS if getattr(keys, name) is not None]
+    if len(names) > 1:
+        raise _build_prompt_error(place, names)
+    if not names:
+        return [_PromptForm(None, f"{place}.prompts", None)]
     (name,) = names
-    key = f"{place}.prompts" if column_row is not None else f"{place}.{name}"
-    with prefix_errors(key):
-        if name == "messages":
-            value: Any = [message.explicit_keys for message in keys.messages or ()]
-        else:
-            value = getattr(keys, name) if column_row is None else column_row.read(name)
-        inserted = value if row is None or column_row is not None else insert_columns(value, row)
+    key, value = f"{place}.{name}", getattr(keys, name)
+    if name == "messages":
+        return [_PromptForm(name, key, [message.explicit_keys for message in value])]
+    if name == "turns":
+        return [_PromptForm(name, key, [turn.user for turn in value])]
+    return [
+        _PromptForm(name, each.key, each.text, f", {each.name}" if each.name else "")
+        for each in list_alternatives(key, value, "prompt")
+    ]
+
+
+def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> ConfigError:
+    count = " and ".join(names) if names else "no prompt"
+    return ConfigError(
+        f"{where}: there is {count}{columns}; give exactly one of user, start, messages and turns"
+    )
+
+
+def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
+    """Build the prompt of a row, without the system prompt."""
+    name, key, value = form.name, form.key, form.value
+    # columns serve only where the entry itself has no prompt
+    if name is None:
+        names = [] if row is None else [n for n in ("user", "start") if row.has_column(n)]
+        if row is None or len(names) != 1:
+            columns = "" if row is None else f" of columns {row.format_columns()}"
+            where = place if row is None else f"{place}.prompts: {row.place}"
+            raise _build_prompt_error(where, names, columns)
+        (name,) = names
+        with prefix_errors(key):
+            inserted: Any = row.read(name)
+    else:
+        if name == "turns":
+            # the later ones follow the first answer
+            name, key, value = "user", f"{key}[0].user", value[0]
+        with prefix_errors(key):
+            inserted = value if row is None else insert_columns(value, row)
     # the cell of a column is no template
-    with locate_errors(key, value if column_row is None else None, row or Row()):
+    with locate_errors(key, value, row or Row()):
         if name == "messages":
             return parse_prompt({name: inserted})
         if not inserted.strip():

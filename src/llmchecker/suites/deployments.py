@@ -10,6 +10,7 @@ from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import parse_decoding
+from llmchecker.suites.matrix import Alternative
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
 
 
@@ -29,14 +30,18 @@ def name_difference(first: Deployment, second: Deployment) -> str:
     if first.model.decoding != second.model.decoding:
         differing.append((first.describe_decoding(), second.describe_decoding()))
     if first.system != second.system:
-        systems = ((1, first.system), (2, second.system))
-        names = [f"system {number}" if text else "no system" for number, text in systems]
-        differing.append((names[0], names[1]))
+        differing.append((_name_system(first, 1), _name_system(second, 2)))
     # the same deployment twice, or one whose files differ
     if not differing:
         return f"{first.name} − {second.name}"
     sides = (" with ".join(side) for side in zip(*differing, strict=True))
     return ", ".join([*same, " − ".join(sides)])
+
+
+def _name_system(deployment: Deployment, number: int) -> str:
+    if deployment.system_name:
+        return deployment.system_name
+    return f"system {number}" if deployment.system else "no system"
 
 
 class RowDeployments:
@@ -61,6 +66,16 @@ class RowDeployments:
         self._system_key = system_key
         self._decoding_key = decoding_key
         self._by_decoding: dict[str, Deployment] = {}
+
+    def add_alternative(self, system: Alternative) -> "RowDeployments":
+        """Return the deployments with one of several system prompts."""
+        name = f"{self.deployment.name}, {system.name}" if system.name else self.deployment.name
+        return RowDeployments(
+            replace(self.deployment, name=name, system=system.text, system_name=system.name),
+            self._decoding,
+            system_key=system.key,
+            decoding_key=self._decoding_key,
+        )
 
     def select(self, place: str, row: Row) -> Deployment:
         """Return the deployment with the decoding of a row.

@@ -5,21 +5,21 @@ own markup besides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.endings import warn_of_cuts
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import Aggregate, CaseResult, Status
+from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -52,6 +52,7 @@ class Entry:
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: a warning, texts, passes or an error.
+        examples: answers that violate the requirement, and others.
         seconds: duration in seconds.
     """
 
@@ -69,6 +70,7 @@ class Entry:
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -109,13 +111,25 @@ def list_requirements(suite: Suite) -> list[tuple[str, str]]:
 
 
 def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """Sort entries: errors first, then violated and unknown cases."""
-    return sorted(entries, key=lambda entry: _ORDER.index(entry.status))
+    """Sort entries: errors first, then violated and unknown cases.
+
+    The entries of one requirement for several models follow each other, at the place of the first.
+    """
+    entries = list(entries)
+    places: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, entry in enumerate(entries):
+        key, place = (entry.group, entry.name), (_ORDER.index(entry.status), number)
+        places[key] = min(place, places.get(key, place))
+    return sorted(entries, key=lambda entry: places[entry.group, entry.name])
 
 
 def summarize(result: SuiteResult) -> str:
     """Summarize the numbers of verdicts."""
-    counts = result.counts
+    return describe_counts(result.counts)
+
+
+def describe_counts(counts: Counts) -> str:
+    """Describe numbers of verdicts, as `1 violated, 5 hold`."""
     parts = [
         (counts.errors, "failed to run"),
         (counts.violated, "violated"),
@@ -139,7 +153,8 @@ def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
         if case.deployment.name == deployment.name
     }
     decoding = next(iter(decodings)) if len(decodings) == 1 else f"{len(decodings)} decodings"
-    system = ["system prompt"] if deployment.system else []
+    # the name of one of several system prompts is in that of the deployment
+    system = ["system prompt"] if deployment.system and not deployment.system_name else []
     return ", ".join([deployment.name, decoding, *system])
 
 
@@ -231,6 +246,9 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             certainty=_describe_certainty(case_result, confidence, row),
             about="" if case_result.answer is None else case_result.answer.about,
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
+            examples=tuple(
+                replace(each, text=_clean_example(case, each.text)) for each in case_result.examples
+            ),
             seconds=case_result.seconds,
         )
     cases = {case.name: case for case in result.suite.cases}
@@ -291,10 +309,16 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     if result.error is not None:
         yield _clean(result.error)
     if (warning := _find_warning(case, result, confidence)) is not None:
-        yield f"{warning}; 'length: end' asks about whole answers"
+        yield warning
     for witness in result.witnesses:
-        text = _clean(witness.continuation, quoted=True)
-        yield f"{format_number(witness.probability, _DIGITS)}  {text}"
+        probability = format_number(witness.probability, _DIGITS)
+        if case.question.conversation is None:
+            yield f"{probability}  {_clean(witness.continuation, quoted=True)}"
+        else:
+            # a line for each message, which is a JSON string
+            first, *others = witness.continuation.split("\n")
+            yield f"{probability}  {_clean(first)}"
+            yield from (f"        {_clean(line)}" for line in others)
     answers = None if result.answer is None else result.answer.costs.answers
     unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
@@ -307,7 +331,9 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield f"{used} used; {needed}"
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
-        yield from map(_clean, result.answer.notes)
+        # notes on judges are those of the whole suite
+        shown = case.question.checked_query.notes
+        yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 
 def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:
@@ -316,8 +342,15 @@ def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | No
         return None
     # where probabilities are compared, the answer is a number without a decision of its own
     decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
-    answer, query = result.answer, case.question.query
-    return warn_of_cuts(query, decision, answer.measurement, answer.horizon, answer.endings)
+    # the stored query may have =? in place of the threshold
+    return replace(result.answer, query=case.question.query).warn_of(decision)
+
+
+def _clean_example(case: Case, text: str) -> str:
+    """Return an answer without control characters; of a conversation all messages on one line."""
+    if case.question.conversation is not None:
+        text = " · ".join(text.split("\n"))
+    return escape_unprintable(text)
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

@@ -109,6 +109,8 @@ def _describe_prompt(case: Case) -> Any:
     has_system = case.deployment.system is not None
     if has_system and isinstance(start, Chat) and start.messages[0][0] == "system":
         start = Chat(start.messages[1:])
+    if (conversation := case.question.conversation) is not None:
+        return [start_as_json(start), conversation.turn_texts]
     return start_as_json(start)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from llmchecker import __version__
 from llmchecker.reporting.html_report import build_environment, read_asset
+from llmchecker.suites.answer_viewer import group_answers
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import (
     build_entries,
@@ -38,14 +39,26 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
     # a link to a row stays the same when its verdict changes
     numbers = {id(entry): number for number, entry in enumerate(entries, start=1)}
     ordered = sort_entries(entries)
+    answers = group_answers(ordered)
+    answer_numbers = {
+        (group.columns[0].group, group.columns[0].name): group.number
+        for group in answers
+        if group.count
+    }
     deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
-    systems = {each.name: each.system for each in deployments if each.system}
+    # several models may have one system prompt
+    systems = {each.system_name or each.name: each.system for each in deployments if each.system}
     return (
         build_environment()
         .get_template("suite.html")
         .render(
             suite=suite,
-            entries=[(numbers[id(entry)], entry) for entry in ordered],
+            entries=[
+                (numbers[id(entry)], answer_numbers.get((entry.group, entry.name)), entry)
+                for entry in ordered
+            ],
+            answers=[group for group in answers if group.count],
+            answers_left_out=sum(group.left_out for group in answers),
             counts=Counter(str(entry.status) for entry in ordered),
             models=describe_deployments(suite),
             several=len(suite.deployments) > 1,

@@ -15,6 +15,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, CaseKey, Suite
+from llmchecker.suites.examples import Example
 from llmchecker.suites.fingerprint import CaseFingerprint
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
@@ -23,7 +24,7 @@ from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}5"
+_FORMAT = f"{_FORMAT_NAME}6"
 """The format of a file of results; its number changes with the keys of a line."""
 
 
@@ -148,6 +149,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "answer": None if result.answer is None else result.answer.as_json(),
         "required_passes": result.required_passes,
         "error": result.error,
+        "examples": [example.as_json() for example in result.examples],
         "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
     }
@@ -248,6 +250,7 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             seconds=line["seconds"],
             required_passes=line["required_passes"],
             error=line["error"],
+            examples=tuple(map(Example.from_json, line["examples"])),
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -12,8 +12,10 @@ from typing import Any
 from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.judges import check_spending
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.config.text_models import check_prices
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -26,10 +28,10 @@ from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
 from llmchecker.suites.deployments import RowDeployments
+from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
-from llmchecker.suites.text_models import check_prices
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -88,16 +90,8 @@ def _build_suite(
     has_tables = any(entry.prompts is not None for entry in keys.cases)
     # a model in place of the suite's has no line in the file
     key = "given model" if models else "model"
-    variants = [
-        _resolve_variants(
-            key, name, config, folder, keys.system, keys.explicit_keys, has_tables=has_tables
-        )
-        for name in names
-    ]
+    variants = _build_matrix(key, names, config, folder, keys, has_tables)
     deployments = tuple(each.deployment for each in variants)
-    labels = [deployment.name for deployment in deployments]
-    if len(set(labels)) < len(labels):
-        raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
     versus = None if has_baseline else _resolve_versus(keys, names, config, folder, has_tables)
     pool = QuantifierPool(config, keys.properties or {}, folder)
     # paths in the settings of a configuration are relative to the project
@@ -126,7 +120,8 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    check_prices((case.deployment.model for case in cases), keys.budget.dollars)
+    check_prices("budget.dollars", (case.deployment.model for case in cases), keys.budget.dollars)
+    check_spending(pool.judges, keys.budget.tokens, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
@@ -138,6 +133,33 @@ def _build_suite(
             for case in cases
         ),
     )
+
+
+def _build_matrix(
+    key: str,
+    names: Sequence[DeploymentName],
+    config: Registry | None,
+    folder: Path,
+    keys: SuiteKeys,
+    has_tables: bool,
+) -> list[RowDeployments]:
+    """Find the models of the suite, and combine each with each system prompt."""
+    models = [
+        _resolve_variants(
+            key, name, config, folder, None, keys.explicit_keys, has_tables=has_tables
+        )
+        for name in names
+    ]
+    labels = [each.deployment.name for each in models]
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
+    systems = list_alternatives("system", keys.system, "system")
+    variants = [model.add_alternative(system) for model in models for system in systems]
+    labels = [each.deployment.name for each in variants]
+    # a name may have a comma
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"system: {', '.join(labels)} has a name twice; rename one")
+    return variants
 
 
 def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
@@ -211,13 +233,16 @@ def _resolve_versus(
     if versus.model is None and len(names) > 1:
         raise ConfigError("versus: the suite has several models; name one by `model`")
     has_system, has_decoding = versus.system is not None, versus.decoding is not None
+    systems = list_alternatives("system", keys.system, "system")
+    if not has_system and len(systems) > 1:
+        raise ConfigError("versus: the suite has several system prompts; write one as `system`")
     with prefix_errors("versus"):
         return _resolve_variants(
             "model",
             versus.model or names[0],
             config,
             folder,
-            versus.system if has_system else keys.system,
+            versus.system if has_system else systems[0].text,
             versus.explicit_keys if has_decoding else keys.explicit_keys,
             has_tables=has_tables,
             suffix=" (versus)",
@@ -247,21 +272,22 @@ def _build_cases(
     entries: dict[str, int] = {}
     for number, entry in enumerate(keys.cases):
         entry_cases, entry_averages = builder.build(number, entry, deployments)
-        name = entry_cases[0].entry
-        if name in entries:
-            raise ConfigError(
-                f"cases[{number}].name: {name!r} is also the name of cases[{entries[name]}]; "
-                "rename one"
-            )
-        entries[name] = number
+        names = dict.fromkeys(case.entry for case in entry_cases)
+        for name in names:
+            if name in entries:
+                raise ConfigError(
+                    f"cases[{number}].name: {name!r} is also the name of cases[{entries[name]}]; "
+                    "rename one"
+                )
+        entries |= dict.fromkeys(names, number)
         cases += entry_cases
         averages += entry_averages
     # one model with one decoding is in memory at a time
-    names = [each.deployment.name for each in deployments]
+    labels = [each.deployment.name for each in deployments]
     order = {
         key: number for number, key in enumerate(dict.fromkeys(c.deployment.key for c in cases))
     }
-    cases.sort(key=lambda c: (names.index(c.deployment.name), order[c.deployment.key]))
+    cases.sort(key=lambda c: (labels.index(c.deployment.name), order[c.deployment.key]))
     return tuple(cases), tuple(averages)
 
 
@@ -318,6 +344,7 @@ def _compute_digest(
             limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
+        add([] if question.conversation is None else question.conversation.turn_texts)
         add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()

@@ -1,7 +1,8 @@
-"""Notes of a result for all outputs: what is unfinished, and what is not compared."""
+"""Notes of a result for all outputs: the verdicts of each model, and what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from llmchecker.suites.entries import describe_counts
 from llmchecker.suites.results import NotCompared, SuiteResult
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
@@ -15,8 +16,16 @@ def build_notes(result: SuiteResult) -> list[str]:
     incomplete = describe_incomplete(result)
     return [
         *([] if incomplete is None else [incomplete]),
+        *_iter_counts(result),
+        *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
+
+
+def _list_case_notes(result: SuiteResult) -> list[str]:
+    """List the notes on the queries of cases, as of judges, each once."""
+    notes = (note for case in result.suite.cases for note in case.question.checked_query.notes)
+    return [_clean(note) for note in dict.fromkeys(notes)]
 
 
 def select_notes(notes: Sequence[str], maximum: int) -> list[str]:
@@ -33,10 +42,22 @@ def describe_incomplete(result: SuiteResult) -> str | None:
     return f"incomplete: the run ended early, {result.finished_count:,} of {total} have a result"
 
 
+def _iter_counts(result: SuiteResult) -> Iterator[str]:
+    """Yield the numbers of verdicts of each model, if there are several."""
+    deployments = result.suite.deployments
+    for deployment in deployments if len(deployments) > 1 else ():
+        counts = describe_counts(result.count_deployment(deployment.name))
+        yield _clean(f"{deployment.name}: {counts}")
+
+
 def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:
     is_stored = missing.deployment == missing.baseline
     has_several = len(result.suite.deployments) > 1 and not is_stored
     name = f"{missing.deployment}: {missing.name}" if has_several else missing.name
     text = f"not compared with {missing.baseline}: {name}: {missing.reason}"
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
     text = escape_unprintable(text)
     return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]}…"

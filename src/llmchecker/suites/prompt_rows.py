@@ -1,5 +1,6 @@
 """Tables of prompts: rows of CSV, JSON lines or parquet files."""
 
+import itertools
 import json
 import math
 import re
@@ -21,6 +22,8 @@ _MAX_ROWS = 1_000_000
 """Maximum number of rows of a table."""
 _MAX_CHARACTERS = 100_000
 """Maximum number of characters of a cell."""
+_MAX_PARTS = 100
+"""Maximum number of parts of a list or object that are columns."""
 
 _SPACED_QUOTE = re.compile(r'(?m)(?:^|(?<=,)) +"')
 """A quote after a space, which does not begin a quoted value."""
@@ -97,7 +100,8 @@ def _build_table(name: str, path: Path) -> PromptTable:
     for number, row in enumerate(reader(name, path), 1):
         if number > _MAX_ROWS:
             raise UnusableDataset(f"{name}: the file has over {_MAX_ROWS:,} rows; split it")
-        # JSON lines may differ in their keys
+        row = _add_parts(row)
+        # JSON lines may differ in their keys, and lists in their lengths
         columns |= dict.fromkeys(row)
         cells.append(row)
     if not cells:
@@ -108,6 +112,48 @@ def _build_table(name: str, path: Path) -> PromptTable:
         _build_row(f"{name}, row {number}", row, columns) for number, row in enumerate(cells, 1)
     ]
     return PromptTable(name, tuple(columns), tuple(rows))
+
+
+def _add_parts(row: dict[str, Any]) -> dict[str, Any]:
+    """Add the parts of lists and objects as columns, such as `choices[0]` and `choices.text[0]`."""
+    nested = {column: value for column, value in row.items() if isinstance(value, list | dict)}
+    if not nested:
+        return row
+    parts: dict[str, Any] = {}
+    choices: dict[str, str] = {}
+    for column, value in nested.items():
+        found = dict(itertools.islice(_iter_parts(column, value), _MAX_PARTS + 1))
+        # a long list, such as a vector, is no text of a prompt
+        if len(found) <= _MAX_PARTS:
+            parts |= found
+        if (text := _format_choices(value)) is not None:
+            choices[column] = text
+    # a column of the file is not replaced by a part
+    return row | choices | {name: value for name, value in parts.items() if name not in row}
+
+
+def _iter_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of each part of a list or object that has no parts."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _iter_parts(f"{name}[{index}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _iter_parts(f"{name}.{key}", item)
+    else:
+        yield normalize_name(name), value
+
+
+def _format_choices(value: Any) -> str | None:
+    """Format the choices of a question, lists of `label` and `text`, as lines such as `A. no`."""
+    if not isinstance(value, dict) or value.keys() != {"label", "text"}:
+        return None
+    labels, texts = value["label"], value["text"]
+    if not isinstance(labels, list) or not isinstance(texts, list) or len(labels) != len(texts):
+        return None
+    if not all(isinstance(item, str) for item in (*labels, *texts)):
+        return None
+    return "\n".join(f"{label}. {text}" for label, text in zip(labels, texts, strict=True))
 
 
 def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
@@ -124,7 +170,7 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
         elif isinstance(value, int | float | Decimal):
             cells[column] = str(value)
         elif not isinstance(value, str):
-            unusable[column] = _describe_type(value)
+            unusable[column] = _describe_type(column, value)
         elif len(value) > _MAX_CHARACTERS:
             unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
         else:
@@ -132,11 +178,14 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
     return Row(place, cells, unusable)
 
 
-def _describe_type(value: Any) -> str:
+def _describe_type(column: str, value: Any) -> str:
     if value is None:
         return "missing"
-    nouns: dict[type, str] = {list: "a list", dict: "an object"}
-    return nouns.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, list):
+        return f"a list with parts such as {column}[0]"
+    if isinstance(value, dict):
+        return f"an object with parts such as {column}.{next(iter(value), 'key')}"
+    return f"a {type(value).__name__}"
 
 
 def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
@@ -201,7 +250,7 @@ def _read_json_lines(name: str, path: Path) -> Iterator[dict[str, Any]]:
             raise UnusableDataset(f"{place}: write a JSON object with columns")
         header = _normalize_header(place, (column for column, _ in pairs))
         yield {
-            column: {} if isinstance(value, _Pairs) else value
+            column: _build_plain(value)
             for column, (_, value) in zip(header, pairs, strict=True)
             if column
         }
@@ -209,6 +258,13 @@ def _read_json_lines(name: str, path: Path) -> Iterator[dict[str, Any]]:
 
 class _Pairs(list[tuple[str, Any]]):
     """The keys and values of a JSON object, in which a key may occur twice."""
+
+
+def _build_plain(value: Any) -> Any:
+    """Return a JSON value with its objects as dictionaries."""
+    if isinstance(value, _Pairs):
+        return {name: _build_plain(item) for name, item in value}
+    return [_build_plain(item) for item in value] if isinstance(value, list) else value
 
 
 # numbers are kept as written: 1.50 is not 1.5

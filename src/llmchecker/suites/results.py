@@ -115,10 +115,15 @@ class SuiteResult:
     @cached_property
     def counts(self) -> Counts:
         """The numbers of verdicts, and of cases that failed to run."""
-        statuses = [result.status for _, result in self.verdicts]
-        statuses += [aggregate.status for aggregate in self.aggregates]
-        counts = count_statuses([status for status in statuses if status is not Status.ERROR])
-        return Counts(counts.holds, counts.violated, counts.unknown, len(self.errors))
+        return _count([result for _, result in self.verdicts], self.aggregates, self.errors)
+
+    def count_deployment(self, name: str) -> Counts:
+        """Count the verdicts of a deployment, and its cases that failed to run."""
+        return _count(
+            [result for _, result in self.verdicts if result.deployment == name],
+            [aggregate for aggregate in self.aggregates if aggregate.deployment == name],
+            [result for result in self.errors if result.deployment == name],
+        )
 
     @property
     def passes(self) -> int:
@@ -153,10 +158,18 @@ class SuiteResult:
 
     def _iter_averages(self) -> Iterator[Aggregate]:
         for deployment in self.suite.deployments:
-            for average in self.suite.averages:
+            for average in self._list_averages(deployment.name):
                 yield self._average(average, deployment.name, average.cases, average.threshold)
                 for value, cases in average.groups.items():
                     yield self._average(average, deployment.name, cases, None, value)
+
+    def _list_averages(self, deployment: str) -> list[Average]:
+        """List the averages all of whose rows are selected for a deployment."""
+        return [
+            average
+            for average in self.suite.averages
+            if all((deployment, case) in self._results_by_case for case in average.cases)
+        ]
 
     def _average(
         self,
@@ -183,7 +196,7 @@ class SuiteResult:
     def _iter_compared(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
         """Yield deployment, name, label and cases of each figure that a difference may have."""
         for deployment in self.suite.deployments:
-            for average in self.suite.averages:
+            for average in self._list_averages(deployment.name):
                 yield deployment.name, average.name, average.label, average.cases
             for case in self.suite.cases:
                 if case.deployment.name == deployment.name and case.threshold is not None:
@@ -270,6 +283,16 @@ class SuiteResult:
             len(cases),
             self.difference_confidence,
         )
+
+
+def _count(
+    verdicts: Sequence[CaseResult], aggregates: Sequence[Aggregate], errors: Sequence[CaseResult]
+) -> Counts:
+    """Count verdicts and errors, so that a case that failed to run is one error."""
+    statuses = [result.status for result in verdicts]
+    statuses += [aggregate.status for aggregate in aggregates]
+    counts = count_statuses([status for status in statuses if status is not Status.ERROR])
+    return Counts(counts.holds, counts.violated, counts.unknown, len(errors))
 
 
 def _build_aggregate(

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.witnesses import Witness
 from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
-from llmchecker.properties.logic.ast import Probability
 from llmchecker.suites.cases import Case, CaseKey, Suite
+from llmchecker.suites.examples import find_texts
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from llmchecker.models.text_answer import TextModel
     from llmchecker.trees.expansion import EndOfSequence
     from llmchecker.trees.shards import Shard
-
-_MAX_TEXTS = 5
-"""Maximum number of violating texts of a case."""
 
 
 class OpenModel(Protocol):
@@ -206,6 +202,10 @@ class _Evaluator:
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
+        yield from self._evaluate_conversations(
+            [case for case in cases if case.question.conversation is not None]
+        )
+        cases = [case for case in cases if case.question.conversation is None]
         if not cases:
             return
         last_time = time.monotonic()
@@ -218,6 +218,20 @@ class _Evaluator:
             seconds = time.monotonic() - last_time
             last_time += seconds
             yield cases[index], self._build_result(cases[index], answer, seconds)
+
+    def _evaluate_conversations(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
+        """Yield each case of a conversation and its result, one after the other."""
+        for case in cases:
+            start_time = time.monotonic()
+            outcome: CaseOutcome
+            try:
+                measured = case.measure() if self.is_measuring else case
+                outcome = _check_conversation(self.opened, measured)
+            except FOREIGN_ERRORS as error:
+                if is_interrupt(error):
+                    raise
+                outcome = error
+            yield case, self._build_result(case, outcome, time.monotonic() - start_time)
 
     def _check(
         self, questions: Sequence["AnyQuestion"], deployment: Deployment, prompts: Sequence["Start"]
@@ -260,6 +274,26 @@ def evaluate(
     )
 
 
+def _check_conversation(opened: "OpenModel | TextModel", case: Case) -> Answer:
+    # imported here, as in `evaluate`
+    from llmchecker.checking.conversations.conversation_check import check_conversation
+    from llmchecker.checking.conversations.text_conversations import check_text_conversation
+
+    conversation, asked = case.question.conversation, _CaseQuestion(case).asked
+    assert conversation is not None
+    if not case.deployment.model.has_distributions:
+        model = cast("TextModel", opened)
+        return check_text_conversation(model, conversation, asked, case.question.budget)
+    local = cast(OpenModel, opened)
+    return check_conversation(
+        local.model,
+        conversation,
+        asked,
+        case.question.budget,
+        end_tokens=None if local.end_of_sequence == "terminal" else frozenset(),
+    )
+
+
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
     # an unexpected exception has no message for users
     message = find_user_message(error) or _describe_exception(error)
@@ -289,6 +323,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
     # a member of an average has no verdict of its own
     decision = None if case.is_measured else _find_decision(case, answer, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
+    texts = find_texts(case.question.query, answer)
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
@@ -297,7 +332,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
         # a line of a log has no times of a machine, and memory has no trees of thousands of cases
         answer=replace(
             answer,
-            witnesses=_find_violating_texts(case, answer) if status is Status.VIOLATED else (),
+            witnesses=texts.violating if status is Status.VIOLATED else (),
             costs=Costs(passes=answer.passes, answers=answer.costs.answers),
             history=(),
             forecast=None,
@@ -306,6 +341,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
         seconds=seconds,
         required_passes=_forecast_passes(case, answer) if status is Status.UNKNOWN else None,
         evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
+        examples=texts.examples,
     )
 
 
@@ -327,23 +363,3 @@ def _forecast_passes(case: Case, answer: Answer) -> int | None:
         return None
     forecast = forecast_decision(answer.history, float(case.threshold.number))
     return None if forecast is None else forecast.passes
-
-
-def _find_violating_texts(case: Case, answer: Answer) -> tuple[Witness, ...]:
-    """Return the most probable texts that speak against a requirement."""
-    from llmchecker.checking import witnesses
-    from llmchecker.checking.markov import dtmc
-
-    root, evidence = case.question.query.root, answer.evidence
-    # the answers of a model that returns texts alone are the texts themselves
-    if answer.costs.answers is not None:
-        return answer.witnesses
-    # combinations of several probabilities have no single texts
-    if case.threshold is None or not isinstance(root, Probability) or evidence is None:
-        return ()
-    is_lower_bound = case.threshold.comparison in (">=", ">")
-    kind = witnesses.COUNTEREXAMPLE if is_lower_bound else witnesses.WITNESS
-    chain = dtmc.build_dtmc(evidence.tree, evidence.scores)
-    return witnesses.find_path_texts(
-        evidence.tree, chain, root.path, kind, _MAX_TEXTS, evidence.score_ranges
-    )

@@ -21,17 +21,24 @@ _FAILURES = (Status.VIOLATED, Status.UNKNOWN, Status.ERROR, Status.UNFINISHED)
 def select_by_name(suite: Suite, text: str) -> frozenset[CaseKey]:
     """Return the cases with a text in their name or in that of their average, in any case.
 
+    With several models, the name of a case begins with that of its model, as in outputs.
+
     Raises:
         ConfigError: no case has it.
     """
     sought = text.casefold()
     members = {name for a in suite.averages if sought in a.name.casefold() for name in a.cases}
+    has_several = len(suite.deployments) > 1
     selected = frozenset(
-        case.key for case in suite.cases if sought in case.name.casefold() or case.name in members
+        case.key
+        for case in suite.cases
+        if case.name in members
+        or sought in case.name.casefold()
+        or (has_several and sought in f"{case.deployment.name}: {case.name}".casefold())
     )
     if not selected:
         raise ConfigError(f"--filter: no case of {suite.name} has {text!r} in its name; shorten it")
-    return selected
+    return _add_other_side(suite, selected)
 
 
 def read_last_failed(path: Path, suite: Suite) -> frozenset[CaseKey] | None:
@@ -47,7 +54,20 @@ def read_last_failed(path: Path, suite: Suite) -> frozenset[CaseKey] | None:
     # without a usable record, all cases run
     except (OSError, DamagedFile, KeyError, TypeError, ValueError):
         return None
-    return frozenset(case.key for case in suite.cases if case.key in keys) or None
+    known = frozenset(case.key for case in suite.cases if case.key in keys)
+    return _add_other_side(suite, known) or None
+
+
+def _add_other_side(suite: Suite, keys: frozenset[CaseKey]) -> frozenset[CaseKey]:
+    """Add the other side of each comparison."""
+    if suite.versus is None:
+        return keys
+    versus, names = suite.versus.name, {name for _, name in keys}
+    return keys | {
+        case.key
+        for case in suite.cases
+        if (case.name in names if case.deployment.name == versus else (versus, case.name) in keys)
+    }
 
 
 def write_last_failed(path: Path, suite: Suite, result: SuiteResult) -> None:

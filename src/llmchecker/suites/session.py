@@ -1,11 +1,13 @@
 """A session: the run of a suite with its log, in the folder of its project."""
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.config.deployment import Deployment
+from llmchecker.config.models import ModelConfig
 from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.errors import ConfigError
 from llmchecker.models.servers.spending import Spending
@@ -44,7 +46,7 @@ class SuiteRun:
         log: str | Path | None = None,
         shards: Sequence[str | Path] = (),
         baseline: str | Path | None = None,
-        selected: Collection[CaseKey] | None = None,
+        selected: AbstractSet[CaseKey] | None = None,
         is_failing_fast: bool = False,
         open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
     ) -> None:
@@ -164,11 +166,18 @@ def run_shard(
 def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel | TextModel]:
     """Build the function that opens the model of a deployment."""
     spending = Spending(suite.max_tokens, suite.max_dollars)
+    last: list[tuple[ModelConfig, OpenModel | TextModel]] = []
 
     def open_deployment(deployment: Deployment) -> OpenModel | TextModel:
         model = deployment.model
-        if model.has_distributions:
-            return open_model(model, suite.expansion)
-        return open_text_model(model, spending)
+        # the system prompts of a model need it only once
+        if last and last[0][0] == model:
+            return last[0][1]
+        # one model is in memory at a time
+        last.clear()
+        is_text = not model.has_distributions
+        opened = open_text_model(model, spending) if is_text else open_model(model, suite.expansion)
+        last.append((model, opened))
+        return opened
 
     return open_deployment

@@ -37,6 +37,7 @@ from llmchecker.config.section import (
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
+from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
 
 DEFAULT_PASSES = 2000
@@ -121,17 +122,28 @@ class PromptKeys(Section):
     """The required number of rows."""
 
 
+class TurnKeys(Section):
+    """A turn of the user in a conversation."""
+
+    user: str
+    """The message. `{answer 1}` inserts the model's first answer, which must be an earlier one."""
+
+
 class CaseKeys(Section):
     """Prompts, and the requirements for each of them."""
 
     name: OptionalKey[_CaseName] = None
     """The name in all outputs; by default its number."""
-    user: OptionalKey[str] = None
-    """The message of a user. With `prompts` it may contain columns, as in `Is {city} a city?`."""
-    start: OptionalKey[str] = None
-    """Instead of a message, a text to continue; with `prompts` it may contain columns."""
+    user: OptionalKey[Texts] = None
+    """The message of a user, or several forms of it: a list, or a mapping by name. With `prompts`
+    it may contain columns, as in `Is {city} a city?`."""
+    start: OptionalKey[Texts] = None
+    """Instead of a message, a text to continue, or several; with `prompts` it may contain
+    columns."""
     messages: OptionalKey[NonEmpty[MessageKeys]] = None
-    """Instead of one message, several turns."""
+    """Instead of one message, several, which no model answers but the last."""
+    turns: OptionalKey[NonEmpty[TurnKeys]] = None
+    """Instead of one message, a conversation: the model answers each of these messages."""
     prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""
@@ -146,6 +158,16 @@ class CaseKeys(Section):
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_deployment(cls, value: Any) -> Any:
+        for key in ("model", "system", "decoding"):
+            if isinstance(value, dict) and key in value:
+                raise build_error(
+                    f"a {key} belongs to the whole suite; write it there, or another suite"
+                )
+        return value
 
 
 class VersusKeys(Section):
@@ -176,8 +198,9 @@ class SuiteKeys(Section):
     config: OptionalKey[str] = None
     """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
     suite or above it."""
-    system: OptionalKey[str] = None
-    """The system prompt of all chats."""
+    system: OptionalKey[Systems] = None
+    """The system prompt of all chats, or several: a list, or a mapping by name. Each model answers
+    with each of them."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
     length: Annotated[str | Length, OrEnd()] = 40
@@ -200,7 +223,7 @@ class SuiteKeys(Section):
 class RunKeys(Section):
     """Keys of a suite that the command line may replace."""
 
-    length: OptionalKey[Length] = None
+    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """The horizon of all cases."""
     confidence: OptionalKey[Confidence] = None
     """The confidence of all verdicts of the suite together."""

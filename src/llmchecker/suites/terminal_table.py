@@ -29,10 +29,13 @@ def format_table(result: SuiteResult) -> str:
 
 
 def select_entries(entries: Sequence[Entry]) -> list[Entry]:
-    """Select all failures, then the first entries without a failure."""
-    ordered = sort_entries(entries)
-    quiet_entries = [entry for entry in ordered if entry.status not in _FAILURES]
-    return [entry for entry in ordered if entry.status in _FAILURES] + quiet_entries[:_MAX_HOLDS]
+    """Select all failures, and the first entries without a failure, in the order of outputs."""
+    selected, quiet_count = [], 0
+    for entry in sort_entries(entries):
+        quiet_count += entry.status not in _FAILURES
+        if entry.status in _FAILURES or quiet_count <= _MAX_HOLDS:
+            selected.append(entry)
+    return selected
 
 
 def has_several_models(result: SuiteResult) -> bool:

@@ -12,6 +12,7 @@ from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import ConfigError
+from llmchecker.suites.examples import Example
 from llmchecker.utils.exit_status import ExitStatus
 
 
@@ -57,6 +58,7 @@ class CaseResult:
             no number of passes is known to.
         error: the message of an error, else None.
         evidence: for a member of an average, the evidence of its samples; None without samples.
+        examples: answers that violate its requirement, and others.
     """
 
     case: str
@@ -68,6 +70,7 @@ class CaseResult:
     required_passes: int | None = None
     error: str | None = None
     evidence: MeanEvidence | None = None
+    examples: tuple[Example, ...] = ()
 
     @property
     def measurement(self) -> Measurement:

@@ -106,6 +106,16 @@ def test_a_query_is_parsed_once(project, monkeypatch):
     assert parsed == [QUERY]
 
 
+def test_the_length_end_asks_about_whole_answers(project, capfd):
+    """The query requires the end of a text, up to the limit; another word is refused."""
+    query = "P>=0.5 [ G readability < 8000 ]"
+    printed = answered(capfd, "--length", "end:4", query=query, status=1)
+    assert printed["query"] == 'P>=0.5 [ (G readability < 8000) & (F "end") ]'
+    assert printed["L"] == 4
+    assert main(asked("--length", "ends")) == 3
+    assert "--length: 'ends' is no length; write a number of tokens" in capfd.readouterr().err
+
+
 def test_a_question_does_not_depend_on_the_plan_of_the_workflow(project, capfd):
     """An invalid experiment refuses no question; an unreadable file does, with its line."""
     file = project / "config.yaml"

@@ -1,6 +1,7 @@
 """The commands that answer at once: what they print, and what they do not import."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -190,3 +191,31 @@ def test_a_damaged_table_has_no_summary(project, capsys):
         partial.write_text(ANSWERS)
     table.write_text(ANSWERS.replace("0.88588", "0.08588"))
     assert "table2.csv" in lines(capsys, "summary", status=3)[0]
+
+
+@pytest.mark.parametrize("name", ["check", "compare", "init", "test", "tree"])
+def test_the_examples_of_a_help_parse(name):
+    """The help of a command that needs arguments ends with examples, each of which parses."""
+    parser = build_parser([name])
+    (commands,) = (action for action in parser._actions if action.choices)
+    examples = commands.choices[name].epilog.splitlines()
+    assert examples[0] == "examples:"
+    for example in examples[1:]:
+        program, *words = shlex.split(example)
+        assert program == "llmchecker"
+        assert parser.parse_args(words).run
+
+
+def test_one_option_has_one_meaning_in_each_command():
+    """An option of several commands has the same type in each."""
+    parser = build_parser(["check", "compare", "test", "tree"])
+    (commands,) = (action for action in parser._actions if action.choices)
+    types = {}
+    for name in ("check", "compare", "test", "tree"):
+        for action in commands.choices[name]._actions:
+            for option in action.option_strings:
+                types.setdefault(option, set()).add(action.type)
+    # the results of a suite are a file, an answer is printed
+    del types["--json"]
+    assert {option for option, found in types.items() if len(found) > 1} == set()
+    assert {"--length", "--passes", "--seconds", "--confidence", "--seed", "--model"} <= set(types)

@@ -16,6 +16,9 @@ from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.quantifiers.json_schema import _report_once
+from llmchecker.suites.load import load_suite
+from llmchecker.suites.suite_file import RunKeys
+from llmchecker.trees.text_tree import Horizon
 
 START = "The player won because"
 HOLDS = "P>=1 [ F step = 0 ]"
@@ -185,15 +188,25 @@ def test_help_is_quick_and_names_the_outputs():
     assert run.stdout.endswith("[]\n")
 
 
+def test_a_command_asks_about_whole_answers_as_a_suite_does(write):
+    """--length end:9 takes the place of the suite's length, as the key `length` is read."""
+    query = "P>=0.5 [ G long < 3 ]"
+    (changed,) = load_suite(write(query), changes=RunKeys(length="end:9")).cases
+    (written,) = load_suite(write(query, length="end:9")).cases
+    assert changed.question.query == written.question.query
+    assert changed.question.query.text == 'P>=0.5 [ (G long < 3) & (F "end") ]'
+    assert changed.question.truncation == written.question.truncation == Horizon(9)
+
+
 def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
     """A case and the arguments of `check` with the same values are one question."""
     monkeypatch.chdir(tmp_path)
-    require = [{"contains": "he", "at_least": "0.5"}]
-    case = {"user": "Is it?", "require": require, "length": 3, "budget": {"passes": 9}}
+    require = [{"not_contains": "he", "at_least": "0.5"}]
+    case = {"user": "Is it?", "require": require, "length": "end:3", "budget": {"passes": 9}}
     (found,) = load(tmp_path, [case], system="Be kind.", seed=4).cases
     command = ["check", "--model", f"{tmp_path}/m", "--user", "Is it?", "--system", "Be kind."]
-    command += ["--contains", "he", "--at-least", "0.5"]
-    command += ["--length", "3", "--passes", "9", "--seed", "4"]
+    command += ["--not-contains", "he", "--at-least", "0.5"]
+    command += ["--length", "end:3", "--passes", "9", "--seed", "4"]
     arguments = build_parser(["check"]).parse_args(command)
     _, question = parse_question(arguments, parse_asked_query(arguments))
     for name in ("prompt", "query", "truncation", "budget"):
@@ -212,6 +225,8 @@ def test_a_run_of_the_last_failures_has_another_budget(write, capfd):
     assert "1 unknown" in capfd.readouterr().out
     assert main(["test", suite, "--budget", "passes"]) == 3
     assert "--budget: 'passes' is not KEY=NUMBER" in capfd.readouterr().err
+    assert main(["test", suite, "--length", "ends"]) == 3
+    assert "--length: 'ends' is no length; write a number" in capfd.readouterr().err
     assert main(["test", suite, "--watch", "--json", "results.jsonl"]) == 3
     assert "--watch: results of a changed suite" in capfd.readouterr().err
 

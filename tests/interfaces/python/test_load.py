@@ -13,7 +13,7 @@ from transformers import (
 )
 
 import llmchecker as lc
-from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.errors import ConfigError, UnknownName, UnusableModel
 from llmchecker.interfaces.python.load import _check_network
 
 START = "The player won because"
@@ -103,7 +103,7 @@ def test_a_network_on_several_devices_needs_a_device_map(loaded):
     # offloaded weights are not read from a disk for each pass
     Network.devices = ("cuda:0", "meta")
     assert "on cuda:0, meta" in refused(UnusableModel, network, tokenizer)
-    assert "dict is neither a directory" in refused(UnusableModel, {}, tokenizer)
+    assert "list is neither a directory" in refused(UnusableModel, [], tokenizer)
 
 
 def test_arguments_that_do_not_go_together_are_refused(loaded, random_model, tmp_path):
@@ -114,7 +114,9 @@ def test_arguments_that_do_not_go_together_are_refused(loaded, random_model, tmp
     assert "network.to" in refused(ConfigError, network, tokenizer, dtype="bfloat16")
     assert "threads=0" in refused(ConfigError, directory, threads=0)
     assert "memory_gb=nan" in refused(ConfigError, directory, memory_gb=float("nan"))
-    message = refused(UnusableModel, "owner/name")
-    assert "'owner/name': absent, not a directory" in message
-    assert "load(network, tokenizer)" in message
+    message = refused(UnknownName, "owner/name")
+    assert message.endswith("; for a model of the hub write hf:owner/name")
+    texts = {"source": "http://localhost:1", "api": "openai-chat", "served_as": "m"}
+    assert "device: m at http" in refused(ConfigError, texts, device="cpu")
+    assert "tokens, dollars" in refused(ConfigError, network, tokenizer, tokens=3)
     assert str(tmp_path) in refused(UnusableModel, tmp_path)

@@ -1,9 +1,13 @@
 """The job of answers for the whole model asks the question that the library asks."""
 
 import llmchecker as lc
+from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TreeSpec
-from llmchecker.interfaces.snakemake.answer_jobs import compute_answers
+from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers
 from llmchecker.interfaces.snakemake.check_params import describe_check
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.properties.logic.parser import parse
@@ -35,9 +39,23 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
     params = check | {"text": start_as_json(START), "budget": budget}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:
-        compute_answers(builder, [params], {"long": {"type": "length"}}, [str(output)], work)
+        compute_answers(builder, [params], {"long": lc.Length()}, [str(output)], work)
     record = read_json_with_digest(output)
     model = lc.load(directory, threads=1, memory_gb=1)
     answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())
     for name in ("lower", "upper", "low", "high", "passes"):
         assert record[name] == getattr(answer, name)
+
+
+def test_a_stored_answer_has_what_depends_on_the_seed_alone():
+    """Sizes and times of the refined tree, and forecasts, are no part of a stored answer."""
+    asked = CheckedQuery(parse("P=? [ F step = 1 ]"), {}, 1)
+    answer = Answer(
+        asked.query, 1, PROBABILITIES, costs=Costs(*range(1, 9)), forecast=Forecast(100, 2.5)
+    )
+    stored = _select_stored_part(answer, asked, Budget(passes=7))
+    assert stored.costs == Costs(passes=7, seconds=8)
+    assert stored.forecast is None
+    assert stored.notes == ("There is no estimate: the limits allow no sample.",)
+    timed = _select_stored_part(answer, asked, Budget(seconds=7))
+    assert "the machine's speed" in timed.notes[-1]

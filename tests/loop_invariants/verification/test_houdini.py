@@ -29,6 +29,14 @@ def random_case(seed):
     return made.program, tried, *largest_inductive(made.program, tried)
 
 
+@cache
+def found_in_random_case(seed):
+    """The prover of a random program, and the candidates that it finds to be inductive."""
+    program, tried, _, _ = random_case(seed)
+    prover = Prover(program, Semantics.INT32)
+    return prover, prover.find_inductive_subset(itertools.starmap(Candidate, tried))
+
+
 def proven(body, *conditions, semantics=Semantics.INT32, loop=0):
     """The texts of the conditions that are inductive at a loop, and whether assertions follow."""
     program = parse_program(f"int main(void) {{ {body} }}", "program")
@@ -44,9 +52,8 @@ def proven(body, *conditions, semantics=Semantics.INT32, loop=0):
 def test_the_largest_inductive_subset_is_found(first):
     """On random programs, what is inductive and whether it suffices is as brute force says."""
     for seed in range(first, first + CHUNK):
-        program, tried, inductive, suffices = random_case(seed)
-        prover = Prover(program, Semantics.INT32)
-        found = prover.find_inductive_subset(itertools.starmap(Candidate, tried))
+        program, _, inductive, suffices = random_case(seed)
+        prover, found = found_in_random_case(seed)
         assert [(c.loop, c.expression) for c in found] == inductive, program
         assert prover.entails_assertions(found) == suffices, program
 
@@ -55,10 +62,8 @@ def test_the_largest_inductive_subset_is_found(first):
 def test_what_is_proven_holds_in_every_reachable_state(first):
     """No state that a run reaches refutes what is proven, or fails what follows from it."""
     for seed in range(first, first + CHUNK):
-        program, tried, _, _ = random_case(seed)
-        prover = Prover(program, Semantics.INT32)
-        found = prover.find_inductive_subset(itertools.starmap(Candidate, tried))
-        reached = Interpreter(program)
+        prover, found = found_in_random_case(seed)
+        reached = Interpreter(random_case(seed)[0])
         for candidate in found:
             assert holds(candidate.expression, reached.arrivals[candidate.loop])
         assert not (prover.entails_assertions(found) and reached.failed)

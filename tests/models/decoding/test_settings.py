@@ -114,7 +114,7 @@ def precise_smollm2(smollm2):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [*GRID, *LONG_GRID], ids=str)
+@pytest.mark.parametrize("settings", GRID, ids=str)
 def test_distributions_of_smollm2_are_those_of_generate(settings, precise_smollm2):
     """On the real SmolLM2 they equal those of `generate`'s scores."""
     assert difference(precise_smollm2, settings) < 1e-6
@@ -173,9 +173,9 @@ def test_generated_texts_are_distributed_as_in_the_tree(architecture, decoding, 
 
 @pytest.mark.long
 def test_texts_of_smollm2_are_distributed_as_in_the_tree(smollm2):
-    """So are 4,000 texts of the real SmolLM2 at temperature 0.7 and top-p 0.6."""
-    model = load_model(smollm2, threads=2)
-    assert chi_square(model, {"temperature": 0.7, "top_p": 0.6}, 3, 4000, 1000) > 1e-3
+    """So are 500 texts of the real SmolLM2 at temperature 0.7 and top-p 0.6."""
+    model = load_model(smollm2)
+    assert chi_square(model, {"temperature": 0.7, "top_p": 0.6}, 2, 500, 500) > 1e-3
 
 
 @pytest.mark.parametrize("architecture", RANDOM)

@@ -4,7 +4,11 @@ import itertools
 
 import pytest
 
-from llmchecker.properties.logic.continuation import find_continuation_effects
+from llmchecker.errors import InvalidQuery
+from llmchecker.properties.logic.continuation import (
+    ask_about_whole_texts,
+    find_continuation_effects,
+)
 from llmchecker.properties.logic.parser import parse
 
 LENGTH = 3
@@ -59,9 +63,52 @@ def test_effects_are_those_of_all_continuations(path):
         ("(F x = 1) & (G y = 1)", True, True),
         ("(F x = 1) => (F y = 1)", True, True),
         ("F (P>=0.5 [ F x = 1 ])", True, True),
+        # the operator inside sees texts that have not ended
+        ('(F (P>=0.5 [ F x = 1 ])) & (F "end")', True, True),
     ],
 )
 def test_ends_and_nested_operators_have_their_effects(path, falls, rises):
     """Formulas about the horizon do not change, and a nested threshold may change either way."""
     effects = find_continuation_effects(parse(f"P=? [ {path} ]").root.path, LENGTH)
     assert (effects.can_fall, effects.can_rise) == (falls, rises)
+
+
+@pytest.mark.parametrize(
+    ("query", "whole"),
+    [
+        ("P>=0.9 [ G x = 0 ]", 'P>=0.9 [ (G x = 0) & (F "end") ]'),
+        ("P<=0.1 [ F x = 1 ]", 'P<=0.1 [ (F x = 1) | (G !"end") ]'),
+        ("(P>0.9 [ G x = 0 ])", '(P>0.9 [ (G x = 0) & (F "end") ])'),
+        ("P=? [ G x = 0 ]", 'P=? [ (G x = 0) & (F "end") ]'),
+        ("A [ G x = 0 ]", 'A [ (G x = 0) & (F "end") ]'),
+        ("E [ G x = 0 ]", 'E [ (G x = 0) & (F "end") ]'),
+        # the horizon cannot flatter these
+        ("P>=0.9 [ F x = 1 ]", None),
+        ("P<=0.1 [ G x = 0 ]", None),
+        ("P=? [ F x = 1 ]", None),
+        ("E [ F x = 1 ]", None),
+        ("P>=0.9 [ G<=2 x = 0 ]", None),
+        ("P=? [ F<=2 x = 1 || F<=1 x = 0 ]", None),
+        ('R{"x"}=? [ I=2 ]', None),
+    ],
+)
+def test_whole_texts_count_a_cut_text_as_the_worse_case(query, whole):
+    """A formula that a cut text could satisfy in vain requires its end; any other one stays."""
+    asked = ask_about_whole_texts(parse(query), LENGTH)
+    assert asked == parse(whole or query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "P=? [ F x = 1 || G x = 0 ]",
+        "(P>=0.9 [ G x = 0 ]) & (P<=0.1 [ F x = 1 ])",
+        "!(P>=0.9 [ G x = 0 ])",
+        "P>=0.9 [ F (P>=0.5 [ G x = 0 ]) ]",
+        "P>=0.9 [ G (E [ F x = 1 ]) ]",
+    ],
+)
+def test_whole_texts_are_refused_where_other_texts_are_seen(query):
+    """With several probabilities, the end of one text does not repair the truth of another."""
+    with pytest.raises(InvalidQuery, match="length end: whole answers need one P, E or A"):
+        ask_about_whole_texts(parse(query), LENGTH)

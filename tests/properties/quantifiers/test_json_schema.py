@@ -208,7 +208,11 @@ FORMATS = {
     "ipv6": (["::1", "2001:db8::ff"], ["1", ":::1", "::1%1", "::1\n"]),
     "uri": (["https://a.b/c?d#e"], ["/c", "https://a b", "https://a\n", "https://é"]),
     "uri-reference": (["/c", "#d"], ["a b", "\\a"]),
-    "iri": (["https://é.b"], ["/é"]),
+    "iri": (
+        ["https://é.b", "http://a/\U00010000?\ue000#é?", "http://[::1]/é"],
+        ["/é", "http://\ue000", "http://a#\ue000", "http://[v1.é]", "http://é\n", "a:\ufffe"],
+    ),
+    "iri-reference": (["", "é?\U00100000"], ["é b", "[é]", "\x80"]),
     "json-pointer": (["", "/a/0", "/~0~1"], ["a", "/~2"]),
     "relative-json-pointer": (["0", "1/a", "2#"], ["", "/a", "01", "²", "1²/a"]),
     "uri-template": (["/{id}"], ["/{id", "/{a b}"]),

@@ -36,6 +36,7 @@ from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.trees.expansion import EndOfSequence
 
@@ -97,6 +98,19 @@ class AnytimeRun:
             or self.batches.must_stop(len(self.check.tree))
         )
 
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the model that ended the run; None without one."""
+        return self.batches.failure
+
+    def compute_progress(self) -> Progress:
+        """Return both intervals so far."""
+        return self.check.compute_progress()
+
+    def advance(self) -> None:
+        """Serve one round of the check."""
+        self.serve(self.check.advance())
+
     def serve(self, requests: Requests) -> None:
         """Answer requests of the check."""
         self.batches.serve(requests, lambda: len(self.check.tree))
@@ -131,7 +145,7 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *self._describe_spread()),
+            notes=(*answer.notes, *asked.notes, *self._describe_spread()),
         )
 
     def _describe_spread(self) -> tuple[str, ...]:
@@ -227,7 +241,7 @@ def check_anytime(
     return result
 
 
-def describe_failure(model: LanguageModel, failure: Exception) -> str:
+def describe_failure(model: LanguageModel | TextModel, failure: Exception) -> str:
     """Return the message about an error of a model."""
     # the errors of this package name the fix themselves
     if isinstance(failure, LLMCheckerError):
@@ -256,6 +270,7 @@ def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     any were drawn. The estimate is None without samples on any other tree.
     """
     samples = check.samples
+    estimate: float | None
     if check.is_exact:
         progress = check.compute_progress()
         low, high, samples = progress.lower, progress.upper, 0

@@ -54,9 +54,11 @@ def forecast_decision(history: Sequence[Progress], threshold: float) -> Forecast
     Returns:
         None without samples, if the centre is at the threshold, or if the history shows no trend.
     """
-    if not history or history[-1].low is None:
+    if not history:
         return None
     last = history[-1]
+    if last.low is None or last.high is None:
+        return None
     distance = abs((last.low + last.high) / 2 - threshold)
     # the half of the interval that reaches to the threshold must shrink to the distance
     return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)

@@ -1,9 +1,10 @@
-"""The truth of a path formula on whole answers, whose division into tokens is unknown.
+"""The truth of a path formula, or a score, of whole answers, whose division into tokens is unknown.
 
 A text grows token by token, and a path formula is about all texts on the way. Of an answer only the
 empty text at the start and the whole text at the end are known to be among them. Every other one is
 a beginning of the answer. So `F φ` is true if φ holds at the start or at the end, false if φ holds
-for no beginning, and else unknown. `F (G φ)` is about the end alone, and always known.
+for no beginning, and else unknown. `F (G φ)` is about the end alone, and always known. So is the
+score after all tokens of the horizon, because a text that has ended keeps its score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
     Connective,
+    Expectation,
     Formula,
     Label,
     Literal,
@@ -24,7 +26,7 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
     subformulas,
 )
-from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.interface import Quantifier, ReadsChats
 from llmchecker.properties.scores import score_texts
 
 _MAX_BEGINNINGS = 20_000
@@ -39,26 +41,41 @@ class AnswerMonitor:
     Args:
         asked: the query, its quantifiers and the horizon.
         start: the text before the answers, for quantifiers that read it.
+        chat: the messages that the answers answer, for judges; None for a start string.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
     """
 
-    def __init__(self, asked: CheckedQuery, start: str) -> None:
+    def __init__(self, asked: CheckedQuery, start: str, chat: str | None = None) -> None:
         check_decidable(asked)
         root = asked.query.root
+        self._quantifiers = asked.quantifiers
+        self._starts = {
+            name: chat if chat is not None and isinstance(each, ReadsChats) else start
+            for name, each in asked.quantifiers.items()
+        }
+        self._scored: str | None = None
+        if isinstance(root, Expectation):
+            self._scored = root.quantifier
+            return
         assert isinstance(root, Probability)
         self._path = _remove_bounds(root.path, asked.length)
-        self._quantifiers, self._start = asked.quantifiers, start
 
-    def evaluate(self, text: str, has_ended: bool) -> bool | None:
-        """Return the truth of the formula on an answer; None if it depends on the tokens.
+    def evaluate(self, text: str, has_ended: bool) -> int | None:
+        """Return the truth of the formula, or the score of an answer.
+
+        The truth is None if it depends on the tokens.
 
         Args:
             text: the answer.
             has_ended: whether the model ended it.
         """
-        return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
+        if self._scored is not None:
+            quantifier = self._quantifiers[self._scored]
+            start = self._starts[self._scored]
+            return int(score_texts(quantifier, start, [start + text], self._scored)[0])
+        return self._evaluate(self._path, _Answer(self._quantifiers, self._starts, text, has_ended))
 
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
         match formula:
@@ -78,15 +95,19 @@ class _Answer:
 
     Args:
         quantifiers: the quantifiers by name.
-        start: the text before the answer.
+        starts: the text before the answer for each quantifier.
         text: the answer.
         has_ended: whether the model ended it.
     """
 
     def __init__(
-        self, quantifiers: Mapping[str, Quantifier], start: str, text: str, has_ended: bool
+        self,
+        quantifiers: Mapping[str, Quantifier],
+        starts: Mapping[str, str],
+        text: str,
+        has_ended: bool,
     ) -> None:
-        self._quantifiers, self._start, self.text = quantifiers, start, text
+        self._quantifiers, self._starts, self.text = quantifiers, starts, text
         self._has_ended = has_ended
 
     @property
@@ -108,12 +129,13 @@ class _Answer:
             if isinstance(each, Atom)
             for name in each.variables
         }
-        texts = [self._start + self.text[:position] for position in positions]
-        columns = {
-            name: score_texts(self._quantifiers[name], self._start, texts, name)
-            for name in variables
-        }
-        columns[STEP] = np.zeros(len(texts), dtype=np.int64)
+        beginnings = [self.text[:position] for position in positions]
+        columns = {}
+        for name in variables:
+            start = self._starts[name]
+            texts = [start + beginning for beginning in beginnings]
+            columns[name] = score_texts(self._quantifiers[name], start, texts, name)
+        columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)
         return _evaluate_state(formula, columns, is_end)
 
@@ -125,9 +147,25 @@ def check_decidable(asked: CheckedQuery) -> None:
         InvalidQuery: they cannot; the message names the part that needs the tokens.
     """
     root, text = asked.query.root, asked.query.text
+    if isinstance(root, Expectation):
+        _check_score(root, asked)
+        return
     if not isinstance(root, Probability):
-        raise InvalidQuery(f"{text}: texts alone decide only a single P; write P>=0.9 [ … ]")
+        raise InvalidQuery(
+            f"{text}: texts alone decide only a single P or a score; write P>=0.9 [ … ]"
+        )
     _check_path(_remove_bounds(root.path, asked.length), text)
+
+
+def _check_score(root: Expectation, asked: CheckedQuery) -> None:
+    text, obstacle = asked.query.text, asked.estimation_obstacle
+    if root.step != asked.length:
+        raise InvalidQuery(
+            f"{text}: I={root.step} needs the division into tokens; write I={asked.length}, the "
+            "horizon, for the whole answer"
+        )
+    if obstacle is not None:
+        raise InvalidQuery(f"{text}: {obstacle}; use a quantifier with a range")
 
 
 def _check_path(formula: Formula, text: str) -> None:
@@ -137,8 +175,9 @@ def _check_path(formula: Formula, text: str) -> None:
                 _check_path(operand, text)
         case Temporal("F" | "G", (operand,), None):
             # F (G φ) and G (F φ) are about the end
-            inner = operand.operands[0] if _is_lasting(formula) else operand
-            _check_state(inner, text)
+            if _is_lasting(formula) and isinstance(operand, Temporal):
+                (operand,) = operand.operands
+            _check_state(operand, text)
         case _:
             _check_state(formula, text)
 
@@ -204,21 +243,25 @@ def _evaluate_eventually(operand: Formula, answer: _Answer) -> bool | None:
 def _evaluate_state(
     formula: Formula, columns: Mapping[str, np.ndarray], is_end: np.ndarray
 ) -> np.ndarray:
+    truth: np.ndarray
     match formula:
         case Atom():
-            return formula.evaluate(columns)
+            truth = formula.evaluate(columns)
         case Literal(value):
-            return np.full(len(is_end), value)
+            truth = np.full(len(is_end), value)
         case Label():
-            return is_end
+            truth = is_end
         case Connective("!", (operand,)):
-            return ~_evaluate_state(operand, columns, is_end)
+            truth = ~_evaluate_state(operand, columns, is_end)
         case Connective(operator, operands):
             left, right = (_evaluate_state(each, columns, is_end) for each in operands)
             if operator == "&":
-                return left & right
-            return (left if operator == "|" else ~left) | right
-    raise AssertionError(formula)
+                truth = left & right
+            else:
+                truth = (left if operator == "|" else ~left) | right
+        case _:
+            raise AssertionError(formula)
+    return truth
 
 
 def _connect(operator: str, truths: Sequence[bool | None]) -> bool | None:

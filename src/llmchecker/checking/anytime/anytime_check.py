@@ -32,6 +32,7 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import (
+    ModelAnswer,
     Request,
     Requests,
     SampleRound,
@@ -133,6 +134,7 @@ class AnytimeCheck:
         clock: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.tree, self._budget, self._report, self._clock = tree, budget, report, clock
+        self._max_passes: float | None = budget.passes
         self.is_finished = False
         self._start_time = time.monotonic()
         can_estimate = asked.estimation_obstacle is None and not budget.certain
@@ -210,19 +212,20 @@ class AnytimeCheck:
     def compute_progress(self) -> Progress:
         """Compute both intervals from the tree and the samples so far."""
         lower, upper = self.compute_bounds()
-        low, high = self.interval or (None, None)
-        if low is not None:
+        low = high = None
+        if (interval := self.interval) is not None:
             # the two never contradict each other but for rounding and misses
-            low, high = min(max(low, lower), upper), max(min(high, upper), lower)
+            low = min(max(interval[0], lower), upper)
+            high = max(min(interval[1], upper), lower)
         seconds = time.monotonic() - self._start_time
         return Progress(self.tree.passes, seconds, lower, upper, low, high, self.samples)
 
-    def limit_passes(self, passes: int) -> None:
+    def limit_passes(self, passes: float) -> None:
         """Replace the maximum number of texts that the model evaluates for this check.
 
         The limit may not depend on random numbers of this check's later samples.
         """
-        self._budget = replace(self._budget, passes=passes)
+        self._max_passes = passes
 
     def run(self) -> Requests:
         """Yield requests to the model until the answer is narrow enough or passes run out.
@@ -313,16 +316,18 @@ class AnytimeCheck:
         is_wanted = progress.width <= self._budget.width
         if is_wanted or self._is_rounding(progress.lower, progress.upper):
             return True
-        if self._threshold is None or self.tree.passes == 0:
+        if self.tree.passes == 0:
             return False
         ends = [(progress.lower, progress.upper)]
-        if progress.low is not None:
+        if progress.low is not None and progress.high is not None:
             ends.append((progress.low, progress.high))
         # the rounding error takes longer to compute, so it is only where it can matter
         return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
 
     def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
         """Return whether an interval, with a margin, excludes the threshold."""
+        if self._threshold is None:
+            return False
         threshold = Fraction(self._threshold)
         return any(
             not Fraction(low - margin) <= threshold <= Fraction(high + margin) for low, high in ends
@@ -340,8 +345,8 @@ class AnytimeCheck:
     def _remaining_passes(self) -> float:
         """Return the passes that the limits are expected to allow."""
         limits = [math.inf]
-        if self._budget.passes is not None:
-            limits.append(self._budget.passes - self.spent_passes)
+        if self._max_passes is not None:
+            limits.append(self._max_passes - self.spent_passes)
         if (affordable := self._clock()) is not None:
             limits.append(affordable)
         return min(limits)
@@ -369,9 +374,9 @@ class AnytimeCheck:
         affordable = _BUDGET_SHARE * passes / self._passes_per_sample - pending
         # a server continues a few texts in about the time of one, and that time alone was measured
         is_first = self._drawn_samples == 0 and not self.tree.lists_vocabulary
-        if is_first and self._budget.passes is None and affordable >= 1:
+        if is_first and self._max_passes is None and affordable >= 1:
             affordable = max(affordable, _MIN_ROUND)
-        ends_by_passes = self._refines and self._budget.passes is not None
+        ends_by_passes = self._refines and self._max_passes is not None
         divisor = 1 if ends_by_passes else _SAMPLES_PER_NEW_SAMPLE
         # a smaller batch takes the model about as long
         wanted = max(_MIN_ROUND, self.tree.batch_texts, self._drawn_samples // divisor)
@@ -437,10 +442,11 @@ class AnytimeCheck:
 
     def _within_passes(self, planned: _PlannedRound) -> Requests:
         """Yield the requests of a round as long as the budget has passes for them."""
-        requests, answer = planned.samples.run(), None
+        requests = planned.samples.run()
+        answer: ModelAnswer | None = None
         while True:
             try:
-                request = requests.send(answer)
+                request = next(requests) if answer is None else requests.send(answer)
             except StopIteration:
                 return
             limited = request.limit_passes(self._passes_limit() - self.spent_passes)
@@ -461,7 +467,7 @@ class AnytimeCheck:
         return replace(request, expected=self._next_round.samples.prepare()[1])
 
     def _passes_limit(self) -> float:
-        return math.inf if self._budget.passes is None else self._budget.passes
+        return math.inf if self._max_passes is None else self._max_passes
 
     def _append(self, samples: SampleRound, index: int, planned: float) -> None:
         """Add the values of a round to the confidence sequence.
@@ -528,24 +534,24 @@ class AnytimeCheck:
         error = math.log(2 / (1 - self._budget.confidence))
         count = self.samples + self._expect_samples(0)
         if self._threshold is not None:
-            count = min(count, max(self.samples, self._expect_decisive_count(part, error)))
+            distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
+            count = min(count, max(self.samples, self._expect_decisive_count(distance, error)))
 
         def expect_width(index: int) -> float:
             deviation = float(self._unit_values[index].std())
             # the width of an interval of means, and the part that the range of values costs
             return 2 * deviation * math.sqrt(2 * error / count) + (
-                (1 + CORRECTION_LIMITS[index].sum()) * error / count
+                float(1 + CORRECTION_LIMITS[index].sum()) * error / count
             )
 
         return min(range(len(CORRECTION_LIMITS)), key=expect_width)
 
-    def _expect_decisive_count(self, part: UndecidedPart, error: float) -> float:
+    def _expect_decisive_count(self, distance: float, error: float) -> float:
         """Return the number of samples that a decision of the threshold needs at best.
 
         The logarithm of the fastest wealth grows by s^2 / (2 v) with a value of variance v whose
         mean is s from the threshold (Kelly 1956, "A New Interpretation of Information Rate").
         """
-        distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
         if distance == 0:
             return math.inf
         ratio = float(self._unit_values[0].std()) / distance

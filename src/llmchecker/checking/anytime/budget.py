@@ -42,8 +42,8 @@ class Budget:
     def __post_init__(self) -> None:
         passes, seconds, seed = self.passes, self.seconds, self.seed
         _check("width", self.width, 0 <= self.width <= 1, "from 0 to 1")
-        _check("passes", passes, passes is None or passes >= 1, "at least 1")
         _check("answers", self.answers, self.answers >= 1, "at least 1")
+        _check("passes", passes, passes is None or passes >= 1, "at least 1")
         _check("seconds", seconds, seconds is None or 0 < seconds < math.inf, "above 0")
         low, high = CONFIDENCE_RANGE
         is_valid = low <= self.confidence <= high

@@ -2,9 +2,10 @@
 
     P(first) - P(versus) is in [0.05, 0.11] with confidence 0.99
 
-Each side has its own anytime check. The difference has certain bounds, from the certain bounds of
-both sides. It also has an interval: by the union bound, both intervals are right at a time with
-confidence 1 - 2e if each is wrong with probability at most e.
+Each side has its own check, of a model with probabilities or of one that returns texts alone. The
+difference has certain bounds, from the certain bounds of both sides. It also has an interval: by
+the union bound, both intervals are right at a time with confidence 1 - 2e if each is wrong with
+probability at most e.
 """
 
 import math
@@ -17,6 +18,7 @@ from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.text_run import TextRun
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
@@ -24,6 +26,7 @@ from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.trees.expansion import EndOfSequence
 
@@ -40,12 +43,12 @@ class Side:
     """One side of a comparison.
 
     Attributes:
-        model: the language model.
+        model: the language model, or one that returns texts alone.
         start: the start string.
-        end_of_sequence: as in `expansion.build_tree`.
+        end_of_sequence: as in `expansion.build_tree`; texts alone end where the provider says so.
     """
 
-    model: LanguageModel
+    model: LanguageModel | TextModel
     start: Start
     end_of_sequence: EndOfSequence = "terminal"
 
@@ -113,19 +116,25 @@ class _ComparisonRun:
         # rounded upwards, so that both errors together are at most the allowed error
         confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
         own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
-        self._runs = [
-            AnytimeRun(
-                side.model,
-                side.start,
-                asked,
-                replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
-                end_of_sequence=side.end_of_sequence,
-                is_cancelled=is_cancelled,
-                share_passes=self._share_passes,
+        self._runs: list[AnytimeRun | TextRun] = []
+        for index, side in enumerate(sides):
+            if isinstance(side.model, TextModel):
+                # the requests of both sides differ, and so do their samples
+                run = TextRun(side.model, side.start, asked, own_budget, is_cancelled)
+                self._runs.append(run)
+                continue
+            self._runs.append(
+                AnytimeRun(
+                    side.model,
+                    side.start,
+                    asked,
+                    replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
+                    end_of_sequence=side.end_of_sequence,
+                    is_cancelled=is_cancelled,
+                    share_passes=self._share_passes,
+                )
             )
-            for index, side in enumerate(sides)
-        ]
-        self._progress = [run.check.compute_progress() for run in self._runs]
+        self._progress = [run.compute_progress() for run in self._runs]
         self._rounds = [0, 0]
 
     @property
@@ -136,7 +145,7 @@ class _ComparisonRun:
             difference.lower >= difference.upper
             or difference.width <= self._budget.width
             or self._remaining_passes() < 1
-            or any(run.batches.failure is not None for run in self._runs)
+            or any(run.failure is not None for run in self._runs)
             or all(run.is_finished for run in self._runs)
         )
 
@@ -150,11 +159,11 @@ class _ComparisonRun:
         index = self._choose_side()
         run = self._runs[index]
         # the samples of the sides are independent, so one side may limit the other
-        if self._budget.passes is not None:
+        if self._budget.passes is not None and isinstance(run, AnytimeRun):
             run.check.limit_passes(run.check.spent_passes + self._remaining_passes())
-        run.serve(run.check.advance())
+        run.advance()
         self._rounds[index] += 1
-        self._progress[index] = run.check.compute_progress()
+        self._progress[index] = run.compute_progress()
 
     def finish(self) -> Comparison:
         """Return the comparison so far.
@@ -163,13 +172,16 @@ class _ComparisonRun:
             InterruptedCheck: a model failed after both had evaluated texts.
             Exception: the error of a model that failed earlier.
         """
+        for run in self._runs:
+            if isinstance(run, TextRun):
+                run.drain()
         failures = [
-            (side.model, run.batches.failure)
+            (side.model, run.failure)
             for side, run in zip(self._sides, self._runs, strict=True)
-            if run.batches.failure is not None
+            if run.failure is not None
         ]
         # without a pass of each side there is no answer that the error could hold
-        if failures and any(run.check.tree.passes == 0 for run in self._runs):
+        if failures and any(run.compute_progress().passes == 0 for run in self._runs):
             raise failures[0][1]
         comparison = self._build_comparison()
         for model, failure in failures:
@@ -203,7 +215,7 @@ class _ComparisonRun:
         if first.low is not None or versus.low is not None:
             minuend, subtrahend = (
                 Interval(side.lower, side.upper)
-                if side.low is None
+                if side.low is None or side.high is None
                 else Interval(side.low, side.high)
                 for side in (first, versus)
             )
@@ -234,12 +246,15 @@ class _ComparisonRun:
     def _remaining_passes(self) -> float:
         if self._budget.passes is None:
             return math.inf
-        return self._budget.passes - sum(run.check.spent_passes for run in self._runs)
+        spent = (run.check.spent_passes for run in self._runs if isinstance(run, AnytimeRun))
+        return self._budget.passes - sum(spent)
 
     def _share_passes(self, affordable: float | None) -> float | None:
         """Return the passes that a side may expect of those that the limits allow."""
         limits = [self._remaining_passes()]
         if affordable is not None:
             limits.append(affordable)
-        active = sum(not run.check.is_finished for run in self._runs)
+        active = sum(
+            isinstance(run, AnytimeRun) and not run.check.is_finished for run in self._runs
+        )
         return None if math.isinf(min(limits)) else min(limits) / max(1, active)

@@ -112,6 +112,7 @@ class ConfidenceSequence:
             return
         for gambler in self._gamblers:
             threshold = self._threshold
+            stakes: Sequence[float] | np.ndarray
             if threshold is not None and gambler.sign * (self.estimate - threshold) > 0:
                 stakes = gambler.compute_growth_stakes(values, threshold)
             else:
@@ -147,7 +148,7 @@ class _Gambler:
         self._target = -math.log(error_probability) + _ROUNDING_MARGIN
         self.end = 0.0 if sign > 0 else 1.0
 
-    def bet(self, values: Values, stakes: Sequence[float], precision: float) -> None:
+    def bet(self, values: Values, stakes: Sequence[float] | np.ndarray, precision: float) -> None:
         """Bet on values in turn, and refute all ratios that the wealth allows.
 
         Args:
@@ -256,4 +257,5 @@ def predict_variances(earlier: np.ndarray, values: np.ndarray) -> np.ndarray:
     prior = np.clip(means * (1 - means), 0.001, 0.25)
     deviations = np.maximum(squares - 2 * means * sums + counts * means**2, 0.0)
     variances = (prior + deviations) / (counts + 1)
-    return np.maximum(variances[len(earlier) : -1], _MIN_VARIANCE)
+    floored: np.ndarray = np.maximum(variances[len(earlier) : -1], _MIN_VARIANCE)
+    return floored

@@ -96,7 +96,8 @@ class ContinuationRound(SampleRound):
         steps = self._tree.step[self._row[samples]]
         for step in np.unique(steps):
             self._finish_decided(samples[steps == step])
-        return samples[~self.is_complete[samples]]
+        others: np.ndarray = samples[~self.is_complete[samples]]
+        return others
 
     def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
         """Build a task for each sample, in order."""
@@ -194,7 +195,7 @@ class ContinuationRound(SampleRound):
             request = tree.build_request(new)
             tokens, probabilities = (
                 np.stack(column)
-                for column in zip(*(lists[i] for i in np.flatnonzero(is_new)), strict=True)
+                for column in zip(*(lists[i] for i in np.flatnonzero(is_new).tolist()), strict=True)
             )
             added = tree.add_step(new, request, _build_step(request, tokens, probabilities))
             for row, first, count in zip(
@@ -229,7 +230,7 @@ class ContinuationRound(SampleRound):
         (of_rest,) = self._predict(np.array([row]), np.ones(1, dtype=bool))
         mean = float(probabilities @ predictions + tree.rest[row] * of_rest)
         matches = tree.token[listed] == tokens[:, np.newaxis]
-        is_listed = matches.any(axis=1)
+        is_listed: np.ndarray = matches.any(axis=1)
         place = matches.argmax(axis=1) if len(listed) else np.zeros(len(tokens), dtype=np.int64)
         drawn = np.full(len(tokens), of_rest)
         drawn[is_listed] = predictions[place[is_listed]]

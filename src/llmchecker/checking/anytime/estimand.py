@@ -41,6 +41,9 @@ class Estimand:
         root = asked.query.root
         if isinstance(root, Expectation):
             low, high, *_ = asked.ranges[root.quantifier]
+            # without both ends samples cannot estimate the answer
+            assert low is not None
+            assert high is not None
             return cls(asked.monitors, is_score=True, offset=low, size=max(1, high - low))
         return cls(asked.monitors, is_ratio=len(asked.paths) > 1)
 
@@ -54,6 +57,7 @@ class Estimand:
             scores: (quantifiers, n) int64.
         """
         ones = np.ones(truth.shape[1])
+        numerator: np.ndarray
         if self.is_score:
             numerator = (scores[0] - self.offset) / self.size
         else:
@@ -72,8 +76,11 @@ class Estimand:
             scores: (quantifiers, n) int64.
         """
         if self.is_score:
-            return ((scores[0] - self.offset) / self.size).clip(0.0, 1.0)
-        return truth_if_ended[0].astype(float)
+            numerator = ((scores[0] - self.offset) / self.size).clip(0.0, 1.0)
+        else:
+            numerator = truth_if_ended[0].astype(float)
+        found: np.ndarray = numerator
+        return found
 
     def to_answer(self, value: float) -> float:
         """Return the answer for a value of the quantity."""

@@ -61,7 +61,7 @@ class MeanEvidence:
         Raises:
             TypeError, ValueError: the object has other content.
         """
-        columns = {
+        columns: dict[str, Any] = {
             name: tuple(map(float, column)) if isinstance(column, list) else column
             for name, column in content.items()
         }

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import cache
+from typing import cast
 
 import numpy as np
 
@@ -96,7 +97,7 @@ class ModelBatches:
         try:
             while True:
                 start_time = time.monotonic()
-                request = requests.send(answer)
+                request = next(requests) if answer is None else requests.send(answer)
                 # the work between two requests slows down passes as well
                 self._seconds += time.monotonic() - start_time
                 answer = self._answer(request, get_tree_size())
@@ -181,5 +182,5 @@ def answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepR
 def open_stream(prefix: Prefix, stack: contextlib.ExitStack) -> ContinuationStream:
     """Open a stream of the continuations that a server samples, until a stack is closed."""
     assert hasattr(prefix, "open_stream")
-    server: TopLogprobsPrefix = prefix
+    server = cast("TopLogprobsPrefix", prefix)
     return stack.enter_context(server.open_stream())

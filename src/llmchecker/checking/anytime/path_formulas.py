@@ -27,11 +27,13 @@ class CheckedQuery:
         query: the parsed query.
         quantifiers: the quantifiers that the query names, by name.
         length: the horizon L in tokens.
+        notes: notes on every answer, as of a judge.
     """
 
     query: Query
     quantifiers: Mapping[str, Quantifier]
     length: int
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def ranges(self) -> dict[str, ScoreRange]:

@@ -116,7 +116,8 @@ class TextRows:
 
     def __getitem__(self, text: int) -> Row:
         """Return the row of a text."""
-        return self.rows[self.row_of[text]]
+        row = int(self.row_of[text])
+        return self.rows[row]
 
     def select(self, texts: np.ndarray) -> "TextRows":
         """Return the rows of some of the texts."""
@@ -242,7 +243,7 @@ class ProductAutomaton:
         n, quantifiers = self.class_count, len(self._names)
         controls = np.full((quantifiers, n), OPAQUE, dtype=np.int32)
         gains, scores = np.zeros((2, quantifiers, n), dtype=np.int64)
-        is_known = self._is_readable.copy()
+        is_known = np.array(self._is_readable)
         for index, table in enumerate(self.tables):
             row = _read_row(table, int(states.controls[index, position]))
             if table is None or row is None:

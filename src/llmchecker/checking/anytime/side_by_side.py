@@ -23,9 +23,10 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
-from llmchecker.checking.anytime.step_request import ContinuationRequest
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import CheckFailed, LLMCheckerError
+from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
@@ -133,7 +134,7 @@ def _group_key(model: LanguageModel, prompt: tuple[int, ...]) -> tuple[int, ...]
 
 def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the tokens at the beginning of all prompts."""
-    return commonprefix(list(prompts))  # noqa: RUF071 - of tokens, not paths
+    return tuple(commonprefix(list(prompts)))  # noqa: RUF071 - of tokens, not paths
 
 
 def _check_group(
@@ -155,7 +156,8 @@ def _check_jobs(
     batches: "_SharedBatches",
     end_of_sequence: EndOfSequence,
 ) -> Iterator[tuple[int, Outcome]]:
-    waiting, jobs = list(group)[::-1], {}
+    waiting = list(group)[::-1]
+    jobs: dict[int, _Job] = {}
     while waiting or jobs:
         while waiting and len(jobs) < _MAX_ACTIVE:
             # places become free one by one, but many prompts share batches
@@ -213,7 +215,8 @@ class _Job:
         """Pass an answer on, and wait for the next request."""
         self._parts: list[ModelAnswer] = []
         try:
-            self.request = self._requests.send(answer)
+            # a generator that has not begun takes no answer
+            self.request = next(self._requests) if answer is None else self._requests.send(answer)
             self.rows = np.arange(len(self.request.continuations))
         except StopIteration:
             self.request = None
@@ -273,6 +276,18 @@ class _Share:
 
     job: _Job
     rows: np.ndarray
+
+    @property
+    def step(self) -> StepRequest:
+        """The request of the job, which is one for next tokens."""
+        assert isinstance(self.job.request, StepRequest)
+        return self.job.request
+
+    @property
+    def tasks(self) -> list[ContinuationTask]:
+        """The tasks of the job's request, which is one for continuations."""
+        assert isinstance(self.job.request, ContinuationRequest)
+        return [self.job.request.continuations[row] for row in self.rows.tolist()]
 
 
 class _SharedBatches(AbstractContextManager["_SharedBatches"]):
@@ -388,7 +403,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
                 for share, places in zip(shares, places_of, strict=True)
             ]
 
-        will_extend = shares[0].job.request.will_extend
+        will_extend = shares[0].step.will_extend
         chunks = list(prefix.map_next(compute_steps, texts, will_extend))
         return [
             _sort_results([found for found in column if found is not None])
@@ -398,12 +413,12 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
 
 def _continue_together(stream: ContinuationStream, shares: Sequence[_Share]) -> list[ModelAnswer]:
     """Return the continuations of each share; the server works on all of them at once."""
-    tasks = [
-        [share.job.request.continuations[row].join_prompt(share.job.tail) for row in share.rows]
-        for share in shares
-    ]
+    tasks = [[task.join_prompt(share.job.tail) for task in share.tasks] for share in shares]
     expected = [
-        task.join_prompt(share.job.tail) for share in shares for task in share.job.request.expected
+        task.join_prompt(share.job.tail)
+        for share in shares
+        if isinstance(share.job.request, ContinuationRequest)
+        for task in share.job.request.expected
     ]
     answers = stream.continue_texts(list(chain.from_iterable(tasks)), expected)
     return [list(islice(answers, len(each))) for each in tasks]
@@ -437,7 +452,7 @@ def _compute_step(
     indices = places[positions] - rows[0]
     is_whole = len(indices) == len(rows) and (np.diff(indices) == 1).all()
     part = distributions if is_whole else distributions.select(indices)
-    return positions, share.job.request.compute_step(share.rows[positions], part)
+    return positions, share.step.compute_step(share.rows[positions], part)
 
 
 def _sort_results(found: Sequence[tuple[np.ndarray, StepResult]]) -> StepResult:
@@ -482,6 +497,8 @@ def _raise_interrupt(error: BaseException) -> None:
 def _batch_key(job: _Job) -> tuple[Any, ...]:
     """Return a key, length first; jobs of equal keys can share a batch."""
     request = job.request
+    # only jobs with a request are in a batch
+    assert request is not None
     # continuations begin at texts of any lengths
     if isinstance(request, ContinuationRequest):
         return (0, None)
@@ -490,7 +507,7 @@ def _batch_key(job: _Job) -> tuple[Any, ...]:
 
 def _continue_prompt(share: _Share) -> np.ndarray:
     """Return the tokens of texts of a job after the shared tokens."""
-    continuations = share.job.request.continuations[share.rows]
+    continuations = share.step.continuations[share.rows]
     prompt_tail = np.array(share.job.tail, np.int64)
     tail = np.broadcast_to(prompt_tail, (len(continuations), len(prompt_tail)))
     return np.concatenate([tail, continuations], axis=1)

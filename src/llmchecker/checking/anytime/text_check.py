@@ -5,6 +5,9 @@ the division into tokens, because a content filter withheld the answer, or becau
 open answer counts as violating for the lower end of the interval and as satisfying for the upper
 end. So the interval covers the probability, whatever the open answers would have been. Certain
 bounds are [0, 1]: texts without probabilities rule nothing out.
+
+For an expected score an answer has a score, and an open one the least or the greatest of all. The
+scores are computed with as numbers from 0 to 1.
 """
 
 import math
@@ -35,14 +38,16 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import AnyQuestion, Outcome
+from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
-from llmchecker.checking.interval import Interval
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.processes import is_interrupt
 
@@ -53,12 +58,17 @@ Later at most as many are under way as were read, so that few are paid for in va
 """
 _ROUND_SHARE = 8
 """The interval narrows when the number of answers has grown by this part."""
+_SCALE_ERROR = 2.0**-50
+"""A limit above the relative rounding error of two conversions of a score."""
 _MAX_TEXTS = 5
-"""Maximum number of texts that speak against a requirement."""
+"""Maximum number of texts that satisfy a formula, and of those that violate it."""
 
 
-class _TextCheck:
+class TextCheck:
     """The check of one question on answers, which a caller requests.
+
+    Attributes:
+        unit: the noun for a sample.
 
     Args:
         model: the model.
@@ -70,14 +80,22 @@ class _TextCheck:
         InvalidQuery: whole answers do not decide the query.
     """
 
+    unit = "answer"
+
     def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
         self._model, self._asked, self._budget = model, asked, budget
         self._start = start if isinstance(start, str) else ""
-        self._monitor = AnswerMonitor(asked, self._start)
+        self._chat = None if isinstance(start, str) else str(start)
+        self._monitor = self._build_monitor()
+        self._range = _find_range(asked)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
-        # the lower end is that of the first sequence, the upper end that of the second
-        self._sequences = tuple(ConfidenceSequence(budget.confidence, number) for _ in range(2))
+        # the lower end is that of the first values, the upper end that of the second
+        self._sequences = tuple(ConfidenceSequence(budget.confidence) for _ in range(2))
+        self._evidences: tuple[ThresholdEvidence, ...] = ()
+        if number is not None:
+            error = (1 - budget.confidence) / 2
+            self._evidences = tuple(ThresholdEvidence(error, sign, number) for sign in (1, -1))
         self._values: tuple[list[float], list[float]] = ([], [])
         self._read_count = 0
         self._next_round = 1
@@ -95,9 +113,20 @@ class _TextCheck:
         return len(self._values[0])
 
     @property
+    def round_count(self) -> int:
+        """Number of rounds after which the interval narrowed."""
+        return len(self._history)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of the check is over."""
+        seconds = self._budget.seconds
+        return seconds is not None and time.monotonic() - self._start_time >= seconds
+
+    @property
     def is_finished(self) -> bool:
         """Whether the answer is decided or a limit is reached."""
-        if self.count >= self._budget.answers or self._is_late:
+        if self.count >= self._budget.answers or self.is_late:
             return True
         if self._read_count == 0:
             return False
@@ -105,24 +134,54 @@ class _TextCheck:
             return self._threshold.compare(self._interval) is not None
         return 0 < self._interval.width <= self._budget.width
 
+    def _build_monitor(self) -> AnswerMonitor | None:
+        """Return the monitor of `add`; None for a check that gets the truths themselves."""
+        return AnswerMonitor(self._asked, self._start, self._chat)
+
     def add(self, answer: TextAnswer) -> None:
         """Read an answer."""
-        truth = None
+        assert self._monitor is not None
+        found = None
         if answer.is_sample:
-            truth = self._monitor.evaluate(answer.text, answer.finish == Finish.ENDED)
-            if truth is not None:
-                self._texts[truth, answer.text] += 1
+            found = self._monitor.evaluate(answer.text, answer.finish == Finish.ENDED)
+        self.count_answer(answer, found)
+
+    def count_answer(self, answer: TextAnswer, found: float | None) -> None:
+        """Count an answer, with the truth or the score that was found; None if it is open."""
+        value = None
+        if answer.is_sample:
             # an open answer of a whole sample depends on its tokens
-            self._open_count += truth is None
+            self._open_count += found is None
+            if found is not None:
+                self._texts[bool(found), answer.text] += 1
+                value = self._normalize(found)
         self._finishes[answer.finish] += 1
         self._repeated_count += answer.is_repeated
         self._plural_count += answer.choice_count > 1
         self._times.append(answer.time)
-        self._values[0].append(float(truth is True))
-        self._values[1].append(float(truth is not False))
-        self._add_evidence(truth)
-        if self.count >= self._next_round or self.count == self._budget.answers:
+        self._values[0].append(0.0 if value is None else value)
+        self._values[1].append(1.0 if value is None else value)
+        self._add_evidence(value)
+        for evidence, values in zip(self._evidences, self._values, strict=False):
+            evidence.add(values[-1])
+        is_decided = any(each.has_refuted_threshold for each in self._evidences)
+        is_last = self.count == self._budget.answers
+        if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
+
+    def compute_progress(self) -> Progress:
+        """Return the interval so far, of the answers that were read."""
+        seconds, interval = time.monotonic() - self._start_time, self._interval
+        has_samples = self._read_count > 0
+        return Progress(
+            passes=self.count,
+            seconds=seconds,
+            lower=self._range.lower,
+            upper=self._range.upper,
+            low=interval.lower if has_samples else None,
+            high=interval.upper if has_samples else None,
+            samples=self.count,
+        )
 
     def finish(self, limit: str | None = None) -> Answer:
         """Compute the answer from the texts so far.
@@ -133,25 +192,35 @@ class _TextCheck:
         self._narrow()
         query, count = self._asked.query, self.count
         history = tuple(self._history)
+        is_score = isinstance(query.root, Expectation)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
-            certain=select_trivial_interval(query),
-            witnesses=tuple(self._iter_witnesses()),
+            certain=self._range if is_score else select_trivial_interval(query),
+            witnesses=self._list_witnesses(),
             notes=tuple(self._iter_notes(limit)),
             costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
             history=history,
-            evidence=Evidence(None, self._asked.ranges, self._evidence),
+            evidence=Evidence(
+                None,
+                self._asked.ranges,
+                self._evidence,
+                (*self._list_texts(True), *self._list_texts(False)),
+            ),
         )
         if count == 0:
             return answer
         low, high = self._interval.lower, self._interval.upper
+        if is_score:
+            # scores are converted to numbers from 0 to 1 and back
+            margin = _SCALE_ERROR * max(map(abs, (self._range.lower, self._range.upper)))
+            low, high = low - margin, high + margin
         answer = answer.with_samples(
             Sampled(
                 Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf)),
-                sum(map(sum, self._values)) / (2 * count),
+                self._scale(sum(map(sum, self._values)) / (2 * count)),
                 self._budget.confidence,
                 count,
                 self._budget.seed,
@@ -166,19 +235,25 @@ class _TextCheck:
         return replace(answer, forecast=forecast)
 
     @property
-    def _is_late(self) -> bool:
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
-
-    @property
     def _interval(self) -> Interval:
-        low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
+        if self._evidences:
+            low, high = (each.end for each in self._evidences)
+        else:
+            low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
         # the two cross as rarely as the interval misses
-        return Interval(min(low, high), max(low, high))
+        return Interval(self._scale(min(low, high)), self._scale(max(low, high)))
 
-    def _add_evidence(self, truth: bool | None) -> None:
+    def _normalize(self, value: float) -> float:
+        """Return a truth value or a score as a number from 0 to 1."""
+        return (value - self._range.lower) / (self._range.width or 1.0)
+
+    def _scale(self, share: float) -> float:
+        """Return the probability or the score of a number from 0 to 1."""
+        return self._range.lower + share * self._range.width
+
+    def _add_evidence(self, value: float | None) -> None:
         """Add a value to the evidence about a mean; an open one counts as the worst of all."""
-        values = np.array([] if truth is None else [float(truth)])
+        values = np.array([] if value is None else [value])
         planned = self._budget.answers - self.count + 1
         self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
 
@@ -187,7 +262,11 @@ class _TextCheck:
         done, count = self._read_count, self.count
         if done == count:
             return
-        for sequence, values in zip(self._sequences, self._values, strict=True):
+        for evidence in self._evidences:
+            evidence.narrow()
+        # the sequences are for a number that is only estimated
+        sequences = () if self._evidences else self._sequences
+        for sequence, values in zip(sequences, self._values, strict=False):
             column = np.array(values)
             sequence.narrow_interval(
                 Values(
@@ -203,27 +282,28 @@ class _TextCheck:
         self._read_count = count
         # the size of a round depends on nothing that its answers show
         self._next_round = count + 1 + count // _ROUND_SHARE
-        interval, seconds = self._interval, time.monotonic() - self._start_time
-        self._history.append(
-            Progress(count, seconds, 0.0, 1.0, interval.lower, interval.upper, count)
-        )
+        self._history.append(self.compute_progress())
 
-    def _iter_witnesses(self) -> Iterator[Witness]:
-        """Yield the most frequent answers that speak against a requirement."""
+    def _list_witnesses(self) -> tuple[Witness, ...]:
+        """List the most frequent answers that speak against a requirement."""
         if self._threshold is None:
-            return
-        is_lower_bound = self._threshold.comparison in (">=", ">")
-        kind = COUNTEREXAMPLE if is_lower_bound else WITNESS
-        found = [each for each in self._texts.most_common() if each[0][0] is not is_lower_bound]
-        for (_, text), count in found[:_MAX_TEXTS]:
-            yield Witness(
+            return ()
+        return self._list_texts(self._threshold.comparison not in (">=", ">"))
+
+    def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
+        """List the most frequent answers that satisfy or violate the path formula."""
+        found = [each for each in self._texts.most_common() if each[0][0] is truth]
+        return tuple(
+            Witness(
                 uid=0,
                 text=self._start + text,
                 probability=count / self.count,
-                kind=kind,
+                kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
                 kept=len(self._start),
             )
+            for (_, text), count in found[:_MAX_TEXTS]
+        )
 
     def _iter_notes(self, limit: str | None) -> Iterator[str]:
         count = self.count
@@ -232,7 +312,7 @@ class _TextCheck:
         if len(days) > 1:
             period = f", as it answered from {days[0]} to {days[-1]}"
         yield f"about the sampler of {self._model.description}{period}"
-        answers, finishes = format_count(count, "answer"), self._finishes
+        answers, finishes = format_count(count, self.unit), self._finishes
         for number, problem in (
             (finishes[Finish.FILTERED], "withheld by a content filter"),
             (finishes[Finish.MISSING], "missing in the provider's responses"),
@@ -243,12 +323,25 @@ class _TextCheck:
                 yield f"{number:,} of {answers} {problem}, counted neither for nor against"
         if self._plural_count:
             yield f"{self._plural_count:,} of {answers} came with others, which were ignored"
+        yield from self._asked.notes
         if limit is not None:
             yield limit
 
 
+def _find_range(asked: CheckedQuery) -> Interval:
+    """Return the range of the values of answers: of scores, or of truth values."""
+    root = asked.query.root
+    if not isinstance(root, Expectation):
+        return PROBABILITIES
+    low, high = asked.ranges[root.quantifier][:2]
+    # a quantifier without a range was refused
+    assert low is not None
+    assert high is not None
+    return Interval(float(low), float(high))
+
+
 @dataclass
-class _StreamState:
+class StreamState:
     """The checks that read a sequence of answers.
 
     Attributes:
@@ -258,7 +351,7 @@ class _StreamState:
         received: number of received answers.
     """
 
-    checks: dict[int, _TextCheck] = field(default_factory=dict)
+    checks: dict[int, TextCheck] = field(default_factory=dict)
     limit: int = 0
     requested: int = 0
     received: int = 0
@@ -291,7 +384,7 @@ class _Checks:
 
     def __init__(self, model: TextModel, questions: Sequence[AnyQuestion]) -> None:
         self._model, self._questions = model, questions
-        self._streams: dict[TextStream, _StreamState] = defaultdict(_StreamState)
+        self._streams: dict[TextStream, StreamState] = defaultdict(StreamState)
         self._turn = 0
 
     def run(self) -> Iterator[tuple[int, Outcome]]:
@@ -299,7 +392,7 @@ class _Checks:
         for index, question in enumerate(self._questions):
             try:
                 asked, budget = question.asked, question.budget
-                check = _TextCheck(self._model, question.start, asked, budget)
+                check = TextCheck(self._model, question.start, asked, budget)
             except FOREIGN_ERRORS as error:
                 _raise_interrupt(error)
                 yield index, error
@@ -335,7 +428,7 @@ class _Checks:
         return None
 
     def _receive(
-        self, state: _StreamState, answer: TextAnswer | LLMCheckerError
+        self, state: StreamState, answer: TextAnswer | LLMCheckerError
     ) -> Iterator[tuple[int, Outcome]]:
         state.received += 1
         if isinstance(answer, LLMCheckerError):
@@ -356,7 +449,7 @@ class _Checks:
                 yield index, outcome
 
 
-def _fail_all(state: _StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
+def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
     """Yield an error as the result of all checks of a sequence."""
     indices = list(state.checks)
     state.checks.clear()

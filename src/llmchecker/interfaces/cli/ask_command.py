@@ -6,47 +6,44 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.config.opening import open_model
+from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
+from llmchecker.models.servers.spending import Spending
 from llmchecker.utils import job_logging
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Progress
+    from llmchecker.checking.answer import Answer, Progress
 
 
-def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
+def run_ask(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
     """Answer the query of a question within its budget.
+
+    Args:
+        registry: the configuration.
+        question: the question.
+        spending: the limits of a model that returns texts alone.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    builder = open_model(question.model, registry.expansion)
-    model = builder.model
-    # Imported here, because Storm and torch take seconds to load, which would delay --help.
-    from llmchecker.checking.anytime.answer import check_anytime
-
+    check = _open_check(registry, question, spending)
     failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            answer = check_anytime(
-                model,
+            answer = check(
                 question.prompt,
                 question.checked_query,
                 question.budget,
-                end_of_sequence=builder.end_of_sequence,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(
-                    format_progress(progress, question.budget, question.checked_query)
-                ),
+                watch=lambda progress: status(format_progress(progress, question)),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
@@ -55,9 +52,29 @@ def run_ask(registry: Registry, question: Question) -> AnsweredQuestion:
     return AnsweredQuestion(question, answer, costs, failure=failure)
 
 
-def format_progress(progress: "Progress", budget: Budget, asked: CheckedQuery) -> str:
+def _open_check(
+    registry: Registry, question: Question, spending: Spending
+) -> "Callable[..., Answer]":
+    """Open the model of a question; return the function that checks it."""
+    # Imported here, because Storm and torch take seconds to load, which would delay --help.
+    if not question.model.has_distributions:
+        from llmchecker.checking.anytime.text_run import check_text
+
+        return partial(check_text, open_text_model(question.model, spending))
+    builder = open_model(question.model, registry.expansion)
+    model = builder.model
+    from llmchecker.checking.anytime.answer import check_anytime
+
+    return partial(check_anytime, model, end_of_sequence=builder.end_of_sequence)
+
+
+def format_progress(progress: "Progress", question: Question) -> str:
     """Format the intervals, the passes, their rate and the time left."""
-    parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
+    budget, asked = question.budget, question.checked_query
+    if question.model.has_distributions:
+        parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
+    else:
+        parts = [formatting.format_answer_progress(progress)]
     if progress.seconds > 0:
         parts.append(f"{progress.passes / progress.seconds:,.0f} a second")
     # a budget without a time limit has no remaining time

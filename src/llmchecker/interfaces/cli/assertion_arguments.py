@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llmchecker.config.deployment import DeploymentName, resolve_deployment
+from llmchecker.config.judges import create_quantifier
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.quantifiers.json_validity import read_schema
-from llmchecker.properties.registry import create_quantifier
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 
 _TEXT_KINDS = {
@@ -51,10 +54,20 @@ class AskedQuery:
     text: str
     settings: Mapping[str, Mapping[str, Any]]
 
-    @property
-    def quantifiers(self) -> dict[str, Quantifier]:
-        """The quantifiers by name."""
-        return {name: create_quantifier(name, entry) for name, entry in self.settings.items()}
+    def create_quantifiers(self, registry: Registry) -> dict[str, Quantifier]:
+        """Create the quantifiers by name.
+
+        Args:
+            registry: the configuration, whose models may be judges.
+        """
+
+        def find_model(name: DeploymentName) -> ModelConfig:
+            return resolve_deployment("model", name, registry).model
+
+        return {
+            name: create_quantifier(name, entry, find_model, registry.expansion)
+            for name, entry in self.settings.items()
+        }
 
     def format_command(self) -> str:
         """Format the query and its quantifiers as arguments of `llmchecker check`."""

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
     parse_question,
+    parse_spending,
 )
 from llmchecker.interfaces.cli.ask_command import run_ask
 from llmchecker.interfaces.cli.assertion_arguments import (
@@ -68,8 +70,10 @@ def _run_check(arguments: argparse.Namespace) -> int:
     with redirect_stdout():
         registry, question = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
-            run = run_check if isinstance(question.truncation, Truncation) else run_ask
-            answered = run(registry, question)
+            if isinstance(question.truncation, Truncation):
+                answered = run_check(registry, question)
+            else:
+                answered = run_ask(registry, question, parse_spending(arguments))
     if arguments.json:
         print_answer(answered.as_json())
     else:
@@ -100,6 +104,7 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     answer = check_query(
         tree, values, question.query, ranges, cached_tree.seconds + scoring_seconds
     )
+    answer = replace(answer, notes=(*answer.notes, *question.checked_query.notes))
     # A tree from the cache took no time in this run.
     growth_text = (
         f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"

@@ -18,6 +18,7 @@ _MODULES = {
     "tree": "tree_command",
     "compare": "compare_command",
     "test": "suite_command",
+    "judge-check": "judge_check_command",
     "init": "init_command",
     "repair": "repair_command",
     "completion": "completion_command",
@@ -40,7 +41,7 @@ def build_parser(names: Collection[str] = frozenset(COMMAND_HELP)) -> argparse.A
     for name, help_line in COMMAND_HELP.items():
         if name in names:
             module = import_module(f"{__package__}.{_MODULES[name]}")
-            getattr(module, f"add_{name}_command")(commands)
+            getattr(module, f"add_{name.replace('-', '_')}_command")(commands)
         else:
             commands.add_parser(name, help=help_line)
     if len(names) != 1 or not set(names) <= COMMAND_HELP.keys():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.config.opening import open_model
+from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
@@ -23,6 +23,7 @@ from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_versus_arguments,
     parse_question,
+    parse_spending,
     parse_versus,
 )
 from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
@@ -35,6 +36,7 @@ from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.models.servers.spending import Spending
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils import job_logging
 from llmchecker.utils.exit_status import ExitStatus
@@ -93,7 +95,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
         registry, first = parse_question(arguments, parse_asked_query(arguments))
         versus = parse_versus(arguments, registry, first)
         with contextlib.chdir(registry.project):
-            answer = _compare(registry, first, versus)
+            answer = _compare(registry, first, versus, parse_spending(arguments))
     if arguments.json:
         print_answer(_format_json(answer))
     else:
@@ -105,7 +107,9 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
-def _compare(registry: Registry, first: Question, versus: Question) -> _ComparedQuestions:
+def _compare(
+    registry: Registry, first: Question, versus: Question, spending: Spending
+) -> _ComparedQuestions:
     """Compare the answers to the query of two questions.
 
     Raises:
@@ -115,24 +119,16 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
     from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
 
     check_comparable(first.checked_query)
-    builder = open_model(first.model, registry.expansion)
-    versus_builder = (
-        # Two decodings of one model share its weights.
-        replace(builder, decoding=versus.model.decoding, shared_from=builder)
-        if first.model.directory == versus.model.directory
-        else open_model(versus.model, registry.expansion)
-    )
-    sides = _open_side(builder, first), _open_side(versus_builder, versus)
+    sides = _open_sides(registry, first, versus, spending)
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             comparison = compare_sides(
                 *sides,
                 first.checked_query,
-                first.budget,
+                # the budget of both
+                versus.budget,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(
-                    f"difference: {format_progress(progress, first.budget, first.checked_query)}"
-                ),
+                watch=lambda progress: status(f"difference: {format_progress(progress, versus)}"),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
@@ -140,10 +136,26 @@ def _compare(registry: Registry, first: Question, versus: Question) -> _Compared
     return _ComparedQuestions(first, versus, comparison)
 
 
-def _open_side(builder: TreeBuilder, question: Question) -> "Side":
+def _open_sides(
+    registry: Registry, first: Question, versus: Question, spending: Spending
+) -> "tuple[Side, Side]":
+    """Open the models of both sides; those that return texts alone share the spending."""
     from llmchecker.checking.anytime.comparison import Side
 
-    return Side(builder.model, question.prompt, builder.end_of_sequence)
+    builder: TreeBuilder | None = None
+    sides = []
+    for question in (first, versus):
+        model = question.model
+        if not model.has_distributions:
+            sides.append(Side(open_text_model(model, spending), question.prompt))
+            continue
+        if builder is not None and first.model.directory == model.directory:
+            # Two decodings of one model share its weights.
+            builder = replace(builder, decoding=model.decoding, shared_from=builder)
+        else:
+            builder = open_model(model, registry.expansion)
+        sides.append(Side(builder.model, question.prompt, builder.end_of_sequence))
+    return sides[0], sides[1]
 
 
 def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
@@ -165,13 +177,14 @@ def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
         "forecast": None if comparison.forecast is None else asdict(comparison.forecast),
         "passes": comparison.passes,
         "seconds": comparison.seconds,
+        "answers": comparison.answers,
         "seed": answer.first.budget.seed,
     }
 
 
 def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
     """Return the fields of one side."""
-    names = "lower upper estimate low high confidence samples ended notes passes".split()
+    names = "lower upper estimate low high confidence samples ended notes passes answers".split()
     fields = answer.as_json()
     return {
         "model": question.model.name,

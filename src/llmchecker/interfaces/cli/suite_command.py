@@ -13,6 +13,7 @@ from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
+    add_length_argument,
     add_server_arguments,
     name_deployment,
 )
@@ -114,7 +115,7 @@ def _add_run_arguments(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--passes", type=int, help="--budget passes=…")
     group.add_argument("--seconds", type=float, help="--budget seconds=…")
-    group.add_argument("--length", type=int, help="horizon L in tokens")
+    add_length_argument(group)
     group.add_argument("--confidence", type=float, help="the confidence of all verdicts together")
     group.add_argument("--seed", type=int, help="the seed of the samples")
 

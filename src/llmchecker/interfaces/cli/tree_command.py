@@ -20,7 +20,7 @@ from llmchecker.interfaces.cli.arguments import (
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.check_command import score_quantifiers
 from llmchecker.interfaces.cli.output import redirect_stdout
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
 from llmchecker.utils.atomic_files import atomic_write
@@ -34,6 +34,10 @@ def add_tree_command(commands: SubParsers) -> None:
         help=COMMAND_HELP["tree"],
         description="Draw the text tree of a model after a start string, as SVG or DOT. With a "
         "query, the drawing also has scores and deciding states.",
+        **format_examples(
+            'llmchecker tree --model ./model --start "The nurse said that" --alpha 0.8 --k 3 '
+            "--length 2 --output tree.svg",
+        ),
     )
     parser.set_defaults(run=_run_tree)
     parser.add_argument(

@@ -26,8 +26,10 @@ class Answer(answer.Answer):
 
     @cached_property
     def tree(self) -> Tree | None:
-        """The tree that was built for the bounds; None for an answer on a tree."""
-        return None if self.evidence is None else Tree.from_text_tree(self.evidence.tree)
+        """The tree that was built for the bounds; None on a tree, and for texts alone."""
+        if self.evidence is None or self.evidence.build_tree is None:
+            return None
+        return Tree.from_text_tree(self.evidence.tree)
 
     def __bool__(self) -> bool:
         """Return whether the query holds.

@@ -1,20 +1,24 @@
 """Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llmchecker.checking import formatting
+from llmchecker.checking import answer, formatting
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
     Question,
-    build_budget,
+    build_model_budget,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
 from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
@@ -22,6 +26,7 @@ from llmchecker.trees.text_tree import Horizon, TextTree
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
     from llmchecker.models.interface import LanguageModel
+    from llmchecker.trees.expansion import EndOfSequence
 
 
 @overload
@@ -31,7 +36,7 @@ def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Answe
 @overload
 def check(
     query: str | Query,
-    model: "LanguageModel",
+    model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
     **options: Any,
@@ -73,26 +78,30 @@ def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **option
 
 def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
     checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    # the tree does not have its model
+    checked_query = add_judge_notes(checked_query, None)
     columns = {}
     for name, quantifier in checked_query.quantifiers.items():
         columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
 
-    return Answer.from_answer(check_query(tree, columns, checked_query.query, checked_query.ranges))
+    answer = check_query(tree, columns, checked_query.query, checked_query.ranges)
+    return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
 
 
 def ask(
     query: str | Query,
-    model: "LanguageModel",
+    model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
     *,
     user: str | None = None,
     system: str | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
+    answers: int | None = None,
     seconds: float | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int = DEFAULT_SEED,
@@ -113,10 +122,13 @@ def ask(
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
         system: the system prompt of that chat.
-        length: the horizon in tokens.
+        length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
+            `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
         passes: maximum number of texts to evaluate.
-        seconds: time limit in seconds; 30 if passes and seconds are both absent.
+        answers: for a model that returns texts alone, maximum number of answers; by default 500.
+        seconds: time limit in seconds; 30 if passes and seconds are both absent, and none for texts
+            alone.
         confidence: confidence of the estimate, in [0, 1].
         seed: seed of the samples.
         certain: whether to compute certain bounds only, without an estimate.
@@ -134,36 +146,60 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
-        budget=build_budget(
-            width, passes, seconds, confidence=confidence, seed=seed, certain=certain
+        checked_query=add_judge_notes(asked, model),
+        truncation=Horizon(asked.length),
+        budget=build_model_budget(
+            [(model.name, isinstance(model, TextModel))],
+            width,
+            passes,
+            seconds,
+            answers,
+            confidence=confidence,
+            seed=seed,
+            certain=certain,
         ),
     )
-    # Imported after the checks of the arguments, because torch and Storm take seconds to load.
-    from llmchecker.checking.anytime.answer import check_anytime
-
-    asked = question.checked_query
+    watch_all = combine_watches(progress, watch, _select_format(model, question.checked_query))
     try:
-        answer = check_anytime(
-            question.model,
-            question.prompt,
-            asked,
-            question.budget,
-            end_of_sequence=end_of_sequence,
-            watch=combine_watches(progress, watch, asked.estimation_obstacle is None),
-        )
+        found = _check_question(question, end_of_sequence, watch_all)
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
-    return Answer.from_answer(answer)
+    return Answer.from_answer(found)
+
+
+def _check_question(
+    question: Question,
+    end_of_sequence: "EndOfSequence",
+    watch: Callable[["Progress"], bool],
+) -> "answer.Answer":
+    """Return the answer to a question."""
+    arguments = question.model, question.prompt, question.checked_query, question.budget
+    # Imported after the checks of the arguments, because torch and Storm take seconds to load.
+    if isinstance(question.model, TextModel):
+        from llmchecker.checking.anytime.text_run import check_text
+
+        return check_text(*arguments, watch=watch)
+    from llmchecker.checking.anytime.answer import check_anytime
+
+    return check_anytime(*arguments, end_of_sequence=end_of_sequence, watch=watch)
+
+
+def _select_format(
+    model: "LanguageModel | TextModel", asked: CheckedQuery
+) -> Callable[["Progress"], str]:
+    """Return the function that formats the intervals of a check at one time."""
+    if isinstance(model, TextModel):
+        return formatting.format_answer_progress
+    return lambda now: formatting.format_progress(now, asked.estimation_obstacle is None)
 
 
 def check_model(model: object) -> None:
-    """Check that an object is a language model.
+    """Check that an object is a language model, or one that returns texts alone.
 
     Raises:
         ConfigError: it is not.
@@ -174,25 +210,27 @@ def check_model(model: object) -> None:
 
 def _is_model(model: object) -> bool:
     # A model is recognised by its method, so that a caller's own class is accepted.
-    return not isinstance(model, str) and hasattr(model, "open_prefix")
+    if isinstance(model, str):
+        return False
+    return hasattr(model, "open_prefix") or isinstance(model, TextModel)
 
 
 def combine_watches(
     progress: Callable[[str], None] | None,
     watch: Callable[["Progress"], bool | None] | None,
-    has_answer: bool = True,
+    format_line: Callable[["Progress"], str] = formatting.format_progress,
 ) -> Callable[["Progress"], bool]:
     """Return a function that passes intervals to both functions.
 
     Args:
         progress: receives a line; None for nothing.
         watch: receives the intervals, and returns whether the work ends; None for nothing.
-        has_answer: as in `formatting.format_progress`.
+        format_line: formats the intervals as a line.
     """
 
     def report(now: "Progress") -> bool:
         if progress is not None:
-            progress(formatting.format_progress(now, has_answer))
+            progress(format_line(now))
         return watch is not None and bool(watch(now))
 
     return report

@@ -53,7 +53,9 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     return pd.Series(column, index=pd.RangeIndex(len(tree), name="uid"), name="score")
 
 
-def resolve_query(query: str | Query, length: int, given: Mapping[str, Scorer]) -> CheckedQuery:
+def resolve_query(
+    query: str | Query, length: int | str, given: Mapping[str, Scorer]
+) -> CheckedQuery:
     """Parse and check a query, and find its quantifiers.
 
     Args:

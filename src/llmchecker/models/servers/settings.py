@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 ApiName = Literal["vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama"]
@@ -103,6 +104,21 @@ class ServerSource:
     def is_text_only(self) -> bool:
         """Whether the server returns no distributions, so that trees are impossible."""
         return self.api not in _DISTRIBUTION_APIS
+
+    def check_prompt(self, prompt: Start, name: str) -> None:
+        """Check that the API of a model that returns texts alone accepts the form of a prompt.
+
+        Args:
+            prompt: a text to continue, or messages to answer.
+            name: the name of the model, for the message.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        is_text = isinstance(prompt, str)
+        if is_text != (self.api == "openai-completions"):
+            form, use = ("start", "user") if is_text else ("messages", "start")
+            raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
 
     @property
     def _has_valid_tokenizer(self) -> bool:

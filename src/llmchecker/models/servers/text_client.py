@@ -2,7 +2,7 @@
 
 A stored answer is requested no second time. Answers are returned in the order of their requests,
 because those that arrive first are the short ones. For the same reason an answer that took the
-place of a lost one is marked: it is no fair sample.
+place of a lost one is marked: it is no fair sample. `answer_store` proves that this suffices.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 
 from llmchecker.errors import ConfigError, LLMCheckerError, RequestRefused, SourceUnavailable
-from llmchecker.models.decoding.chat_template import start_as_json
+from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
@@ -169,13 +169,23 @@ class TextClient:
         served_as = self._source.served_as if self._model is None else self._model.name
         return f"{self._answered_as or served_as or self.name} at {self._source.address}"
 
+    def check_prompt(self, prompt: Start) -> None:
+        """Check that the API accepts the form of a prompt.
+
+        Raises:
+            ConfigError: it does not.
+        """
+        self._source.check_prompt(prompt, self.name)
+
     def iter_answers(
-        self, next_request: Callable[[], tuple[TextStream, int] | None]
+        self,
+        next_request: Callable[[], tuple[TextStream, int] | None],
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[TextStream, TextAnswer | LLMCheckerError]]:
         """Yield answers in the order of their requests.
 
         Args:
-            next_request: as in `TextModel`.
+            next_request, must_stop: as in `TextModel`.
 
         Raises:
             ConfigError: the environment has no key, or the provider does not have the model.
@@ -219,7 +229,7 @@ class TextClient:
             self._limits,
             self._api.build_headers(key),
         )
-        yield from client.map_on_demand(answer, choose)
+        yield from client.map_on_demand(answer, choose, must_stop)
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return the limit of tokens or money that forbids an answer; None if none does."""
@@ -243,21 +253,26 @@ class TextClient:
         """Request an answer, and store it."""
         assert self._model is not None
         losses: list[None] = []
-        seed = _derive_seed(stream.seed, number)
+        file = self._open_file(stream)
+        seed = _derive_seed(file.digest, number)
         settings = self._model.program_settings
         request = TextRequest(stream.prompt, stream.length, seed, self._decoding, settings)
         payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
+        file.begin_request(number)
         try:
             reply = await self._send(session, payload, lambda: losses.append(None))
+        except LLMCheckerError:
+            # a cancelled request, and one whose response was lost, may have been read
+            if not losses:
+                file.withdraw_request(number)
+            raise
         finally:
             self._spending.release(reserved.tokens, reserved.dollars)
-        is_repeated = bool(losses) or number in self._open_file(stream).lost_numbers
-        stored = _build_stored(reply, stream.length, is_repeated=is_repeated)
+        stored = _build_stored(reply, stream.length, is_repeated=bool(losses))
         self._pay(stored, stream)
         self._check_model(stored.model)
-        self._open_file(stream).add(number, stored)
-        return stored
+        return file.add(number, stored)
 
     async def _send(
         self, session: ServerSession, payload: dict[str, Any], report_loss: Callable[[], None]
@@ -334,9 +349,14 @@ class TextClient:
             )
 
 
-def _derive_seed(seed: int, number: int) -> int:
-    """Return the seed of an answer; different answers have independent seeds."""
-    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+def _derive_seed(requests: str, number: int) -> int:
+    """Return the seed of an answer; those of other numbers and requests are independent.
+
+    Args:
+        requests: the digest of what determines the answers of the sequence.
+        number: the number of the answer in it.
+    """
+    digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % SEED_MODULUS
 
 

@@ -17,10 +17,11 @@ up to the number beyond which larger batches are no faster.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -138,15 +139,21 @@ class BatchExecutor:
         Raises:
             MachineLimit: an accelerator has too little memory for the smallest batch.
         """
-        futures: deque[Future[list[_T]]] = deque()
+        batches = self.split_rows(n, max_rows)
+        tasks = (partial(self._compute_batch, function, *batch) for batch in batches)
+        yield from chain.from_iterable(self.run_all(tasks))
+
+    def run_all(self, functions: Iterable[Callable[[], _T]]) -> Iterator[_T]:
+        """Call each function in a thread of the pool, and yield their results in order."""
+        futures: deque[Future[_T]] = deque()
         try:
-            for batch in self.split_rows(n, max_rows):
-                futures.append(self._pool.submit(partial(self._compute_batch, function, *batch)))
+            for function in functions:
+                futures.append(self._pool.submit(function))
                 # one batch waits in the queue, so that no thread is idle
                 if len(futures) > self.threads:
-                    yield from futures.popleft().result()
+                    yield futures.popleft().result()
             while futures:
-                yield from futures.popleft().result()
+                yield futures.popleft().result()
         finally:
             # the caller stopped early: drop the batches that have not started
             for future in futures:

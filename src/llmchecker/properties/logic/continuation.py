@@ -7,9 +7,12 @@ about the horizon itself and does not change.
 
 from dataclasses import dataclass
 
+from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import (
     Atom,
+    Conditional,
     Connective,
+    Expectation,
     Formula,
     Label,
     PathQuantifier,
@@ -47,6 +50,9 @@ _ENDED = Temporal("F", (Label("end"),))
 """The formula of texts that end within the horizon."""
 _NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
 """The formula of texts that do not."""
+_SEVERAL_PROBABILITIES = (
+    "length end: whole answers need one P, E or A without another inside; give a number of tokens"
+)
 _UNLIMITED_EFFECTS = {
     "F": ContinuationEffects(can_rise=True),
     "U": ContinuationEffects(can_rise=True),
@@ -73,10 +79,9 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
         return ContinuationEffects()
     match formula:
         # a text that the horizon cuts violates the first and satisfies the second
-        case Connective("&", operands) if _ENDED in operands:
-            return ContinuationEffects(can_rise=True)
-        case Connective("|", operands) if _NEVER_ENDED in operands:
-            return ContinuationEffects(can_fall=True)
+        case Connective(operator) if names_ends(formula) and not _has_operator(formula):
+            is_lower_limit = operator == "&"
+            return ContinuationEffects(can_rise=is_lower_limit, can_fall=not is_lower_limit)
         case Connective("!", (operand,)):
             return find_continuation_effects(operand, length).negation
         case Connective("=>", (condition, conclusion)):
@@ -98,7 +103,23 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
     return ContinuationEffects()
 
 
-def ask_about_whole_texts(query: Query, length: int, comparison: str) -> Query:
+def find_turn_effects(formula: Formula) -> ContinuationEffects:
+    """Find how the truth of a formula over turns may change if cut answers go on.
+
+    A longer answer may have another score. As for single texts, it is expected to violate a G and
+    to satisfy an F. The score of one certain turn may change either way.
+    """
+    is_about_single_turns = any(
+        isinstance(each, Temporal) and (each.operator == "X" or each.bound is not None)
+        for each in subformulas(formula)
+    )
+    has_operator = any(isinstance(each, Temporal) for each in subformulas(formula))
+    if is_about_single_turns or not has_operator:
+        return ContinuationEffects(can_fall=True, can_rise=True)
+    return find_continuation_effects(formula, 0)
+
+
+def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> Query:
     """Return a query to which a text that the horizon cuts counts as the worse case.
 
     `P>=0.9 [ G x = 0 ]` becomes `P>=0.9 [ (G x = 0) & (F "end") ]`: a text that has not ended may
@@ -107,18 +128,47 @@ def ask_about_whole_texts(query: Query, length: int, comparison: str) -> Query:
     Args:
         query: the query.
         length: the horizon in tokens.
-        comparison: the comparison of the probability with its threshold.
+        comparison: the comparison of the probability with its threshold, if the query has none.
+
+    Raises:
+        InvalidQuery: the query has several probabilities that the horizon may flatter.
     """
-    if not isinstance(query.root, Probability):
+    root = query.root
+    # the step of an expected score is a number of tokens
+    if isinstance(root, Expectation):
         return query
-    effects = find_continuation_effects(query.root.path, length)
+    if not isinstance(root, Probability | PathQuantifier):
+        paths = (root.path, root.condition) if isinstance(root, Conditional) else (root,)
+        if _join(paths, length) != ContinuationEffects():
+            raise InvalidQuery(_SEVERAL_PROBABILITIES)
+        return query
+    effects = find_continuation_effects(root.path, length)
+    if _has_operator(root.path) and effects != ContinuationEffects():
+        raise InvalidQuery(_SEVERAL_PROBABILITIES)
+    if isinstance(root, PathQuantifier):
+        comparison = ">="
+    elif root.threshold is not None:
+        comparison = root.comparison
     is_lower_limit = comparison in (">=", ">")
     if not (effects.can_fall if is_lower_limit else effects.can_rise):
         return query
     beginning, _, rest = query.text.partition("[")
-    path = rest[: rest.rindex("]")].strip()
+    path, _, ending = rest.rpartition("]")
     limit = '& (F "end")' if is_lower_limit else '| (G !"end")'
-    return parse(f"{beginning}[ ({path}) {limit} ]")
+    return parse(f"{beginning}[ ({path.strip()}) {limit} ]{ending}")
+
+
+def names_ends(path: Formula) -> bool:
+    """Return whether a path formula has the form that `ask_about_whole_texts` gives it."""
+    if not isinstance(path, Connective):
+        return False
+    limit = {"&": _ENDED, "|": _NEVER_ENDED}.get(path.operator)
+    return limit in path.operands
+
+
+def _has_operator(path: Formula) -> bool:
+    """Return whether a path formula contains P, E or A, which see texts other than the path's."""
+    return any(isinstance(each, Probability | PathQuantifier) for each in subformulas(path))
 
 
 def _join(operands: tuple[Formula, ...], length: int) -> ContinuationEffects:

@@ -53,6 +53,26 @@ class BatchQuantifier(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsChats(Protocol):
+    """Protocol of a quantifier that reads a chat as text, where no template writes it.
+
+    Attributes:
+        reads_chats: true.
+    """
+
+    reads_chats: bool
+
+
+@runtime_checkable
+class HasNote(Protocol):
+    """Protocol of a quantifier whose scores need notes next to a verdict."""
+
+    def build_notes(self, model: object) -> list[str]:
+        """Build the notes on verdicts about a model: a `ModelConfig`, or a loaded model."""
+        ...
+
+
 def _collect_range(quantifier: Quantifier) -> ScoreRange:
     """Return the range of a quantifier with its final scores."""
     # `final` is optional: most quantifiers have no final scores

@@ -27,10 +27,56 @@ for (const button of buttons) {
   });
 }
 search.addEventListener("input", filterRows);
+const answerSearch = document.querySelector("#answer-search");
+const groups = [...document.querySelectorAll("details.answers")].map((details) => ({
+  details,
+  title: details.querySelector("summary").textContent.toLowerCase(),
+  answers: [...details.querySelectorAll("li")].map((item) => [item, item.textContent.toLowerCase()]),
+}));
+
+// A search opens the requirements with its words in an answer, or in an answer and the title.
+function searchAnswers() {
+  const words = answerSearch.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0, total = 0;
+  for (const { details, title, answers } of groups) {
+    let found = 0;
+    for (const [item, text] of answers) {
+      item.hidden = !words.every((word) => text.includes(word) || title.includes(word));
+      found += !item.hidden;
+    }
+    shown += found;
+    total += answers.length;
+    details.hidden = !found;
+    details.open = words.length > 0 && found > 0;
+  }
+  answerSearch.closest(".filters").querySelector("output").textContent =
+    `${shown} of ${total} answers`;
+}
+
+if (answerSearch) {
+  answerSearch.addEventListener("input", searchAnswers);
+  answerSearch.closest(".filters").hidden = false;
+  searchAnswers();
+}
+
+// A link to answers opens them.
+function openTarget() {
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  if (!target || target.tagName !== "DETAILS") return;
+  if (target.hidden) {
+    answerSearch.value = "";
+    searchAnswers();
+  }
+  target.open = true;
+  target.scrollIntoView();
+}
+window.addEventListener("hashchange", openTarget);
+openTarget();
+
 // A link to a row that a filter hides shows all rows.
 window.addEventListener("hashchange", () => {
   const target = location.hash && document.getElementById(location.hash.slice(1));
-  if (!target || !target.hidden) return;
+  if (!target || !target.hidden || target.tagName !== "TR") return;
   for (const button of buttons) button.setAttribute("aria-pressed", "false");
   search.value = "";
   filterRows();

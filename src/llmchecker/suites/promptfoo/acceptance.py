@@ -9,6 +9,8 @@ from typing import Any
 
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.suites.load import load_suite
+from llmchecker.suites.matrix import list_alternatives
+from llmchecker.suites.promptfoo.graders import JUDGE
 from llmchecker.suites.promptfoo.report import Place, Report
 from llmchecker.suites.promptfoo.suite_text import format_suite
 
@@ -26,6 +28,23 @@ class ConvertedCase:
     entry: Mapping[str, Any]
     require: tuple[Any, ...]
     place: Place
+
+    def split(self) -> "list[ConvertedCase]":
+        """Return a case for each of its prompts, with the names that a suite gives them."""
+        prompts = self.entry.get("user")
+        if not isinstance(prompts, Mapping | list):
+            return [self]
+        return [
+            replace(
+                self,
+                entry={
+                    **self.entry,
+                    "name": f"{self.entry['name']}, {prompt.name}",
+                    "user": prompt.text,
+                },
+            )
+            for prompt in list_alternatives("user", prompts, "prompt")
+        ]
 
     @property
     def has_classifier(self) -> bool:
@@ -77,8 +96,9 @@ class CaseSelector:
         """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "model").mkdir()
-            (folder / "model/config.json").write_text("{}", encoding="utf-8")
+            for model in ("model", JUDGE):
+                (folder / model).mkdir()
+                (folder / model / "config.json").write_text("{}", encoding="utf-8")
             accepted = self._select(list(cases), folder)
             reason = self._find_reason(accepted, folder)
         if reason is not None:
@@ -94,6 +114,8 @@ class CaseSelector:
             middle = len(cases) // 2
             return self._select(cases[:middle], folder) + self._select(cases[middle:], folder)
         (case,) = cases
+        if len(parts := case.split()) > 1:
+            return self._select(parts, folder)
         kept = []
         for item in case.require:
             reason = self._find_reason([replace(case, require=(item,))], folder)

@@ -11,6 +11,12 @@ from typing import Any
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import build_assertion
 from llmchecker.suites.promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
+from llmchecker.suites.promptfoo.graders import (
+    GRADED,
+    WITHOUT_VALUE,
+    convert_grader,
+    describe_difference,
+)
 from llmchecker.suites.promptfoo.javascript import (
     SPACE_CLASS,
     format_json,
@@ -164,7 +170,7 @@ def convert_assertion(assertion: Any, place: Place, context: Context) -> Conditi
         raise NotConverted("the assertion has no type")
     kind = full_type.removeprefix(_NEGATION)
     is_known = kind in (*_TEXT_KINDS, *_LIST_KINDS, *_COUNTS) or kind in (
-        *("equals", "regex", "is-json", "is-refusal", "classifier"),
+        *("equals", "regex", "is-json", "is-refusal", "classifier", *GRADED),
     )
     if not is_known:
         raise NotConverted(f"{full_type} has no counterpart")
@@ -172,7 +178,7 @@ def convert_assertion(assertion: Any, place: Place, context: Context) -> Conditi
         # a transformed output is another text than the answer
         raise NotConverted(f"{full_type} with {name} has no counterpart")
     prefix = "" if kind == full_type else "not_"
-    if "value" not in assertion and kind not in ("is-json", "is-refusal"):
+    if "value" not in assertion and kind not in ("is-json", "is-refusal", *WITHOUT_VALUE):
         raise NotConverted(f"{full_type} has no value")
     value = _render_value(assertion.get("value"), context)
     try:
@@ -230,6 +236,10 @@ def _convert(
         note = "is-refusal: `refuses` knows other phrases than promptfoo, and no empty answers"
         context.report.omit(place, note)
         return _build(f"{prefix}refuses", True, is_exact_score=False)
+    if kind in GRADED:
+        settings = convert_grader(kind, value, assertion)
+        context.report.omit(place, describe_difference(kind))
+        return _build(f"{prefix}judge", settings, is_exact_score=False)
     return _convert_classifier(prefix, value, assertion, place, context)
 
 

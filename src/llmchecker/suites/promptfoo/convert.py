@@ -28,6 +28,8 @@ _MAX_CASES = 10_000
 """Maximum number of combinations of prompts, tests and variables."""
 _MAX_NAME = 190
 """Maximum number of characters of a case's name, without a number."""
+_MAX_PROMPT_NAME = 100
+"""Maximum number of characters of the name of a prompt."""
 _CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 _CONFIG_KEYS = (
     *("$schema", "description", "tags", "metadata", "prompts", "providers", "targets", "tests"),
@@ -168,7 +170,7 @@ class _Converter:
                 self.report.omit(place.child(name), reason.format(name))
 
     def _iter_test_cases(self, test: Test, prompts: Sequence[Prompt]) -> Iterator[ConvertedCase]:
-        """Yield a case for each combination of variables and prompt."""
+        """Yield a case for each combination of variables, with its prompts if they are texts."""
         for part in test.parts:
             self._omit_keys(part.keys, part.place, _TEST_KEYS, "{} of a test has no counterpart")
         options = test.options
@@ -188,6 +190,7 @@ class _Converter:
             require = self._convert_test(test, combination)
             if not require:
                 raise NotConverted("the test has no assertion that could be converted")
+            rendered: list[tuple[str, dict[str, Any]]] = []
             for prompt in selected:
                 self._combinations += 1
                 if self._combinations > _MAX_CASES:
@@ -204,6 +207,8 @@ class _Converter:
                     else:
                         self.report.omit(test.place, f"the prompt in {prompt.place}: {error}")
                     continue
+                rendered.append((prompt.name, entry))
+            for entry in _join_prompts(rendered):
                 name = _make_unique(test.name, self._names)
                 yield ConvertedCase({"name": name, **entry}, tuple(require), test.place)
 
@@ -229,6 +234,23 @@ class _Converter:
         if threshold is None:
             return self.builder.build_all(test.assertions, context)
         return self.builder.build_threshold(test.assertions, threshold, place, context)
+
+
+def _join_prompts(prompts: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Join distinct texts to one entry with several, by their names if all have one.
+
+    Args:
+        prompts: the name of each prompt, which may be empty, and its keys.
+    """
+    entries = [entry for _, entry in prompts]
+    texts = [entry["user"] for entry in entries if entry.keys() == {"user"}]
+    # a suite takes no text twice, and chats are entries of their own
+    if len(texts) < 2 or len(texts) < len(entries) or len(set(texts)) < len(texts):
+        return entries
+    names = [escape_unprintable(" ".join(name.split()))[:_MAX_PROMPT_NAME] for name, _ in prompts]
+    if all(names) and len(set(names)) == len(names):
+        return [{"user": dict(zip(names, texts, strict=True))}]
+    return [{"user": texts}]
 
 
 def _make_unique(name: str, names: set[str]) -> str:

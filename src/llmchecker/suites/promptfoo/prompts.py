@@ -42,11 +42,13 @@ class Prompt:
         text: the text, or a chat in JSON.
         place: its place.
         labels: the label and the id by which tests select it.
+        name: its label; empty without one.
     """
 
     text: str
     place: Place
     labels: tuple[str, ...]
+    name: str = ""
 
     def is_selected(self, references: Any) -> bool:
         """Return whether a key `prompts` of a test or provider selects the prompt."""
@@ -83,15 +85,16 @@ def read_prompts(value: Any, place: Place, folder: Path, report: Report) -> list
 
 def _read_entry(entry: Any, place: Place, folder: Path, report: Report) -> Iterator[Prompt]:
     labels: list[str] = []
-    raw = entry
+    raw, label = entry, ""
     if isinstance(entry, Mapping):
         raw = entry.get("raw") or entry.get("id")
+        label = str(entry.get("label") or "")
         labels = [str(entry[name]) for name in ("label", "id") if entry.get(name)]
         for name in entry.keys() - {"raw", "label", "id", "display"}:
             report.omit(place.child(name), f"{name} of a prompt has no counterpart")
     if not isinstance(raw, str) or not raw:
         raise NotConverted("the prompt is no text")
-    prompt = Prompt(raw, place, tuple(labels) or (raw,))
+    prompt = Prompt(raw, place, tuple(labels) or (raw,), label)
     if _REMOTE.match(raw):
         raise NotConverted(f"{raw}: a prompt of a program or service has no counterpart")
     names = _find_prompt_files(raw, folder)

@@ -404,7 +404,7 @@ def macros(source: random.Random) -> str:
 
 
 @pytest.mark.skipif(GCC is None, reason="there is no gcc")
-@pytest.mark.parametrize("count", [60, pytest.param(1500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.long)])
 def test_random_macros_are_expanded_as_gcc_does(count: int, tmp_path: Path) -> None:
     """What is accepted of random macros and conditions has the tokens that gcc finds."""
     file = tmp_path / "case.c"

@@ -1,0 +1,95 @@
+"""Evidence that a mean is above or below a threshold, by a mixture of bets.
+
+A gambler with a fixed stake l bets that the mean is above m: a value x from 0 to 1 multiplies the
+wealth, which is 1 at first, by 1 + l (x - m), and l is at most 1 / m. If the mean is m or less, the
+wealth is never expected to rise. Nor is the mean wealth W(m) of many gamblers, each with a stake of
+its own. So it ever reaches 1/d with probability d at most (Ville 1939), and every m at which it did
+is below the mean, except with probability d. As W falls with m, these m are all below one point,
+which covers the mean at every time at once (see `confidence_sequence`).
+
+For bits, the stake (p - t) / (t (1 - t)) is the best one at the threshold t if their mean is p: the
+bet is the likelihood ratio of p and t (Wald 1945, "Sequential Tests of Statistical Hypotheses").
+The mean p is unknown, so the stakes are those of all p beyond the threshold, in equal shares
+(Robbins 1970, "Statistical Methods Related to the Law of the Iterated Logarithm"). This costs about
+one and a half nats more than a known p, and no stake has to be learned from the values.
+"""
+
+import math
+from collections import Counter
+
+import numpy as np
+
+_STAKES = 64
+"""Number of stakes of the mixture."""
+_ROUNDING_MARGIN = 1e-6
+"""A limit above the rounding error of the logarithm of the wealth."""
+_RESOLUTION = 2.0**-40
+"""The precision of an end, and the least range that a stake is divided by."""
+_SHARES = (np.arange(_STAKES) + 0.5) / _STAKES
+"""(64,) float64, the shares of the wealth that one value can lose at the threshold."""
+
+
+class ThresholdEvidence:
+    """The evidence about one end of the interval of a mean.
+
+    Attributes:
+        end: the last refuted number; it never moves back.
+
+    Args:
+        error_probability: the largest probability that the end is ever wrong.
+        sign: 1 for the lower end, -1 for the upper end.
+        threshold: the number that should be refuted as early as possible.
+    """
+
+    def __init__(self, error_probability: float, sign: int, threshold: float) -> None:
+        self.end = 0.0 if sign > 0 else 1.0
+        self._sign, self._threshold = sign, threshold
+        self._target = _ROUNDING_MARGIN - math.log(error_probability) + math.log(_STAKES)
+        self._stakes = _SHARES / max(self._loss(threshold), _RESOLUTION)
+        self._counts: Counter[float] = Counter()
+        # (64,) float64, the logarithms of the wealths at the threshold
+        self._logs = np.zeros(_STAKES)
+        self._factors: dict[float, np.ndarray] = {}
+
+    @property
+    def has_refuted_threshold(self) -> bool:
+        """Whether the mean is beyond the threshold."""
+        return self._reaches_target(self._logs)
+
+    def add(self, value: float) -> None:
+        """Read a value from 0 to 1."""
+        self._counts[value] += 1
+        if value not in self._factors:
+            gain = self._sign * (value - self._threshold)
+            self._factors[value] = np.log1p(self._stakes * gain)
+        self._logs = self._logs + self._factors[value]
+
+    def narrow(self) -> None:
+        """Move the end to the last number that the values so far refute."""
+        refuted, open_number = self.end, (1.0 if self._sign > 0 else 0.0)
+        if not self._counts:
+            return
+        while abs(open_number - refuted) > _RESOLUTION:
+            middle = (refuted + open_number) / 2
+            if self._refutes(middle):
+                refuted = middle
+            else:
+                open_number = middle
+        self.end = refuted
+
+    def _refutes(self, number: float) -> bool:
+        values = np.array(list(self._counts))
+        counts = np.array(list(self._counts.values()))
+        # at a number beyond the threshold, a stake could lose more than the wealth
+        largest = _SHARES[-1] / max(self._loss(number), _RESOLUTION)
+        stakes = np.minimum(self._stakes, largest)
+        gains = self._sign * (values - number)
+        return self._reaches_target(counts @ np.log1p(np.outer(gains, stakes)))
+
+    def _reaches_target(self, logs: np.ndarray) -> bool:
+        largest = logs.max()
+        return bool(largest + math.log(np.exp(logs - largest).sum()) >= self._target)
+
+    def _loss(self, number: float) -> float:
+        """Return the largest loss of a bet on a number with a stake of 1."""
+        return number if self._sign > 0 else 1.0 - number

@@ -1,0 +1,584 @@
+"""The tree of a conversation: beginnings of answers, over all turns.
+
+A state is the beginning of an answer after the messages before it. A visit evaluates the model on
+a state once, and lists the most probable next tokens. A token that ends an answer, or is its last,
+leads to the first state of the next turn, whose prompt is the chat template over the messages with
+that answer. The rest of a state, its tokens that are not listed, stays undecided.
+
+A state is decided if every continuation of the conversation gives the formula the same truth. No
+decided state is the beginning of another one, so that the sums of their probabilities are D, the
+mass decided true, and V, the mass decided false. The rest of the probability is U.
+"""
+
+import heapq
+import itertools
+import math
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from os.path import commonprefix
+
+import numpy as np
+
+from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.turn_query import TurnMonitor
+from llmchecker.checking.decided_mass import DecidedMass, Mass
+from llmchecker.checking.interval import Interval
+from llmchecker.checking.probabilities import MIN_NORMAL
+from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.distribution import Distributions, find_by_inversion
+from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.scores import score_texts, split_text
+
+_LISTED_TOKENS = 512
+"""The largest number of most probable tokens that a visit lists."""
+_MIN_BATCH, _MAX_BATCH = 16, 1024
+"""The limits of the number of states that a refinement visits at once."""
+_MAX_PREFIXES = 8
+"""The largest number of prompts whose keys and values are kept for models that need each whole."""
+_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The next tokens of a visited state.
+
+    Attributes:
+        tokens: (n,) int64, the most probable tokens, most probable first.
+        probabilities: (n,) float64, all above 0.
+        rest: the probability of all other tokens; exactly 0 if they have none.
+    """
+
+    tokens: np.ndarray
+    probabilities: np.ndarray
+    rest: float
+
+
+@dataclass(eq=False)
+class State:
+    """The beginning of an answer, after the messages before it.
+
+    Attributes:
+        parent: the state without the last token; None for the first state.
+        turn: the number of the answer.
+        prompt: the tokens before the answer.
+        tokens: the tokens of the beginning.
+        answers: the answers before it; with this one for a state that ends a conversation.
+        cut_count: the number of these answers that the horizon cut.
+        is_complete: whether it ends the conversation.
+        obligation: the obligation of the formula before this answer.
+        mass: the probability of the path.
+        depth: the number of states before it.
+        is_listed: whether the state and all before it were listed, so that its mass counts.
+        truth: the truth of the formula; None if it is undecided.
+        row: the next tokens; None before a visit.
+        weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
+            the rest.
+        children: the states after listed tokens, by their index in the row.
+    """
+
+    parent: "State | None"
+    turn: int
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    answers: tuple[str, ...]
+    cut_count: int
+    obligation: int
+    mass: float
+    depth: int = 0
+    is_listed: bool = True
+    is_complete: bool = False
+    truth: bool | None = None
+    row: _Row | None = None
+    weights: np.ndarray | None = None
+    children: "dict[int, State]" = field(default_factory=dict)
+
+    @property
+    def undecided_share(self) -> float:
+        """The undecided part of its probability."""
+        if self.truth is not None:
+            return 0.0
+        return 1.0 if self.weights is None else float(self.weights.sum())
+
+
+_Step = tuple[State, int, int, float]
+"""A state, the index of a next token (-1 if it is not listed), the token and its probability."""
+
+
+class ConversationTree:
+    """The explored states of a conversation.
+
+    Attributes:
+        passes: number of texts that the model evaluated.
+        looks: number of listed tokens that were looked at without a pass.
+
+    Args:
+        model: the language model, which lists all tokens of a distribution.
+        conversation: the conversation.
+        monitor: the monitor of the formula.
+        quantifiers: the quantifiers of the formula by name.
+        length: the largest number of tokens of an answer.
+        end_tokens: ids of the tokens that end an answer.
+
+    Raises:
+        UnusableText: the model cannot read the conversation, whatever its answers are.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        conversation: Conversation,
+        monitor: TurnMonitor,
+        quantifiers: Mapping[str, Quantifier],
+        length: int,
+        end_tokens: frozenset[int],
+    ) -> None:
+        self.passes = self.looks = 0
+        self._conversation, self._monitor, self._length = conversation, monitor, length
+        self._quantifiers, self._end_tokens = dict(quantifiers), end_tokens
+        self._model = model
+        self._prompts: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._start_texts: dict[tuple[int, ...], str] = {}
+        self._reader = _Reader(model, length, self._check_turns())
+        self._root = State(
+            parent=None,
+            turn=1,
+            prompt=self._encode(()),
+            tokens=(),
+            answers=(),
+            cut_count=0,
+            obligation=monitor.initial_obligation,
+            mass=1.0,
+        )
+        self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], _Row] = {}
+        self._touched: set[State] = set()
+        self._decided: list[State] = []
+        self._defects: list[float] = []
+        # the most probable next tokens of visited states: negative mass, tie, state, index
+        self._queue: list[tuple[float, int, State, int]] = []
+        self._ties = itertools.count()
+        self._batch = min(_MAX_BATCH, max(_MIN_BATCH, model.batch_texts))
+
+    @property
+    def decided_states(self) -> Sequence[State]:
+        """The states that decide the formula, none of which follows another."""
+        return self._decided
+
+    @property
+    def undecided(self) -> float:
+        """U, the undecided mass; exactly 0 if everything is decided."""
+        self._settle()
+        return self._root.undecided_share
+
+    @property
+    def satisfied(self) -> float:
+        """D, the mass that is decided true."""
+        return math.fsum(state.mass for state in self._decided if state.truth)
+
+    @property
+    def rounding_error(self) -> float:
+        """A limit above the relative error of a sum of masses.
+
+        A mass is a product of as many probabilities as it has tokens. Each of them is a quotient of
+        a weight and a sum of as many weights as the vocabulary has tokens, which errs by at most
+        one unit roundoff for each of them (Higham 2002, section 4.2).
+        """
+        tokens = (self._length + 1) * self._conversation.turn_count
+        return (self._model.vocabulary_size + 64) * (tokens + 1) * _ROUNDOFF
+
+    def compute_mass(self) -> DecidedMass:
+        """Compute D, V and U with limits above their rounding errors."""
+        error = self.rounding_error
+
+        def add(truth: bool) -> Mass:
+            masses = [state.mass for state in self._decided if state.truth is truth]
+            # a small product may be computed as 0
+            return Mass(math.fsum(masses), error, MIN_NORMAL if masses else 0.0)
+
+        undecided = self.undecided
+        return DecidedMass(
+            add(True),
+            add(False),
+            Mass(undecided, error, MIN_NORMAL if undecided else 0.0),
+            math.fsum(self._defects) * (1 + error),
+        )
+
+    def bound_endings(self) -> tuple[Interval, float]:
+        """Bound the probability that no answer is cut, and the mass of cut answers from above."""
+        ended = cut = 0.0
+        for state in self._decided:
+            ended += state.mass * (state.is_complete and state.cut_count == 0)
+            cut += state.mass * (state.cut_count > 0)
+        undecided = self.undecided
+        low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
+        high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
+        return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+
+    def refine(self, max_passes: float) -> bool:
+        """Visit the most probable undecided states.
+
+        Args:
+            max_passes: the largest number of visits.
+
+        Returns:
+            Whether anything was left to look at.
+        """
+        if self._root.row is None:
+            self._visit([self._root])
+            return True
+        steps: list[_Step] = []
+        while self._queue and len(steps) < min(self._batch, max_passes):
+            _, _, parent, index = heapq.heappop(self._queue)
+            self._enqueue(parent, index + 1)
+            steps.append(self._list_step(parent, index))
+        if not steps:
+            return False
+        self._visit(
+            [state for state in self._reach(steps) if state.truth is None and state.row is None]
+        )
+        return True
+
+    def sample(
+        self, generators: Sequence[np.random.Generator], allows: Callable[[int], bool]
+    ) -> list[bool | None]:
+        """Sample conversations of the undecided mass, all side by side.
+
+        The tokens follow the undecided parts of their probabilities before the round, whatever the
+        round decides.
+
+        Args:
+            generators: the random numbers of each sample.
+            allows: returns whether so many further visits are allowed.
+
+        Returns:
+            The truth of the formula on each conversation; None where visits were not allowed.
+        """
+        self._settle()
+        states = [self._root] * len(generators)
+        while active := [index for index, state in enumerate(states) if state.truth is None]:
+            unvisited = list(
+                dict.fromkeys(states[index] for index in active if states[index].row is None)
+            )
+            if unvisited and not allows(len(unvisited)):
+                break
+            self._visit(unvisited)
+            numbers = {index: float(generators[index].random()) for index in active}
+            steps, rests = self._choose(states, numbers)
+            if rests and not allows(len({states[index] for index in rests})):
+                break
+            steps |= self._choose_in_rests(states, rests, generators)
+            order = list(steps)
+            reached = self._reach([steps[index] for index in order])
+            for index, state in zip(order, reached, strict=True):
+                states[index] = state
+        return [state.truth for state in states]
+
+    def _check_turns(self) -> tuple[int, ...]:
+        """Check that the model reads later turns, and return the tokens that all prompts share.
+
+        Raises:
+            UnusableText: the chat template rejects or drops messages, or the context is too short.
+        """
+        conversation, prompts = self._conversation, [self._encode(())]
+        for count in range(1, conversation.turn_count):
+            chat = conversation.build_chat(("A",) * count)
+            *earlier, _, user = chat.messages
+            # the user's message may repeat the answer, so that only the answer itself changes
+            changed = Chat((*earlier, ("assistant", "B"), user))
+            with _locate(1 + count):
+                one, other = (tuple(self._model.encode(each)) for each in (chat, changed))
+            if one == other:
+                raise UnusableText(
+                    f"turns[{count}]: the chat template of {self._model.name} drops the answer "
+                    "before it; choose a model whose template has several turns"
+                )
+            prompts += [one, other]
+        if conversation.turn_count > 1:
+            # answers of one letter make the shortest prompt
+            with _locate(conversation.turn_count):
+                self._model.open_prefix(prompts[-1], self._length)
+        shared = tuple(commonprefix(prompts))  # noqa: RUF071 - of tokens, not paths
+        return () if self._model.compares_prompt else shared
+
+    def _encode(self, answers: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the tokens of the messages before an answer."""
+        if answers not in self._prompts:
+            chat = self._conversation.build_chat(answers)
+            with _locate(1 + len(answers)):
+                self._prompts[answers] = tuple(self._model.encode(chat))
+        return self._prompts[answers]
+
+    def _enqueue(self, state: State, index: int) -> None:
+        row = state.row
+        if row is not None and state.is_listed and index < len(row.tokens):
+            mass = state.mass * float(row.probabilities[index])
+            heapq.heappush(self._queue, (-mass, next(self._ties), state, index))
+
+    def _list_step(self, state: State, index: int) -> _Step:
+        assert state.row is not None
+        row = state.row
+        return state, index, int(row.tokens[index]), float(row.probabilities[index])
+
+    def _visit(self, states: Sequence[State]) -> None:
+        """Find the next tokens of states without a row."""
+        # different tokens of an answer may be the same text, and so lead to the same prompt
+        unread = {(state.prompt, state.tokens): state for state in states}
+        unread = {key: state for key, state in unread.items() if key not in self._rows}
+        self.passes += len(unread)
+        for state, row in self._reader.read(list(unread.values())):
+            self._rows[state.prompt, state.tokens] = row
+        for state in states:
+            row = self._rows[state.prompt, state.tokens]
+            state.row, state.weights = row, np.append(row.probabilities, row.rest)
+            if state.is_listed:
+                total = math.fsum([*row.probabilities.tolist(), row.rest])
+                self._defects.append(state.mass * abs(total - 1))
+                self._touched.add(state)
+            self._enqueue(state, 0)
+
+    def _reach(self, steps: Sequence[_Step]) -> list[State]:
+        """Return the state after each step, with its truth."""
+        self.looks += len(steps)
+        reached: list[State] = []
+        new: list[State] = []
+        for parent, index, token, probability in steps:
+            child = parent.children.get(index)
+            if child is None:
+                child = State(
+                    parent=parent,
+                    turn=parent.turn,
+                    prompt=parent.prompt,
+                    tokens=(*parent.tokens, token),
+                    answers=parent.answers,
+                    cut_count=parent.cut_count,
+                    obligation=parent.obligation,
+                    mass=parent.mass * probability,
+                    depth=parent.depth + 1,
+                    is_listed=parent.is_listed and index >= 0,
+                )
+                if index >= 0:
+                    parent.children[index] = child
+                new.append(child)
+            reached.append(child)
+        self._read_texts(new)
+        for child in new:
+            if child.is_listed and child.truth is not None:
+                self._decided.append(child)
+                assert child.parent is not None
+                self._touched.add(child.parent)
+        return reached
+
+    def _is_over(self, state: State) -> bool:
+        """Return whether the answer of a state is whole."""
+        return len(state.tokens) == self._length or self._has_ended(state)
+
+    def _has_ended(self, state: State) -> bool:
+        return state.tokens[-1] in self._end_tokens
+
+    def _read_texts(self, states: Sequence[State]) -> None:
+        """Score new states, and lead those with a whole answer to the next turn."""
+        groups: dict[tuple[int, ...], list[State]] = defaultdict(list)
+        for state in states:
+            if self._monitor.looks_within_answers or self._is_over(state):
+                groups[state.prompt].append(state)
+        for prompt, group in groups.items():
+            start, texts = self._find_start(prompt), self._decode(prompt, group)
+            columns = {
+                name: score_texts(quantifier, start, texts, name).tolist()
+                for name, quantifier in self._quantifiers.items()
+            }
+            for index, (state, text) in enumerate(zip(group, texts, strict=True)):
+                scores = {name: column[index] for name, column in columns.items()}
+                self._advance(state, split_text(start, text)[1], scores)
+
+    def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
+        """Decide a state by its text, or lead it to the next turn."""
+        if not self._is_over(state):
+            state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
+            if state.truth is not None:
+                state.answers = (*state.answers, text)
+            return
+        has_ended = self._has_ended(state)
+        state.cut_count += not has_ended
+        state.answers = (*state.answers, text)
+        state.obligation, state.truth = self._monitor.read(
+            state.obligation, state.turn, scores, has_ended
+        )
+        state.is_complete = state.turn == self._conversation.turn_count
+        if state.truth is None:
+            state.turn, state.tokens = state.turn + 1, ()
+            state.prompt = self._encode(state.answers)
+
+    def _find_start(self, prompt: tuple[int, ...]) -> str:
+        if prompt not in self._start_texts:
+            (self._start_texts[prompt],) = self._model.decode_unfinished([prompt])
+        return self._start_texts[prompt]
+
+    def _decode(self, prompt: tuple[int, ...], states: Sequence[State]) -> list[str]:
+        """Return the texts of states with one prompt, as `decode_texts` of trees does."""
+        texts = [""] * len(states)
+        for has_ended, decode in (
+            (False, self._model.decode_unfinished),
+            (True, self._model.decode),
+        ):
+            rows = [i for i, state in enumerate(states) if self._has_ended(state) == has_ended]
+            decoded = decode([[*prompt, *states[row].tokens] for row in rows]) if rows else []
+            for row, text in zip(rows, decoded, strict=True):
+                texts[row] = text
+        return texts
+
+    def _choose(
+        self, states: Sequence[State], numbers: Mapping[int, float]
+    ) -> tuple[dict[int, _Step], list[int]]:
+        """Choose the next token of each sample; the second part are those of a rest."""
+        steps: dict[int, _Step] = {}
+        rests: list[int] = []
+        by_state: dict[State, list[int]] = defaultdict(list)
+        for index in numbers:
+            by_state[states[index]].append(index)
+        for state, indices in by_state.items():
+            assert state.weights is not None
+            assert state.row is not None
+            sums = state.weights.cumsum()
+            targets = np.array([numbers[index] for index in indices]) * sums[-1]
+            for index, position in zip(
+                indices, find_by_inversion(sums, targets).tolist(), strict=True
+            ):
+                if position == len(state.row.tokens):
+                    rests.append(index)
+                else:
+                    steps[index] = self._list_step(state, position)
+        return steps, rests
+
+    def _choose_in_rests(
+        self,
+        states: Sequence[State],
+        rests: Sequence[int],
+        generators: Sequence[np.random.Generator],
+    ) -> dict[int, _Step]:
+        """Choose tokens that are not listed, which takes a second evaluation of the model."""
+        by_state: dict[State, list[int]] = defaultdict(list)
+        for index in rests:
+            by_state[states[index]].append(index)
+        steps: dict[int, _Step] = {}
+        for state, indices in by_state.items():
+            self.passes += 1
+            numbers = np.array([generators[index].random() for index in indices])
+            tokens = self._reader.choose_unlisted(state, numbers).tolist()
+            for index, token in zip(indices, tokens, strict=True):
+                # its mass stays in the rest, so that its own is of no use
+                steps[index] = (state, -1, token, 0.0)
+        return steps
+
+    def _settle(self) -> None:
+        """Update the undecided parts of all states before changed ones, the deepest first."""
+        levels: dict[int, set[State]] = defaultdict(set)
+        for state in self._touched:
+            levels[state.depth].add(state)
+        self._touched = set()
+        for depth in range(max(levels, default=-1), -1, -1):
+            for state in levels[depth]:
+                _update_weights(state)
+                if state.parent is not None:
+                    levels[depth - 1].add(state.parent)
+
+
+class _Reader:
+    """The model's distributions after states.
+
+    Args:
+        model: the language model.
+        length: the largest number of tokens of an answer.
+        shared: tokens at the beginning of most prompts, which are evaluated once; empty if every
+            prompt is evaluated alone.
+    """
+
+    def __init__(self, model: LanguageModel, length: int, shared: tuple[int, ...]) -> None:
+        self._model, self._length, self._shared = model, length, shared
+        self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
+        self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+
+    def read(self, states: Sequence[State]) -> Iterator[tuple[State, _Row]]:
+        """Yield the next tokens of each state, in batches of texts of one length."""
+        batches: dict[tuple[tuple[int, ...], int], list[State]] = defaultdict(list)
+        tails: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
+        for state in states:
+            key, continuation = self._split(state)
+            batches[key, len(continuation)].append(state)
+            # the prompt of a new turn
+            if not state.tokens and len(continuation) > 1:
+                tails[key].append(continuation[:-1])
+        for key, texts in tails.items():
+            with _locate(states[0].turn):
+                self._open(key).read_ahead(texts)
+        for (key, _), batch in batches.items():
+            continuations = np.array([self._split(state)[1] for state in batch], dtype=np.int64)
+            with _locate(batch[0].turn):
+                parts = self._open(key).map_next(self._list_tokens, continuations, True)
+                rows = [row for part in parts for row in part]
+            yield from ((batch[position], row) for position, row in rows)
+
+    def choose_unlisted(self, state: State, numbers: np.ndarray) -> np.ndarray:
+        """Return (n,) int64: tokens that are not listed, one for each random number."""
+        assert state.row is not None
+        listed = state.row.tokens
+
+        def choose(rows: np.ndarray, distributions: Distributions) -> np.ndarray:
+            del rows
+            return distributions.exclude([listed]).sample_by_inversion(0, numbers)
+
+        key, continuation = self._split(state)
+        texts = np.array([continuation], dtype=np.int64)
+        with _locate(state.turn):
+            (tokens,) = self._open(key).map_next(choose, texts)
+        return tokens
+
+    def _split(self, state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the tokens that a prefix has evaluated, and those after them."""
+        shared = self._shared
+        if shared and state.prompt[: len(shared)] == shared:
+            return shared, (*state.prompt[len(shared) :], *state.tokens)
+        return state.prompt, state.tokens
+
+    def _open(self, prompt: tuple[int, ...]) -> Prefix:
+        if prompt not in self._prefixes:
+            if len(self._prefixes) >= _MAX_PREFIXES:
+                self._prefixes.popitem(last=False)
+            self._prefixes[prompt] = self._model.open_prefix(prompt, self._length)
+        self._prefixes.move_to_end(prompt)
+        return self._prefixes[prompt]
+
+    def _list_tokens(
+        self, rows: np.ndarray, distributions: Distributions
+    ) -> list[tuple[int, _Row]]:
+        found = []
+        columns = [column.cpu() for column in distributions.top_k(self._listed)]
+        for index, row in enumerate(rows.tolist()):
+            probabilities, tokens = (column[index].numpy().copy() for column in columns)
+            count = int(np.count_nonzero(probabilities > 0))
+            rest = 0.0
+            # the least listed probability is above 0, so that others may be
+            if count == self._listed < distributions.vocabulary_size:
+                rest = distributions.mass_excluding(index, columns[1][index])
+            found.append((row, _Row(tokens[:count], probabilities[:count], rest)))
+        return found
+
+
+def _update_weights(state: State) -> None:
+    assert state.row is not None
+    weights = np.append(state.row.probabilities, state.row.rest)
+    for index, child in state.children.items():
+        share = child.undecided_share
+        weights[index] *= share
+        # an undecided state keeps a weight, since 0 means that everything is decided
+        if share > 0 and weights[index] == 0:
+            weights[index] = MIN_NORMAL
+    state.weights = weights
+
+
+def _locate(turn: int) -> AbstractContextManager[None]:
+    """Prefix errors in the block with the turn; the first turn is the prompt itself."""
+    return prefix_errors(f"turns[{turn - 1}]") if turn > 1 else nullcontext()

@@ -1,0 +1,175 @@
+"""Judges of a configuration: quantifiers whose model is named as any other model.
+
+    polite: { type: judge, model: smollm2-135m, question: "Is the text polite?" }
+
+Wherever settings may name a judge, `create_quantifier` of this module creates the quantifier.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.config import paths
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.decoding.settings import GREEDY, parse_decoding
+from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.servers.spending import Spending
+from llmchecker.properties import registry
+from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+
+if TYPE_CHECKING:
+    from llmchecker.models.judges import JudgeAccess
+
+_TYPE = "judge"
+_UNNAMED_SETTINGS = ("requests", "seconds", "key_from")
+"""Settings of a server that determine no answer."""
+
+
+@dataclass(frozen=True)
+class ConfiguredJudge:
+    """The model of a judge, which its first use fetches and loads.
+
+    Attributes:
+        model: the model.
+        expansion: the settings of models in this process.
+        project: the folder to which paths of the model are relative.
+    """
+
+    model: ModelConfig
+    expansion: ExpansionConfig = field(compare=False)
+    project: Path = field(default_factory=Path.cwd, compare=False)
+
+    def __repr__(self) -> str:
+        record = self.model.source.record.items()
+        content = {
+            **{name: value for name, value in record if name not in _UNNAMED_SETTINGS},
+            "kind": self.model.kind,
+            "dtype": self.model.dtype,
+        }
+        return json.dumps(content, sort_keys=True, default=str)
+
+    @property
+    def name(self) -> str:
+        """The label of the model."""
+        return self.model.label
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The directory or file of a local model; other sources have a checksum or a commit."""
+        source = self.model.source.source
+        is_local = source.scheme == "path" and source.path.exists()
+        return (source.path,) if is_local else ()
+
+    def is_same(self, model: object) -> bool:
+        """Return whether a model is the judge, with any decoding."""
+        if isinstance(model, ModelConfig):
+            return repr(replace(self, model=model)) == repr(self)
+        return getattr(model, "name", None) == self.model.name
+
+    def open_access(self) -> "JudgeAccess":
+        """Open the access to the answers of the judge, of which one process has one."""
+        key = f"{self.project} {self!r}"
+        if key not in _accesses:
+            # the models and stores of a configuration are in the folder of its project
+            with contextlib.chdir(self.project):
+                _accesses[key] = _open_access(self.model, self.expansion)
+        return _accesses[key]
+
+
+_accesses: dict[str, "JudgeAccess"] = {}
+"""The judges in memory: several quantifiers may have one model."""
+
+
+def create_quantifier(
+    name: str,
+    settings: Mapping[str, Any] | None,
+    find_model: Callable[[Any], ModelConfig],
+    expansion: ExpansionConfig,
+) -> Quantifier:
+    """Create the quantifier of a name, whose settings may name a judge.
+
+    Args:
+        name, settings: as in `properties.registry.create_quantifier`.
+        find_model: finds the model of a name, and raises `ConfigError` if there is none.
+        expansion: the settings of models in this process.
+
+    Raises:
+        ConfigError: as in `properties.registry.create_quantifier`, or the model cannot judge.
+    """
+    is_judge = isinstance(settings, Mapping) and settings.get("type", name) == _TYPE
+    if not is_judge or "model" not in (settings or {}):
+        return registry.create_quantifier(name, settings)
+    assert settings is not None
+    with prefix_errors(f"quantifier {name!r}"):
+        model = find_model(settings["model"])
+        _check_judge(model)
+    judge = ConfiguredJudge(model, expansion)
+    return registry.create_quantifier(name, {**settings, "model": judge})
+
+
+def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
+    """Return a query whose answers name its judges.
+
+    Args:
+        asked: the query.
+        model: the judged model: a `ModelConfig`, or a loaded model. There is a warning if a judge
+            is this model, with any decoding.
+    """
+    judges = [each for each in asked.quantifiers.values() if isinstance(each, HasNote)]
+    notes = dict.fromkeys(note for judge in judges for note in judge.build_notes(model))
+    return replace(asked, notes=tuple(notes)) if notes else asked
+
+
+def check_spending(
+    quantifiers: Iterable[Quantifier], max_tokens: int | None, max_dollars: float | None
+) -> None:
+    """Check that limits of tokens and money hold for all judges too.
+
+    Raises:
+        ConfigError: a judge returns texts alone, whose costs are not counted.
+    """
+    if max_tokens is None and max_dollars is None:
+        return
+    for quantifier in quantifiers:
+        judge = getattr(quantifier, "model", None)
+        if isinstance(judge, ConfiguredJudge) and not judge.model.has_distributions:
+            raise ConfigError(
+                f"budget: it does not limit the costs of the judge {judge.name}; remove tokens and "
+                "dollars, or use a local judge"
+            )
+
+
+def _check_judge(model: ModelConfig) -> None:
+    """Check that a model can read messages, as far as its settings show it.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    source = model.source
+    if model.kind == "masked":
+        raise ConfigError(f"model: {model.name} is a masked model; a judge is a chat model")
+    if isinstance(source, ServerSource) and source.api == "openai-completions":
+        raise ConfigError(
+            f"model: the api {source.api} of {model.name} accepts no messages; use openai-chat"
+        )
+
+
+def _open_access(model: ModelConfig, expansion: ExpansionConfig) -> "JudgeAccess":
+    # imported here: a configuration is read without the packages of models
+    from llmchecker.config.opening import open_model, open_text_model
+    from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
+
+    if not model.has_distributions:
+        greedy = replace(model, decoding=parse_decoding(GREEDY))
+        return TextJudge(model.label, open_text_model(greedy, Spending()))
+    # a decoding changes what a model writes, and not how it judges
+    opened = open_model(replace(model, decoding=None), expansion)
+    judge = TokenJudge(opened.model)
+    path = Path(paths.judge_file(model.name, opened.model_fingerprint[:32]))
+    return StoredJudge(judge, path)

@@ -1,0 +1,180 @@
+"""The command `judge-check`: agreement, precision and recall of a judge on labelled texts.
+
+llmchecker judge-check labels.csv --model ./judge --question "Is the text polite?"
+llmchecker judge-check labels.csv --judge polite
+"""
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.figures import Bar, Display, Figure, Row
+from llmchecker.checking.formatting import format_interval
+from llmchecker.config.deployment import DeploymentName, resolve_deployment
+from llmchecker.config.judges import create_quantifier
+from llmchecker.config.models import ModelConfig
+from llmchecker.config.project import DEFAULT_CONFIG
+from llmchecker.config.registry import Registry, open_registry
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.interfaces.cli.arguments import (
+    MODEL_HELP,
+    add_server_arguments,
+    name_deployment,
+)
+from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
+from llmchecker.properties.quantifiers.judge import Judge
+from llmchecker.suites.judge_check import (
+    JudgeMeasurement,
+    Share,
+    measure_judge,
+    read_labelled_texts,
+)
+from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.printable_text import escape_unprintable
+
+_SETTINGS = ("question", "rubric", "scale", "share")
+"""Options that are settings of a judge."""
+_DIGITS = 3
+_MAX_DIFFERENCES = 10
+"""Largest number of texts in the output whose grade is not their label."""
+_MAX_CHARACTERS = 80
+
+
+def add_judge_check_command(commands: SubParsers) -> None:
+    """Add the command `judge-check` to a command line."""
+    parser = commands.add_parser(
+        "judge-check",
+        help=COMMAND_HELP["judge-check"],
+        description="Measure a judge on labelled texts: its agreement with the labels, precision "
+        "and recall, each with an exact confidence interval.",
+        **format_examples(
+            'llmchecker judge-check labels.csv --model ./judge --question "Is the text polite?"',
+            "llmchecker judge-check labels.csv --judge polite --json",
+        ),
+    )
+    parser.set_defaults(run=_run_judge_check)
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="CSV, JSON lines or parquet file with the columns text, label and, if wanted, prompt",
+    )
+    parser.add_argument("--judge", metavar="NAME", help="a judge of the configuration")
+    parser.add_argument("--model", help=f"{MODEL_HELP}, as a judge of its own")
+    add_server_arguments(parser)
+    parser.add_argument("--question", help="a question about the text, answered by yes or no")
+    parser.add_argument("--rubric", help="what to judge the text by")
+    parser.add_argument("--scale", help='the answers to the rubric, such as "1 to 5" or yes/no')
+    parser.add_argument(
+        "--share", type=float, help="the least probability of the scale (default: 0.5)"
+    )
+    parser.add_argument(
+        "--grade", type=int, help="the least good grade (default: the greatest of the scale)"
+    )
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=Budget.confidence,
+        help="confidence of each interval (default: %(default)s)",
+    )
+    parser.add_argument("--config", type=Path, default=Path(DEFAULT_CONFIG), help="configuration")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _run_judge_check(arguments: argparse.Namespace) -> int:
+    if not 0 < arguments.confidence < 1:
+        raise ConfigError(f"--confidence: {arguments.confidence} is not between 0 and 1; use 0.99")
+    path = arguments.file.absolute()
+    with redirect_stdout():
+        # a model that the command line names needs no configuration
+        has_config = arguments.judge is not None or arguments.config.is_file()
+        registry = open_registry(arguments.config) if has_config else Registry()
+        judge = _find_judge(arguments, registry)
+        good_grade = judge.maximum if arguments.grade is None else arguments.grade
+        if good_grade not in judge.grades.values():
+            known = ", ".join(map(str, sorted(set(judge.grades.values()))))
+            raise ConfigError(f"--grade: {good_grade} is not on the scale; it has {known}")
+        # before the model is loaded
+        texts = read_labelled_texts(path, judge)
+        with contextlib.chdir(registry.project):
+            measurement = measure_judge(judge, texts, good_grade, arguments.confidence)
+    if arguments.json:
+        print_answer(measurement.as_json())
+    else:
+        show_display(_build_display(measurement))
+    return ExitStatus.SUCCESS
+
+
+def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
+    """Return the judge of the arguments, without loading its model."""
+    settings: dict[str, Any] = {
+        name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None
+    }
+    if arguments.judge is not None:
+        if unused := [*settings, *(["model"] if arguments.model is not None else [])]:
+            raise ConfigError(f"--{unused[0]}: --judge names a judge with settings; remove either")
+        judges = {n: each for n, each in registry.quantifiers.items() if isinstance(each, Judge)}
+        if arguments.judge not in judges:
+            hint = did_you_mean(arguments.judge, judges) or ";"
+            raise UnknownName(
+                f"--judge: {arguments.judge!r} is no judge of the configuration{hint} known are "
+                f"{', '.join(judges) or 'none'}"
+            )
+        return judges[arguments.judge]
+    if arguments.model is None:
+        raise ConfigError("--model: it is missing; name a model, or a judge by --judge")
+
+    def find_model(name: DeploymentName) -> ModelConfig:
+        return resolve_deployment("--model", name, registry).model
+
+    name = name_deployment(arguments.model, arguments)
+    with prefix_errors("judge-check"):
+        judge = create_quantifier(
+            "judge", {**settings, "model": name}, find_model, registry.expansion
+        )
+    assert isinstance(judge, Judge)
+    return judge
+
+
+def _build_display(measurement: JudgeMeasurement) -> Display:
+    rows: dict[str, Row] = {
+        "judge": (Figure(escape_unprintable(measurement.judge)),),
+        "agreement": _build_row(measurement.agreement, measurement.confidence),
+        "precision": _build_row(measurement.precision, measurement.confidence),
+        "recall": _build_row(measurement.recall, measurement.confidence),
+        "good grade": (Figure(f"{measurement.good_grade} or more"),),
+    }
+    notes = []
+    if measurement.ungraded:
+        count = format_count(measurement.ungraded, "text")
+        notes.append(f"{count} without a grade: the judge's answer is not on the scale")
+    shown = measurement.differences[:_MAX_DIFFERENCES]
+    texts = [
+        (f"{each.label} → {'none' if grade is None else grade}", _shorten(each.text))
+        for each, grade in shown
+    ]
+    count = format_count(len(measurement.differences), "text")
+    return Display(rows, tuple(notes), f"{count} with another grade (label → grade):", tuple(texts))
+
+
+def _build_row(share: Share, confidence: float) -> Row:
+    """Build the figure of a share, with its numbers of texts."""
+    if share.value is None:
+        return (Figure("unknown", ", of no texts"),)
+    return (
+        Figure(
+            f"{format_number(share.value, _DIGITS)} in {format_interval(share.interval, _DIGITS)}",
+            f" with confidence {format_number(confidence)}, {share.hits:,} of "
+            f"{format_count(share.total, 'text')}",
+            Bar(share.interval),
+        ),
+    )
+
+
+def _shorten(text: str) -> str:
+    shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+    return f'"{escape_unprintable(shown)}"'

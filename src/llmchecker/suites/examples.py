@@ -1,0 +1,112 @@
+"""Examples of the answers to a case: the most probable that violate its requirement, and others."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.logic.query import Query
+
+_MAX_TEXTS = 5
+"""Maximum number of texts of each kind."""
+_MAX_EXAMPLES = 3
+"""Maximum number of examples of each kind that a result keeps."""
+_MAX_CHARACTERS = 300
+"""Maximum number of characters of an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An answer, or the beginning of answers that all meet a requirement or all violate it.
+
+    Attributes:
+        text: the text, cut after some characters.
+        probability: its probability; for a model that returns texts alone, its share.
+        is_violating: whether it speaks against the requirement.
+    """
+
+    text: str
+    probability: float
+    is_violating: bool
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Example":
+        """Read an example from a line of results.
+
+        Raises:
+            KeyError, TypeError, ValueError: the line is damaged.
+        """
+        text, probability, is_violating = (content[name] for name in cls.__slots__)
+        if not isinstance(text, str) or not isinstance(is_violating, bool):
+            raise TypeError("examples: a text or a truth value is missing; delete the file")
+        return cls(text, float(probability), is_violating)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the example as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class CaseTexts(NamedTuple):
+    """The most probable texts that decide the requirement of a case.
+
+    Attributes:
+        violating: those that speak against it.
+        others: those that meet it.
+    """
+
+    violating: tuple[Witness, ...] = ()
+    others: tuple[Witness, ...] = ()
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The first texts of both kinds, without the prompt."""
+        return tuple(
+            Example(_cut(text.continuation), text.probability, is_violating)
+            for texts, is_violating in ((self.violating, True), (self.others, False))
+            for text in texts[:_MAX_EXAMPLES]
+        )
+
+
+def find_texts(query: Query, answer: Answer) -> CaseTexts:
+    """Find the most probable texts that violate or meet the requirement of a case.
+
+    Combinations of several probabilities have no single texts.
+
+    Args:
+        query: the query of the case, with its threshold.
+        answer: the answer to it, or to the query with =? in place of the threshold.
+    """
+    root, threshold, evidence = query.root, find_threshold(query), answer.evidence
+    if threshold is None or not isinstance(root, Probability):
+        return CaseTexts()
+    is_lower_bound = threshold.comparison in (">=", ">")
+    kinds = (COUNTEREXAMPLE, WITNESS) if is_lower_bound else (WITNESS, COUNTEREXAMPLE)
+    # the answer about a conversation has its own texts
+    if evidence is None:
+        return CaseTexts(*(_select(answer.witnesses, kind) for kind in kinds))
+    # the answers of a model that returns texts alone are the texts themselves
+    if evidence.build_tree is None:
+        return CaseTexts(*(_select(evidence.texts, kind) for kind in kinds))
+    # imported here: Storm takes seconds, and a suite is checked before
+    from llmchecker.checking import witnesses
+    from llmchecker.checking.markov import dtmc
+
+    tree, ranges = evidence.tree, evidence.score_ranges
+    chain = dtmc.build_dtmc(tree, evidence.scores)
+    return CaseTexts(
+        *(
+            witnesses.find_path_texts(tree, chain, root.path, kind, _MAX_TEXTS, ranges)
+            for kind in kinds
+        )
+    )
+
+
+def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:
+    return tuple(text for text in texts if text.kind == kind)[:_MAX_TEXTS]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

@@ -1,0 +1,217 @@
+"""The measurement of a judge on labelled texts: agreement, precision and recall."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llmchecker.checking.interval import Interval
+from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.models.judges import normalize_label
+from llmchecker.properties.quantifiers.judge import Judge
+from llmchecker.suites.prompt_rows import read_prompt_table
+from llmchecker.suites.templates import Row
+
+_TEXT, _LABEL, _PROMPT = "text", "label", "prompt"
+"""The columns of a table of labelled texts; the last one may be absent."""
+_BISECTIONS = 50
+"""Number of bisections of an end of an interval, after which it is exact to 15 digits."""
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """A text with the grade that a person gives it.
+
+    Attributes:
+        place: the file and the row, for messages.
+        prompt: the prompt that the text answers; empty if it is unknown.
+        text: the text.
+        label: the grade.
+    """
+
+    place: str
+    prompt: str
+    text: str
+    label: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of independent texts, with an exact interval (Clopper and Pearson 1934).
+
+    Attributes:
+        hits, total: numbers of texts.
+        interval: the interval of the probability; [0, 1] without texts.
+    """
+
+    hits: int
+    total: int
+    interval: Interval
+
+    @property
+    def value(self) -> float | None:
+        """The share; None without texts."""
+        return self.hits / self.total if self.total else None
+
+
+@dataclass(frozen=True)
+class JudgeMeasurement:
+    """The errors of a judge on labelled texts.
+
+    Attributes:
+        judge: name of the judge.
+        good_grade: the least good grade.
+        confidence: confidence of each interval.
+        agreement: the share of texts whose grade is their label.
+        precision: of the texts with a good grade, the share with a good label.
+        recall: of the texts with a good label, the share with a good grade.
+        ungraded: number of texts to which the judge's answer is not on the scale; they count as
+            texts with neither their label nor a good grade.
+        differences: the texts whose grade is not their label, with the grade; None for no grade.
+    """
+
+    judge: str
+    good_grade: int
+    confidence: float
+    agreement: Share
+    precision: Share
+    recall: Share
+    ungraded: int
+    differences: tuple[tuple[LabelledText, int | None], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the measurement as JSON."""
+        shares = {
+            name: {
+                "value": share.value,
+                "hits": share.hits,
+                "total": share.total,
+                "low": share.interval.lower,
+                "high": share.interval.upper,
+            }
+            for name, share in (
+                ("agreement", self.agreement),
+                ("precision", self.precision),
+                ("recall", self.recall),
+            )
+        }
+        return {
+            "judge": self.judge,
+            "good_grade": self.good_grade,
+            "confidence": self.confidence,
+            **shares,
+            "ungraded": self.ungraded,
+            "differences": [
+                {"place": each.place, "text": each.text, "label": each.label, "grade": grade}
+                for each, grade in self.differences
+            ],
+        }
+
+
+def read_labelled_texts(path: Path, judge: Judge) -> list[LabelledText]:
+    """Read a CSV, JSON lines or parquet file with the columns `text` and `label`.
+
+    Args:
+        path: the file; a column `prompt` contains the prompts.
+        judge: the judge, whose grades or answers are labels.
+
+    Raises:
+        UnusableDataset: the file is absent or no table, or a column is absent.
+        ConfigError: the format is unknown, or a label is no grade; the message contains the row.
+    """
+    # a name with a colon is a path too
+    table = read_prompt_table(f"path:{path.name}", path.absolute().parent)
+    for column in (_TEXT, _LABEL):
+        if column not in table.columns:
+            raise UnusableDataset(
+                f"{table.name}: the column {column!r} is missing; it has {', '.join(table.columns)}"
+            )
+    has_prompts = _PROMPT in table.columns
+    return [
+        LabelledText(
+            row.place,
+            row.read(_PROMPT) if has_prompts else "",
+            row.read(_TEXT),
+            _parse_label(row, judge),
+        )
+        for row in table.rows
+    ]
+
+
+def measure_judge(
+    judge: Judge, texts: Sequence[LabelledText], good_grade: int, confidence: float
+) -> JudgeMeasurement:
+    """Grade labelled texts, and compare grades with labels.
+
+    Args:
+        judge: the judge.
+        texts: the texts, at least one.
+        good_grade: the least good grade.
+        confidence: confidence of each interval.
+
+    Raises:
+        LLMCheckerError: the judge cannot be loaded, or cannot read a text.
+    """
+    found = judge.find_grades([(each.prompt, each.text) for each in texts])
+    grades = [grade if isinstance(grade, int) else None for grade in found]
+    pairs = list(zip(texts, grades, strict=True))
+    has_good_grade = [grade is not None and grade >= good_grade for grade in grades]
+    has_good_label = [each.label >= good_grade for each in texts]
+    both = sum(a and b for a, b in zip(has_good_grade, has_good_label, strict=True))
+    agreeing = sum(each.label == grade for each, grade in pairs)
+    return JudgeMeasurement(
+        judge=judge.model.name,
+        good_grade=good_grade,
+        confidence=confidence,
+        agreement=_build_share(agreeing, len(texts), confidence),
+        precision=_build_share(both, sum(has_good_grade), confidence),
+        recall=_build_share(both, sum(has_good_label), confidence),
+        ungraded=grades.count(None),
+        differences=tuple(pair for pair in pairs if pair[0].label != pair[1]),
+    )
+
+
+def _build_share(hits: int, total: int, confidence: float) -> Share:
+    if total == 0:
+        return Share(0, 0, Interval(0.0, 1.0))
+    error = (1 - confidence) / 2
+    # the upper end is the lower end of the misses
+    low, high = _bound_below(hits, total, error), 1 - _bound_below(total - hits, total, error)
+    return Share(hits, total, Interval(low, high))
+
+
+def _bound_below(hits: int, total: int, error: float) -> float:
+    """Return the largest probability with which so many hits or more are as rare as the error."""
+    if hits == 0:
+        return 0.0
+    counts = range(hits, total + 1)
+    logarithms = np.array(
+        [math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in counts]
+    )
+    numbers = np.arange(hits, total + 1)
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        terms = logarithms + numbers * math.log(middle) + (total - numbers) * math.log1p(-middle)
+        if np.exp(terms).sum() <= error:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _parse_label(row: Row, judge: Judge) -> int:
+    """Return the grade of a label: a number, or an answer of the scale."""
+    text = row.read(_LABEL).strip()
+    named = {normalize_label(label): grade for label, grade in judge.grades.items()}
+    numbers = {str(grade): grade for grade in judge.grades.values()}
+    grade = (named | numbers).get(normalize_label(text))
+    if grade is None:
+        known = ", ".join(dict.fromkeys([*judge.grades, *numbers]))
+        raise ConfigError(
+            f"{row.place}, column {_LABEL}: {text!r} is no grade; write one of {known}"
+        )
+    return grade

@@ -1,0 +1,342 @@
+"""`check`, `compare` and the library on models that return texts alone."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
+from helpers.fake_server import Status, raising, running, times
+from helpers.random_tables import table_model
+
+import llmchecker as lc
+from llmchecker.config.deployment import resolve_deployment
+from llmchecker.config.registry import Registry
+from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.interfaces.cli.main import main
+from llmchecker.models.servers import text_client
+from llmchecker.models.servers.http_client import RequestLimits
+
+YES = "F (G yes > 0)"
+PROMPT = ["--user", "Is it?", "--quantifier", "yes={type: words, words: [yes]}"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty current folder; failed requests are repeated at once."""
+    options = text_client.TextClient.__init__.__kwdefaults__
+    quick = RequestLimits(attempts=2, first_pause_seconds=0.001, max_bytes=10_000)
+    monkeypatch.setitem(options, "limits", quick)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def name(address: str, prefix: str = "--") -> list[str]:
+    """The options of a model of the provider."""
+    keys = {"model": address, "api": "openai-chat", "served-as": MODEL}
+    return [f"{prefix}{key}={value}" for key, value in keys.items()]
+
+
+def call(capsys, *arguments: str) -> tuple[int, str, str]:
+    """The exit status and both outputs of a command."""
+    status = main(list(arguments))
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+@pytest.mark.parametrize(("yes", "status", "word"), [(1.0, 0, "HOLDS"), (0.2, 1, "VIOLATED")])
+def test_check_decides_with_confidence_and_pays_once(yes, status, word, folder, capsys):
+    """Answers decide a requirement, never certainly; a second run requests none of them again."""
+    provider = FakeProvider("openai-chat", share(yes))
+    with running(provider) as address:
+        arguments = ["check", f"P>=0.6 [ {YES} ]", *PROMPT, *name(address), "--json"]
+        found, out, _ = call(capsys, *arguments, f"--html={folder / 'page.html'}")
+        count = len(provider.questions)
+        again = call(capsys, *arguments)
+        shown = call(capsys, *arguments[:-1])[1]
+    assert found == again[0] == status
+    assert len(provider.questions) == count
+    answer, second = json.loads(out), json.loads(again[1])
+    assert answer["outcome"] == word
+    assert answer["certainty"] == "with confidence 0.99"
+    assert (answer["lower"], answer["upper"], answer["passes"]) == (False, True, None)
+    assert answer["answers"] <= count
+    assert answer | {"seconds": 0} == second | {"seconds": 0}
+    assert f"about the sampler of {MODEL}-2026 at {address}" in shown
+    assert "certain" not in shown
+    assert "certain" not in (folder / "page.html").read_text().split("<main", 1)[-1]
+
+
+def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
+    """The interval covers the share of texts that a table gives, and so does the library's."""
+    model, length = table_model(1), 3
+    truth, paths = 0.0, {(0,): 1.0}
+    for _ in range(length):
+        grown: dict[tuple[int, ...], float] = {}
+        for tokens, mass in paths.items():
+            for token, p in enumerate(model.distribution(tokens)):
+                if token in model.end_tokens or p == 0:
+                    continue
+                if model.vocabulary[token] == "b":
+                    truth += mass * p
+                else:
+                    grown[(*tokens, token)] = mass * p
+        paths = grown
+    provider = FakeProvider("openai-chat", sample_table(model, (0,), length))
+    with running(provider) as address:
+        options = ["--quantifier", "b={type: pattern, pattern: b}", f"--length={length}", "--json"]
+        query = "P=? [ F b = 1 ]"
+        out = call(capsys, "check", query, "--user=x", *options, *name(address), "--answers=80")[1]
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
+        same = lc.check(query, loaded, user="x", b=lc.Pattern("b"), length=length, answers=80)
+    found = json.loads(out)
+    assert found["low"] <= truth <= found["high"]
+    assert found["high"] - found["low"] < 0.5
+    # the library reads the answers that the command stored
+    assert (same.low, same.high, len(provider.questions)) == (found["low"], found["high"], 80)
+    assert (same.lower, same.upper, same.tree) == (0, 1, None)
+    assert "certain" not in repr(same) + str(same) + same._repr_html_()
+
+
+class Letters:
+    """The number of the letters b, from 1 to 4 as on a scale of grades."""
+
+    minimum, maximum = 1, 4
+
+    def __call__(self, start: str, continuation: str) -> int:
+        return 1 + continuation.count("b")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_expected_score_has_an_interval(seed):
+    """The interval of a bounded score's mean has the mean of a table, by enumeration."""
+    model, length = table_model(seed), 3
+    truth, paths = 0.0, {(0,): 1.0}
+    for step in range(length):
+        grown: dict[tuple[int, ...], float] = {}
+        for tokens, mass in paths.items():
+            for token, p in enumerate(model.distribution(tokens)):
+                has_ended = token in model.end_tokens
+                text = [
+                    model.vocabulary[each]
+                    for each in (*tokens[1:], *([] if has_ended else [token]))
+                ]
+                if has_ended or step == length - 1:
+                    truth += mass * p * (1 + text.count("b"))
+                else:
+                    grown[(*tokens, token)] = mass * p
+        paths = grown
+    provider = FakeProvider("openai-chat", sample_table(model, (0,), length))
+    with running(provider) as address:
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
+        options = {"user": "x", "length": length, "answers": 90}
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="write I=3, the horizon"):
+            lc.ask('R{"b"}=? [ I=2 ]', loaded, b=Letters(), **options)
+        with pytest.raises(lc.errors.InvalidQuery, match="no least or no greatest score"):
+            lc.ask('R{"b"}=? [ I=3 ]', loaded, b=lambda start, text: 1, **options)
+    assert found.low <= truth <= found.high
+    assert 1 <= found.low < found.estimate < found.high <= 4
+    assert found.high - found.low < 1.5
+    assert found.estimate == pytest.approx(truth, abs=0.4)
+    assert (found.lower, found.upper) == (1, 4)
+
+
+def test_a_withheld_answer_counts_as_both_ends_of_a_score():
+    """Ten withheld answers of sixty with the greatest score leave the mean of 3.5 possible."""
+    provider = FakeProvider("openai-chat", share(1.0, "bbb"))
+    withheld = {"finish_reason": "content_filter"}
+    provider.fault = times(
+        10, lambda server, reply: reply | {"choices": [reply["choices"][0] | withheld]}
+    )
+    with running(provider) as address:
+        loaded = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
+        found = lc.ask('R{"b"}=? [ I=3 ]', loaded, user="x", length=3, b=Letters(), answers=60)
+    assert found.low < 3.5 < found.high == 4
+
+
+def test_compare_of_two_providers_reads_the_answers_of_check(capsys):
+    """The difference is decided from both providers; the answers of `check` count too."""
+    one, two = FakeProvider("openai-chat", share(0.9)), FakeProvider("openai-chat", share(0.2))
+    with running(one) as address, running(two) as other:
+        query = f"P=? [ {YES} ]"
+        call(capsys, "check", query, *PROMPT, *name(other), "--answers=30")
+        sides = [*PROMPT, *name(address), *name(other, "--versus-"), "--answers=60"]
+        status, out, _ = call(capsys, "compare", query, *sides)
+        found = json.loads(call(capsys, "compare", query, *sides, "--json")[1])
+    assert status == 0
+    assert "the first is more likely, with confidence 0.99" in out
+    assert "certain [" not in out
+    assert (len(one.questions), len(two.questions), found["answers"]) == (60, 60, 120)
+    assert found["low"] <= 0.7 <= found["high"]
+
+
+def test_a_model_with_probabilities_is_compared_with_texts_alone(folder):
+    """One side has certain bounds, the other an interval; both limits hold."""
+    coin = lc.TableModel(["x", " yes", " no"], lambda tokens: [0, 0.5, 0.5])
+    provider = FakeProvider("openai-completions", share(0.0))
+    with running(provider) as address:
+        model = lc.load({"source": address, "api": "openai-completions", "served_as": MODEL})
+        words = {"yes": lc.Words(["yes"])}
+        options = {"length": 2, "passes": 20, "answers": 60, **words}
+        found = lc.compare(f"P=? [ {YES} ]", coin, "x", versus_model=model, **options)
+    assert found.outcome.name == "FIRST"
+    assert (found.first.lower, found.first.upper) == pytest.approx((0.75, 0.75))
+    assert found.low <= 0.75 <= found.high
+    assert found.versus.costs.answers == found.answers == 60
+    assert "certain" in str(found).split("versus")[0]
+    assert "certain" not in str(found).split("versus")[1]
+
+
+def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):
+    """The answers before a failure are shown with the error, and are right."""
+    provider = FakeProvider("openai-chat", share(1.0))
+
+    def fault(server, reply):
+        return raising(lambda: Status(500))(server, reply) if len(server.questions) > 30 else reply
+
+    provider.fault = fault
+    with running(provider) as address:
+        status, out, err = call(capsys, "check", f"P=? [ {YES} ]", *PROMPT, *name(address))
+        provider.questions = []
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
+        with pytest.raises(InterruptedCheck) as caught:
+            lc.ask(f"P=? [ {YES} ]", model, user="Is it?", yes=lc.Words(["yes"]))
+    assert status == 3
+    assert "status 500" in err
+    assert "estimate" in out
+    assert caught.value.result.costs.answers >= 30
+    assert caught.value.result.low <= 1 <= caught.value.result.high
+
+
+def test_a_watch_ends_the_work_with_the_answer_so_far():
+    """A watch that returns true ends the work, without a further round."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    with running(provider) as address:
+        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
+        rounds = []
+        found = lc.ask(
+            f"P=? [ {YES} ]",
+            model,
+            user="Is it?",
+            yes=lc.Words(["yes"]),
+            watch=lambda now: rounds.append(now) or len(rounds) == 3,
+        )
+    assert len(rounds) == 3
+    assert found.costs.answers == rounds[-1].passes < 10
+    assert found.low == pytest.approx(rounds[-1].low)
+
+
+def test_a_budget_of_money_limits_a_check(capsys):
+    """A check ends before its money is exceeded, and names the limit."""
+    provider = FakeProvider("openai-chat", share(0.9))
+    prices = ["--prices", "1 USD / 1M tokens", "1 USD / 1M tokens"]
+    with running(provider) as address:
+        arguments = ["check", f"P=? [ {YES} ]", *PROMPT, *name(address), *prices]
+        status, out, _ = call(capsys, *arguments, "--dollars=0.001")
+    assert status == 0
+    assert "the budget of 0.001 dollars allows no further answer" in out
+    # an answer of the provider has 12 tokens
+    assert 0 < 12 * len(provider.questions) <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--passes=9"], "--passes: .* returns texts alone; limit answers"),
+        (["--certain"], "--certain: .* returns texts alone, which prove nothing"),
+        (["--dollars=1"], "--dollars: .* has no prices"),
+        (["--tokens=0"], "--tokens: 0 is out of range"),
+        (["--answers=0"], "--answers: 0 is out of range"),
+        (["--key-from=NO_SUCH_KEY"], "NO_SUCH_KEY holds no key"),
+        (["--alpha=0.5", "--k=3"], "returns only texts; a tree needs"),
+        (["--prices", "1", "2"], "no price with a unit"),
+    ],
+)
+def test_mistakes_are_named_before_a_request(options, problem, capsys):
+    """A limit without an effect, a missing price and a missing key cost no answer."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    with running(provider) as address:
+        query = f"P=? [ {YES} ]"
+        status, _, printed = call(capsys, "check", query, *PROMPT, *name(address), *options)
+    assert status == 3
+    assert provider.questions == []
+    assert re.search(problem, printed)
+
+
+def test_a_prompt_and_a_query_that_texts_cannot_answer_are_refused(capsys):
+    """A chat continues no text, and tokens are not seen."""
+    base = ["check", f"P=? [ {YES} ]", *PROMPT[2:], *name("http://127.0.0.1:1")]
+    assert "--start: the api openai-chat of" in call(capsys, *base, "--start=x")[2]
+    steps = ["check", "P=? [ F step = 3 ]", "--user=x", *name("http://127.0.0.1:1")]
+    assert "needs the number of tokens" in call(capsys, *steps)[2]
+    local = ["check", f"P=? [ {YES} ]", *PROMPT, "--model=./absent", "--served-as=x"]
+    assert "--served-as: './absent' is no address" in call(capsys, *local)[2]
+
+
+SHORT = {
+    "openai:gpt-4o-mini": ("https://api.openai.com", "openai-chat", "gpt-4o-mini"),
+    "anthropic:claude-x": ("https://api.anthropic.com", "anthropic", "claude-x"),
+    "openrouter:qwen/qwen3-8b": ("https://openrouter.ai/api", "openai-chat", "qwen/qwen3-8b"),
+    "ollama:llama3.2:3b": ("http://127.0.0.1:11434", "ollama", "llama3.2:3b"),
+}
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+KEYS["openrouter"] = "OPENROUTER_API_KEY"
+
+
+@pytest.mark.parametrize("short", SHORT)
+def test_a_short_name_has_the_keys_of_its_provider(short):
+    """A short name has address, API, model and key variable, in a configuration as elsewhere."""
+    configured = Registry.parse({"models": {"m": {"label": "M", "source": short}}}).models["m"]
+    priced = {"source": short, "requests": 3}
+    for model in (
+        resolve_deployment("model", short, Registry()).model,
+        resolve_deployment("model", priced, Registry()).model,
+        configured,
+    ):
+        source = model.source
+        assert (source.address, source.api, source.served_as) == SHORT[short]
+        assert source.key_from == KEYS.get(short.partition(":")[0])
+        assert not model.has_distributions
+    # the number of connections distinguishes no answers
+    names = [resolve_deployment("model", each, Registry()).model.name for each in (short, priced)]
+    assert names[0] == names[1]
+    assert resolve_deployment("model", short, Registry()).name == short
+    assert lc.load(short).name == names[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("openai:", "'openai:' names no model; write openai:MODEL"),
+        ({"source": "openai:x", "api": "ollama"}, "api: openai:x names the API"),
+        ({"source": "ollama:x", "served_as": "y"}, "served_as: ollama:x names the API"),
+    ],
+)
+def test_a_short_name_that_is_contradicted_is_refused(given, problem):
+    """A key that a short name has itself must be absent."""
+    with pytest.raises(ConfigError, match=problem):
+        resolve_deployment("model", given, Registry())
+
+
+def test_the_library_refuses_what_has_no_effect(folder):
+    """Arguments of local models, limits of the other kind and a tree of texts are refused."""
+    model = lc.load("ollama:x")
+    (folder / "a").mkdir()
+    coin = lc.TableModel(["x", "y"], lambda tokens: [0.5, 0.5])
+    for problem, attempt in {
+        "threads: ollama:x is served by another": lambda: lc.load("ollama:x", threads=2),
+        "127.0.0.1:1: no tokenizer": lambda: lc.load("http://127.0.0.1:1"),
+        "unknown key 'prics'": lambda: lc.load({"source": "ollama:x", "prics": 2}),
+        "dollars: a costs none": lambda: lc.load("a", dollars=2),
+        "dollars: .* has no prices": lambda: lc.load("ollama:x", dollars=2),
+        "answers: .* has probabilities": lambda: lc.ask(
+            "P=? [ F gender > 0 ]", coin, "x", answers=3
+        ),
+        "passes: .* returns texts alone": lambda: lc.ask(
+            "P=? [ F gender > 0 ]", model, user="x", passes=3
+        ),
+        "is not a language model": lambda: lc.grow(model, "x", alpha=1, k=2, length=2),
+    }.items():
+        with pytest.raises(ConfigError, match=problem):
+            attempt()

@@ -1,0 +1,191 @@
+"""Conversations with models that return texts alone: samples, limits and failures."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helpers.fake_provider import MODEL, FakeProvider, share
+from helpers.fake_server import Status as ServerStatus
+from helpers.fake_server import raising, running
+from scipy.stats import binom
+
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
+from llmchecker.checking.conversations.text_conversations import check_text_conversation
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.servers import text_client
+from llmchecker.models.servers.http_client import RequestLimits
+from llmchecker.models.text_answer import Finish, TextAnswer
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
+from llmchecker.suites.load import load_suite
+from llmchecker.suites.session import run_suite
+from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import Status
+
+CONVERSATION = Conversation(
+    Chat((("user", "a"),)), (ScriptedTurn.parse("{answer 1}!"), ScriptedTurn.parse("c"))
+)
+
+
+class Sampler:
+    """A text model that answers `no` with a share, more often after a `no`.
+
+    Attributes:
+        chats: the messages of each request.
+        most: the number of answers after which a limit is spent; None for none.
+        withheld: the share of answers that a filter withholds.
+    """
+
+    description = "a sampler"
+
+    def __init__(self, seed: int, share: float, most: int | None = None, withheld=0.0) -> None:
+        self.chance, self.share = random.Random(seed), share
+        self.most, self.withheld = most, withheld
+        self.chats: list[tuple] = []
+
+    def check_prompt(self, prompt) -> None:
+        del prompt
+
+    def iter_answers(self, next_request, must_stop=lambda: False):
+        waiting = []
+        while True:
+            while len(waiting) < 6 and (item := next_request()) is not None:
+                waiting.append(item)
+            if not waiting:
+                return
+            stream, _ = waiting.pop(0)
+            self.chats.append(stream.prompt.messages)
+            said_no = ("assistant", "no") in stream.prompt.messages
+            is_no = self.chance.random() < self.share * (2 if said_no else 1)
+            is_withheld = self.chance.random() < self.withheld
+            finish = Finish.FILTERED if is_withheld else Finish.ENDED
+            yield stream, TextAnswer("" if is_withheld else "no" if is_no else "yes", finish)
+
+    def find_spent_limit(self, stream, number):
+        is_spent = self.most is not None and len(self.chats) >= self.most
+        return "the limit is spent" if is_spent else None
+
+
+def ask(query: str) -> CheckedQuery:
+    return CheckedQuery(parse(query), {"no": Pattern("no")}, 5)
+
+
+def check(model: Sampler, query: str, **limits: Any):
+    return check_text_conversation(model, CONVERSATION, ask(query), Budget(passes=1, **limits))
+
+
+def test_each_turn_has_the_answers_before_it():
+    """A request has all messages so far, and a decided conversation has no further one."""
+    model = Sampler(0, 0.4)
+    answer = check(model, "P=? [ G no = 0 ]", answers=60)
+    assert all(chat[-1] == ("user", f"{chat[1][1]}!") for chat in model.chats if len(chat) == 3)
+    assert all(chat[2][1] == "yes!" for chat in model.chats if len(chat) == 5)
+    assert len(model.chats) == answer.costs.answers <= 60
+    assert answer.samples <= 20
+    assert answer.about.startswith("in 3 turns of at most 5 tokens, which cut 0 of ")
+
+
+@pytest.mark.parametrize(
+    ("query", "truth"),
+    [
+        ("P=? [ G no = 0 ]", 0.7**3),
+        ("P=? [ X no = 1 ]", 0.3 * 0.6 + 0.7 * 0.3),
+        ("P=? [ F no = 1 ]", 1 - 0.7**3),
+    ],
+)
+def test_intervals_cover_the_truth_whenever_the_work_stops(query, truth):
+    """Misses are not significantly more frequent than the confidence allows.
+
+    Conversations that are decided early end early, which must not favour them.
+    """
+    seeds = 16
+    misses = 0
+    for seed in range(seeds):
+        answer = check(Sampler(seed, 0.3), query, answers=30 + seed, confidence=0.8)
+        misses += not answer.low <= truth <= answer.high
+    assert binom.sf(misses - 1, seeds, 0.2) > 1e-4
+
+
+def test_the_first_conversations_to_end_are_not_counted_first():
+    """Where a limit ends the run, those under way count as open: early ends have no bias."""
+    for seed in range(8):
+        answer = check(Sampler(seed, 0.3, most=25), "P=? [ F no = 1 ]", answers=900)
+        assert answer.low <= 1 - 0.7**3 <= answer.high
+    assert "the limit is spent" in answer.notes
+
+
+def test_withheld_answers_leave_a_conversation_open():
+    """A withheld answer counts neither for nor against, and widens the interval."""
+    answer = check(Sampler(1, 0.0, withheld=0.5), "P=? [ G no = 0 ]", answers=300)
+    assert answer.high > 0.99
+    assert answer.low < 0.4
+    assert any("withheld by a content filter" in note for note in answer.notes)
+    assert any("conversations" in note for note in answer.notes)
+
+
+def write(folder: Path, address: str, require: list, **keys: Any) -> Path:
+    model = {"label": "P", "source": f"server:{address}", "api": "openai-chat"}
+    model |= {"served_as": MODEL, "requests": 4, "seconds": 1} | keys.pop("model", {})
+    config = {"models": {"provider": model}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    turns = [{"user": "Is it?"}, {"user": "Really {answer 1}?"}]
+    suite = {"model": "provider", "length": 3, "budget": {"answers": 100}} | keys
+    suite["cases"] = [{"turns": turns, "require": require}]
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite, sort_keys=False), encoding="utf-8")
+    return folder / "suite.yaml"
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Repeat failed requests at once."""
+    limits = RequestLimits(attempts=2, first_pause_seconds=0.001, max_bytes=10_000)
+    monkeypatch.setitem(text_client.TextClient.__init__.__kwdefaults__, "limits", limits)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_suite_decides_conversations_of_a_provider(tmp_path):
+    """Verdicts have confidence, a witness is a conversation, and a rerun requests nothing."""
+    provider = FakeProvider("openai-chat", share(0.97))
+    never = {"equals": "no", "at_least": 0.5, "turn": "any"}
+    require = [{"equals": "yes", "at_least": 0.5}, never]
+    with running(provider) as address:
+        suite = load_suite(write(tmp_path, address, require))
+        result = run_suite(suite)
+        requests = len(provider.questions)
+        again = run_suite(suite)
+        assert len(provider.questions) == requests
+    assert [each.status for each in result.results] == [Status.HOLDS, Status.VIOLATED]
+    assert [each.status for each in again.results] == [Status.HOLDS, Status.VIOLATED]
+    assert not any(each.is_certain for each in result.results)
+    table = format_table(result)
+    assert 'user: "Really yes?"' in table
+    assert "in 2 turns of at most 3 tokens, which cut 0 of" in table
+    _, question = provider.questions[-1]
+    assert [each["role"] for each in question["messages"]] in (
+        ["user"],
+        ["user", "assistant", "user"],
+    )
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_failing_provider_is_an_error_of_the_case(tmp_path):
+    """A refused request is the error of its case."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    provider.fault = raising(ServerStatus(400))
+    with running(provider) as address:
+        suite = load_suite(write(tmp_path, address, [{"equals": "yes", "at_least": 0.5}]))
+        (found,) = run_suite(suite).results
+    assert found.status is Status.ERROR
+
+
+def test_an_api_without_messages_is_refused_with_its_place(tmp_path):
+    """An API that continues texts has no conversations."""
+    model = {"api": "openai-completions"}
+    path = write(tmp_path, "http://localhost:1", [{"equals": "yes", "at_least": 0.5}], model=model)
+    with pytest.raises(ConfigError, match=r"line \d+: cases\[0\]\.turns: .*use start"):
+        load_suite(path)
