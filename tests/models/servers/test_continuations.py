@@ -1,5 +1,6 @@
 """Continuations that a server samples: requests, lists, and servers that sample otherwise."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -10,9 +11,16 @@ from helpers.random_tables import END, START
 from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_texts, fake
 
 import llmchecker as lc
+from llmchecker.checking.anytime.answer import AnytimeRun
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.model_batches import answer_step
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.servers.sampling_test import SamplingTest
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
 
 
 def check_continuation(
@@ -191,3 +199,47 @@ def test_a_wrong_continuation_is_refused(tmp_path, dialect, fault):
         prefix = model.open_prefix(model.encode(START))
         with pytest.raises(LLMCheckerError, match=address):
             list(continue_texts(prefix, [ContinuationTask((), 4, seed) for seed in (1, 2)]))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_expected_continuations_are_requested_once_and_in_advance(tmp_path, dialect):
+    """A stream begins with the tasks of a later call, and that call requests them no second time;
+    the continuations are those of a stream without expectations."""
+    server = fake(tmp_path, dialect)
+    now = [ContinuationTask((), 4, seed) for seed in range(100, 106)]
+    later = [ContinuationTask((1,), 3, seed) for seed in range(200, 206)]
+    with running(server) as address:
+        model = connected(tmp_path, server, address, seconds=5)
+        prefix = model.open_prefix(model.encode(START))
+        with prefix.open_stream() as stream:
+            first = list(stream.continue_texts(now, later))
+            second = list(stream.continue_texts(later))
+        requests = len(server.drawn)
+        alone = [*continue_texts(prefix, now), *continue_texts(prefix, later)]
+    assert len(server.drawn) == 2 * requests
+    for found, expected in zip([*first, *second], alone, strict=True):
+        assert found.tokens.tolist() == expected.tokens.tolist()
+
+
+def test_a_check_requests_a_round_before_the_last_one_is_processed(tmp_path):
+    """A check passes the tasks of the next round with those of the current one."""
+    server, seen = fake(tmp_path, "vllm"), []
+    asked = CheckedQuery(parse("P=? [ F b > 2 ]"), {"b": Pattern("b", match="count")}, 8)
+    with running(server) as address:
+        model = connected(tmp_path, server, address, seconds=5)
+        run = AnytimeRun(model, START, asked, Budget(passes=600))
+        requests, answer = run.check.run(), None
+        with model.open_prefix(model.encode(START)).open_stream() as stream:
+            while True:
+                try:
+                    request = requests.send(answer)
+                except StopIteration:
+                    break
+                if isinstance(request, ContinuationRequest):
+                    seen.append(request)
+                    answer = list(stream.continue_texts(request.continuations, request.expected))
+                else:
+                    prefix = model.open_prefix(model.encode(START))
+                    answer = answer_step(prefix, request, np.arange(len(request.continuations)))
+    followed = [a.expected == b.continuations for a, b in itertools.pairwise(seen) if a.expected]
+    assert sum(followed) >= 3
