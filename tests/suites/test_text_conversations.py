@@ -90,6 +90,29 @@ def test_each_turn_has_the_answers_before_it():
     assert answer.about.startswith("in 3 turns of at most 5 tokens, which cut 0 of ")
 
 
+class _Judge:
+    """A quantifier that reads the chat, and keeps what it reads."""
+
+    reads_chats = True
+    minimum, maximum = 0, 1
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, str]] = []
+
+    def __call__(self, prompt: str, text: str) -> int:
+        self.read.append((prompt, text))
+        return 0
+
+
+def test_a_judge_reads_the_chat_before_each_answer():
+    """A quantifier that reads chats gets all messages before the answer."""
+    judge = _Judge()
+    asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
+    check_text_conversation(Sampler(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
+    assert judge.read[0] == ("user: a", "yes")
+    assert ("user: a\nassistant: yes\nuser: yes!", "yes") in judge.read
+
+
 @pytest.mark.parametrize(
     ("query", "truth"),
     [

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
 from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, ReadsChats
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -46,6 +46,17 @@ def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) 
     scores = np.full(len(tree), _REST_SCORE, dtype=np.int64)
     scores[has_text] = score_texts(quantifier, tree.start, tree.text[has_text].tolist(), name)
     return scores
+
+
+def choose_start(quantifier: Quantifier, start: str, chat: str | None) -> str:
+    """Return the start of an answer for a quantifier: the chat if it reads chats.
+
+    Args:
+        quantifier: the scoring function.
+        start: the text before the answer, without a chat template.
+        chat: the messages that the answer answers; None for a start string.
+    """
+    return chat if chat is not None and isinstance(quantifier, ReadsChats) else start
 
 
 def score_texts(

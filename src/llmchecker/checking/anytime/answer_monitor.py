@@ -26,8 +26,8 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
     subformulas,
 )
-from llmchecker.properties.quantifiers.interface import Quantifier, ReadsChats
-from llmchecker.properties.scores import score_texts
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.scores import choose_start, score_texts
 
 _MAX_BEGINNINGS = 20_000
 """Largest number of characters of an answer whose beginnings are all scored."""
@@ -52,8 +52,7 @@ class AnswerMonitor:
         root = asked.query.root
         self._quantifiers = asked.quantifiers
         self._starts = {
-            name: chat if chat is not None and isinstance(each, ReadsChats) else start
-            for name, each in asked.quantifiers.items()
+            name: choose_start(each, start, chat) for name, each in asked.quantifiers.items()
         }
         self._scored: str | None = None
         if isinstance(root, Expectation):

@@ -160,7 +160,7 @@ class _ConversationCheck:
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=self._describe_spread(),
+            notes=(*self._describe_spread(), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,

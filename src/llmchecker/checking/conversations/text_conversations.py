@@ -22,7 +22,7 @@ from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.errors import LLMCheckerError
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
-from llmchecker.properties.scores import score_texts
+from llmchecker.properties.scores import choose_start, score_texts
 
 _FIRST_CONVERSATIONS = 8
 """Number of conversations to begin before the first of them ended.
@@ -151,13 +151,14 @@ class _TextConversations:
     def _receive(self, sample: _Sample, answer: TextAnswer) -> None:
         """Read an answer of a conversation."""
         self._answer_count += 1
+        chat = str(self._conversation.build_chat(sample.texts))
         sample.answers.append(answer)
         turn = len(sample.answers)
         if answer.is_sample:
-            scores = {
-                name: int(score_texts(quantifier, "", [answer.text], name)[0])
-                for name, quantifier in self._asked.quantifiers.items()
-            }
+            scores = {}
+            for name, quantifier in self._asked.quantifiers.items():
+                start = choose_start(quantifier, "", chat)
+                scores[name] = int(score_texts(quantifier, start, [start + answer.text], name)[0])
             sample.obligation, sample.truth = self._monitor.read(
                 sample.obligation, turn, scores, answer.finish == Finish.ENDED
             )
