@@ -186,7 +186,9 @@ def test_an_exception_of_formatting_a_result_is_the_case_s_error(tmp_path, monke
         raise RecursionError("maximum recursion depth exceeded")
 
     monkeypatch.setattr(witnesses, "find_path_texts", fail)
-    violated, holds = decide(tmp_path, f"P<=0.1 [ {HE_QUERY} ]", f"P>=0.1 [ {HE_QUERY} ]")
+    # two probabilities together have no texts
+    both = f"P>=0.1 [ {HE_QUERY} ] & P>=0.1 [ {HE_QUERY} ]"
+    violated, holds = decide(tmp_path, f"P<=0.1 [ {HE_QUERY} ]", both)
     assert violated.status is Status.ERROR
     assert "RecursionError: maximum recursion depth exceeded" in violated.error
     assert holds.status is Status.HOLDS
