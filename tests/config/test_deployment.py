@@ -195,7 +195,7 @@ def test_the_library_loads_a_served_model(tmp_path, dialect):
         model = lc.load(keys)
         b = lc.Pattern("^b")
         answer = lc.check("P=? [ F b = 1 ]", model, "a", length=1, passes=50, b=b)
-        with pytest.raises(ConfigError, match="device: .* leave it out"):
+        with pytest.raises(ConfigError, match=r"device: .* leave it out"):
             lc.load(keys, device="cpu")
     assert answer.certain.lower <= truth <= answer.certain.upper
 

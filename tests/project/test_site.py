@@ -108,7 +108,9 @@ def test_every_error_is_on_the_page_of_exit_statuses():
 def test_the_options_of_every_command_are_described(monkeypatch):
     """The text for the page of commands has each command, and the options in its help."""
     text = import_hooks(monkeypatch).describe_commands()
-    assert re.findall(r"^### ([\w-]+)$", text, flags=re.M)[: len(COMMAND_HELP)] == list(COMMAND_HELP)
+    assert re.findall(r"^### ([\w-]+)$", text, flags=re.M)[: len(COMMAND_HELP)] == list(
+        COMMAND_HELP
+    )
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", text, flags=re.M | re.S))
     assert "| `--versus-start " in sections["compare"]
     assert "| `query` |" in sections["check"]
