@@ -84,7 +84,7 @@ def test_no_time_is_left_that_is_too_short_for_a_batch(affordable, planned):
     passes = (affordable + 0.5) * tree.length / 0.95
     run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda: passes)
     run._drawn_samples, run._refined_share = 64, 0.0
-    assert run._plan_samples() == planned
+    assert run._plan_samples(0) == planned
 
 
 def test_a_certain_bound_next_to_one_is_not_one():

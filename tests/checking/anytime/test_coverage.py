@@ -214,6 +214,6 @@ def test_stakes_without_the_range_are_detected(monkeypatch):
 def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):
     """If the decided mass depends on the samples of the round, too many intervals miss."""
     monkeypatch.setattr(anytime_check, "_MIN_ROUND", 24)
-    assert not is_too_often(count_misses(skewed_runs(), range(20), 0.9, 40), 20, 0.9)
+    assert not is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)
     monkeypatch.setattr(anytime_check, "SampleRound", ShiftingRound)
-    assert is_too_often(count_misses(skewed_runs(), range(20), 0.9, 40), 20, 0.9)
+    assert is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)
