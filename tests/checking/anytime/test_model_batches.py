@@ -51,6 +51,13 @@ def test_a_slow_model_gets_whole_batches():
     assert size.texts == 16
 
 
+def test_the_last_batch_ends_in_time():
+    """A batch has no more texts than the last one's speed allows in the remaining time."""
+    size = BatchSize(1, least=64)
+    size.update(1, seconds=0.5, remaining_seconds=10)
+    assert size.texts == 20
+
+
 @pytest.mark.parametrize("seconds", [1.5, 7, 40])
 def test_a_deadline_is_kept(seconds, monkeypatch):
     """On a model of one second a text the work ends at most one text after the deadline."""

@@ -48,10 +48,10 @@ class BatchSize:
 
     def update(self, texts: int, seconds: float, remaining_seconds: float = math.inf) -> None:
         """Choose the size of the next batch by the duration of this one."""
-        # the last batch ends in time
-        wanted = min(_BATCH_SECONDS, remaining_seconds)
-        affordable = texts * wanted / max(seconds, 1e-9)
-        self.texts = max(self._least, int(min(_MAX_GROWTH * max(self.texts, texts), affordable)))
+        speed = texts / max(seconds, 1e-9)
+        wanted = min(_MAX_GROWTH * max(self.texts, texts), speed * _BATCH_SECONDS)
+        # the last batch ends in time, also on a machine where many texts take longer than one
+        self.texts = max(1, int(min(max(self._least, wanted), speed * remaining_seconds)))
 
 
 class ModelBatches:
