@@ -19,7 +19,7 @@ if not workflow.overwrite_configfiles:
 
 
 # with defaults, for scripts that look up what must not run them again
-config["expansion"] = dict(vars(CONFIG.expansion))
+config["expansion"] = CONFIG.expansion.model_dump(exclude_none=True)
 if CONFIG.prompts is not None:
     config["topk"] = {"column": CONFIG.prompts.column, "maximum_k": CONFIG.prompts.maximum_k}
 

@@ -18,7 +18,10 @@ def parse_quantifiers(
         settings: the settings of each, by name.
         config: the configuration, whose models may judge.
     """
-    return dict(Registry.parse({**config, "quantifiers": settings}).quantifiers)
+    named = {each.get("model") for each in settings.values()}
+    models = {name: keys for name, keys in config["models"].items() if name in named}
+    registry = {"models": models, "expansion": config["expansion"], "quantifiers": settings}
+    return dict(Registry.parse(registry).quantifiers)
 
 
 def list_judges(config: Config, model: str) -> list[str]:
