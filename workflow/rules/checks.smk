@@ -26,7 +26,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             runtime=60,
         params:
             code=get_code("checks"),
-            checks=[describe_check(check) for check in CONFIG.bounded_checks_of(model)],
+            checks=describe_checks(CONFIG, model),
             ranges=collect_ranges(CONFIG.used_quantifiers(model)),
         message:
             f"Answering the queries on {model}"

@@ -25,12 +25,12 @@ os.environ.update(LLMCHECKER_JOB="1")
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.errors import LLMCheckerError
-from llmchecker.interfaces.snakemake.check_params import describe_check
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.plan_params import (
     build_figure4_rows,
     describe_answers,
     describe_builder,
+    describe_checks,
     describe_rows,
     describe_trees,
 )

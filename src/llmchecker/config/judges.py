@@ -121,9 +121,14 @@ def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
         model: the judged model: a `ModelConfig`, or a loaded model. There is a warning if a judge
             is this model, with any decoding.
     """
-    judges = [each for each in asked.quantifiers.values() if isinstance(each, HasNote)]
-    notes = dict.fromkeys(note for judge in judges for note in judge.build_notes(model))
+    notes = list_judge_notes(asked.quantifiers.values(), model)
     return replace(asked, notes=tuple(notes)) if notes else asked
+
+
+def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[str]:
+    """List the notes on answers about a model, as in `add_judge_notes`."""
+    judges = [each for each in quantifiers if isinstance(each, HasNote)]
+    return list(dict.fromkeys(note for judge in judges for note in judge.build_notes(model)))
 
 
 def check_spending(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.check import check_query
@@ -27,7 +28,7 @@ def answer_checks(
     """Answer queries on trees, compare sums with Storm, and write the answers.
 
     Args:
-        checks: the checks, in the form of `describe_check`; checks on one tree are adjacent.
+        checks: the checks, in the form of `describe_checks`; checks on one tree are adjacent.
         ranges: the declared range of each quantifier, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
@@ -52,6 +53,7 @@ def answer_checks(
         # The time to read files is not part of the work.
         with work():
             answer = check_query(tree, values, check.query, ranges, seconds)
+            answer = replace(answer, notes=(*answer.notes, *params["notes"]))
             evaluators = compare_evaluators(answer, tree, values, ranges)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)

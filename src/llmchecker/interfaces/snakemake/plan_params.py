@@ -8,8 +8,9 @@ from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
+from llmchecker.config.judges import list_judge_notes
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.plan import Check, TableRow, TreeSpec
+from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.interfaces.snakemake.check_params import describe_check, describe_row, describe_tree
 from llmchecker.interfaces.snakemake.model_params import describe_decoding
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -33,6 +34,20 @@ def describe_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, 
         | {"name": str(tree), "text": _describe_start(config, tree)}
         | {"shards": config.shard_files(tree)}
         for tree in trees
+    ]
+
+
+def describe_checks(config: Config, model: str) -> list[dict[str, Any]]:
+    """Describe checks of trees, each with the notes of the judges in its query."""
+    return [
+        describe_check(check)
+        | {
+            "notes": list_judge_notes(
+                [config.quantifiers[name] for name in quantifiers_in(check.query)],
+                config.models[model],
+            )
+        }
+        for check in config.bounded_checks_of(model)
     ]
 
 

@@ -19,9 +19,10 @@ def parse_quantifiers(
         config: the configuration, whose models may judge.
     """
     named = {each.get("model") for each in settings.values()}
-    models = {name: keys for name, keys in config["models"].items() if name in named}
-    registry = {"models": models, "expansion": config["expansion"], "quantifiers": settings}
-    return dict(Registry.parse(registry).quantifiers)
+    models = {name: keys for name, keys in config.get("models", {}).items() if name in named}
+    expansion = config.get("expansion", {})
+    sections = {"models": models, "expansion": expansion, "quantifiers": settings}
+    return dict(Registry.parse(sections).quantifiers)
 
 
 def list_judges(config: Config, model: str) -> list[str]:
