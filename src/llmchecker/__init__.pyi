@@ -27,6 +27,7 @@ from .properties.quantifiers.polarity import Polarity as Polarity
 from .properties.quantifiers.readability import Readability as Readability
 from .properties.quantifiers.refusal import Refusal as Refusal
 from .properties.quantifiers.similarity import Similarity as Similarity
+from .properties.quantifiers.tool_calls import ToolCalls as ToolCalls
 from .properties.quantifiers.word_count import Words as Words
 from .trees.text_tree import Truncation as Truncation
 

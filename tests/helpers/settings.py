@@ -6,6 +6,7 @@ ROOT = Path(__file__).parents[2]
 WORD_LISTS = ROOT / "src/llmchecker/properties/quantifiers/gender_words"
 
 SETTINGS = {
+    "calls": {"tools": {"add": {"type": "object", "required": ["x"]}}},
     "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},
     "json": {"schema": {"type": "object", "required": ["name"]}},
     "length": {"unit": "sentences"},

@@ -44,6 +44,9 @@ QUANTIFIER_TYPES = {
         "2: JSON that satisfies a schema; 1: may still become such JSON; 0: never",
         ("schema", "file", "of"),
     ),
+    "calls": TypeReference(
+        "2: calls tools, all calls are valid; 1: a call is invalid; 0: no call", ("tools",)
+    ),
     "words": TypeReference("the number of words of a list", ("words", "file", "of")),
     "length": TypeReference("the number of characters, words or sentences", ("unit", "of")),
     "refuses": TypeReference(

@@ -30,6 +30,7 @@ _TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
 
 _CLASS_PATHS = {
+    "calls": "llmchecker.properties.quantifiers.tool_calls:ToolCalls",
     "classifier": "llmchecker.properties.quantifiers.classifier:Classifier",
     "gender": "llmchecker.properties.quantifiers.gender:Gender",
     "judge": "llmchecker.properties.quantifiers.judge:Judge",
