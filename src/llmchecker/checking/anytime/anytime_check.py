@@ -394,8 +394,8 @@ class AnytimeCheck:
             least: float = min(batch, self._drawn_samples)
         else:
             # until a round has shown its costs, each token may take two passes: one that is not
-            # listed needs another; a round that passes interrupt has no values
-            if is_first:
+            # listed needs another; samples that the end of the passes interrupts have no values
+            if is_first and affordable >= 2:
                 affordable /= 2
             # a few samples after many narrow hardly anything, and their small batches are slow
             least = min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
