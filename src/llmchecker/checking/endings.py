@@ -109,25 +109,19 @@ def warn_of_cuts(
         query, decision, measurement, horizon, endings.cut, turns
     ):
         return None
+    text = "answer" if turns is None else "conversation"
+    share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the {text}s"
+    if endings.counted is not None:
+        cut, count = endings.counted
+        # what was never seen has no share that could be stated
+        if cut == 0:
+            return None
+        share = f"{cut:,} of {format_count(count, text)}"
     if turns is not None:
-        share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the conversations"
-        if endings.counted is not None:
-            cut, count = endings.counted
-            # what was never seen has no share that could be stated
-            if cut == 0:
-                return None
-            share = f"{cut:,} of {format_count(count, 'conversation')}"
         return (
             f"about beginnings: {share} have an answer that goes on after "
             f"{format_count(horizon, 'token')}, which may change it"
         )
-    share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the answers"
-    if endings.counted is not None:
-        cut, answers = endings.counted
-        # what was never seen has no share that could be stated
-        if cut == 0:
-            return None
-        share = f"{cut:,} of {format_count(answers, 'answer')}"
     root = query.root
     is_about_ends = isinstance(root, Probability | PathQuantifier) and names_ends(root.path)
     other = (

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmchecker.checking.answer import Progress
+from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.measurement import Threshold
 from llmchecker.utils.number_format import format_number
 
 _MIN_ROUNDS = 4
@@ -62,6 +63,22 @@ def forecast_decision(history: Sequence[Progress], threshold: float) -> Forecast
     distance = abs((last.low + last.high) / 2 - threshold)
     # the half of the interval that reaches to the threshold must shrink to the distance
     return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)
+
+
+def forecast_answer(
+    answer: Answer, history: Sequence[Progress], threshold: Threshold | None, width: float
+) -> Forecast | None:
+    """Forecast the costs of a decision of a threshold, or without one of a width.
+
+    Args:
+        answer: the answer so far.
+        history: the intervals after each round.
+        threshold: the threshold of the query; None for a query that asks for a number.
+        width: as in `forecast_width`.
+    """
+    if threshold is None:
+        return forecast_width(history, width)
+    return forecast_decision(history, float(threshold.number)) if answer.holds is None else None
 
 
 def _extrapolate(

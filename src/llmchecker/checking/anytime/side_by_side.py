@@ -116,8 +116,8 @@ def check_side_by_side(
         if (key := _group_key(model, prompt)) in shared:
             shared[key] = _find_beginning([shared[key], prompt])
     for key, group in groups.items():
-        batches = _SharedBatches(model, shared[key])
-        yield from _check_group(model, questions, group, batches, end_of_sequence)
+        with _SharedBatches(model, shared[key]) as batches:
+            yield from _check_group(model, questions, group, batches, end_of_sequence)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...]:
@@ -145,17 +145,6 @@ def _check_group(
     end_of_sequence: EndOfSequence,
 ) -> Iterator[tuple[int, Outcome]]:
     """Check questions whose prompts have a common beginning."""
-    with batches:
-        yield from _check_jobs(model, questions, group, batches, end_of_sequence)
-
-
-def _check_jobs(
-    model: LanguageModel,
-    questions: Sequence[AnyQuestion],
-    group: Sequence[tuple[int, tuple[int, ...]]],
-    batches: "_SharedBatches",
-    end_of_sequence: EndOfSequence,
-) -> Iterator[tuple[int, Outcome]]:
     waiting = list(group)[::-1]
     jobs: dict[int, _Job] = {}
     while waiting or jobs:

@@ -27,7 +27,7 @@ from llmchecker.checking.answer import (
     Sampled,
     select_trivial_interval,
 )
-from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
@@ -226,12 +226,7 @@ class TextCheck:
                 self._budget.seed,
             )
         )
-        if self._threshold is None:
-            forecast = forecast_width(history, self._budget.width)
-        elif answer.holds is None:
-            forecast = forecast_decision(history, float(self._threshold.number))
-        else:
-            forecast = None
+        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
         return replace(answer, forecast=forecast)
 
     @property

@@ -25,7 +25,7 @@ import numpy as np
 
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sampled
-from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
@@ -175,12 +175,7 @@ class _ConversationCheck:
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        if self._threshold is None:
-            forecast = forecast_width(history, self._budget.width)
-        elif answer.holds is None:
-            forecast = forecast_decision(history, float(self._threshold.number))
-        else:
-            forecast = None
+        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
         return replace(answer, forecast=forecast)
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
