@@ -76,7 +76,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
         if arguments.at_least is not None:
             raise ConfigError("--at-least: it is for the assertions of --from; name a file there")
         name, deployment = _find_deployment(arguments, registry)
-        files[starter.SUITE_NAME] = starter.format_suite(deployment, name).encode()
+        files[starter.SUITE_NAME] = starter.format_starter_suite(deployment, name).encode()
     else:
         probability = parse_probability("--at-least", arguments.at_least or _DEFAULT_PROBABILITY)
         # the reader of suites would read another number
