@@ -80,5 +80,5 @@ def _format_row(entry: Entry) -> str:
     texts = (entry.verdict, entry.figures, requirement, entry.threshold, entry.subject)
     cells = [_escape_markdown(text) for text in (*texts, entry.deployment)]
     about = [entry.about] if entry.about else []
-    reasons = "<br>".join(map(_escape_markdown, [*about, *entry.reasons]))
+    reasons = "<br>".join(map(_escape_markdown, [*about, *entry.lines]))
     return f"| {' | '.join([_SIGNS[entry.status], *cells, reasons])} |"

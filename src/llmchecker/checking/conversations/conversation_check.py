@@ -321,7 +321,7 @@ class _ConversationCheck:
         return tuple(
             Witness(
                 uid=0,
-                text="\n".join(self._conversation.format_lines(state.answers)),
+                text=self._conversation.format_answers(state.answers),
                 probability=state.mass,
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
