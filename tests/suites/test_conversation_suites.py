@@ -1,8 +1,10 @@
 """Suites of conversations: verdicts, outputs, and errors before a model is loaded."""
 
+import base64
 import html
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree
 
@@ -23,6 +25,7 @@ from llmchecker.suites.verdicts import Status
 PROPERTIES = {"leaks": {"type": "pattern", "pattern": "c"}}
 TURNS = [{"user": "ab"}, {"user": "c{answer 1}a"}]
 LENGTH = 2
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 def model():
@@ -118,6 +121,20 @@ def test_the_page_has_a_block_for_each_conversation_from_its_start(tmp_path):
     # those of the answers, of both kinds
     assert len(others) == len(found.examples) > 2
     assert "assistant: " not in page
+
+
+def test_the_page_has_a_drawing_of_the_answers_also_of_stored_results(tmp_path):
+    """Each conversation is drawn once, and stored results have the same drawing."""
+    log = tmp_path / "results.jsonl"
+    result = run(tmp_path, "P<=0.01 [ F (turn = 2 & leaks = 1) ]", options={"log": log})
+    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', format_html(result))
+    drawing = ElementTree.fromstring(base64.b64decode(image))
+    texts = ["".join(element.itertext()) for element in drawing.iter(SVG_TEXT)]
+    assert "ab" in texts
+    assert "turn 2: c{answer 1}a" in texts
+    assert any(re.fullmatch(r"✗ [abc]*…?  leaks 0", text) for text in texts)
+    stored = replace(result, results=tuple(read_results(log)))
+    assert image in format_html(stored)
 
 
 def test_messages_of_a_page_are_data(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
@@ -78,6 +79,7 @@ class Entry:
         transcripts: the most probable conversations that violate the requirement.
         examples: answers that violate the requirement, and others.
         opening: for a conversation, role and text of the messages before the first answer.
+        conversation: the most probable answers of a conversation, to be drawn; else None.
         seconds: duration in seconds.
     """
 
@@ -98,7 +100,13 @@ class Entry:
     transcripts: tuple[Transcript, ...] = ()
     examples: tuple[Example, ...] = ()
     opening: tuple[tuple[str, str], ...] = ()
+    conversation: AnswerTree | None = None
     seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the entry: deployment, group and name."""
+        return self.deployment, self.group, self.name
 
     @property
     def figures(self) -> str:
@@ -283,6 +291,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
                 replace(each, text=_clean_example(case, each.text)) for each in case_result.examples
             ),
             opening=_find_opening(case),
+            conversation=case_result.conversation,
             seconds=case_result.seconds,
         )
     cases = {case.name: case for case in result.suite.cases}

@@ -82,6 +82,11 @@ class Conversation:
         return 1 + len(self.later_turns)
 
     @property
+    def user_texts(self) -> list[str]:
+        """The message of the user before each answer, as text."""
+        return [self.chat.messages[-1][1], *self.turn_texts]
+
+    @property
     def turn_texts(self) -> list[str]:
         """The later turns as text."""
         return [str(turn) for turn in self.later_turns]
