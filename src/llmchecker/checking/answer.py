@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from llmchecker.checking.conversations.conversation_check import ExploredConversation
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
@@ -121,13 +122,16 @@ class Evidence:
             model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
-        texts: the most frequent answers of a model that returns texts alone, of both kinds.
+        texts: the most frequent answers of a model that returns texts alone, of both kinds; the
+            most probable conversations.
+        conversation: the explored conversations; None for a query about the tokens of one text.
     """
 
     build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
     texts: tuple[Witness, ...] = ()
+    conversation: "ExploredConversation | None" = None
 
     @property
     def tree(self) -> "TextTree":

@@ -96,10 +96,15 @@ class ModelConfig:
         Args:
             decoding: the decoding of an experiment; None for that of the model.
         """
+        words = self.describe_decoding(decoding)
+        return f"{self.label}, {words}" if words else self.label
+
+    def describe_decoding(self, decoding: DecodingChoice = None) -> str:
+        """Describe the decoding in words; empty without one. The argument is as above."""
         run_decoding = self.decoding if decoding is None else decoding
         if run_decoding is None:
-            return self.label
-        return f"{self.label}, {'as published' if run_decoding == AS_PUBLISHED else run_decoding}"
+            return ""
+        return "as published" if run_decoding == AS_PUBLISHED else str(run_decoding)
 
 
 def expand_keys(keys: _KeysT) -> _KeysT:
