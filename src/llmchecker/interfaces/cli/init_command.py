@@ -46,7 +46,7 @@ def add_init_command(commands: SubParsers) -> None:
             "llmchecker init --from promptfooconfig.yaml --at-least 0.9",
         ),
     )
-    init.set_defaults(run=_run_init, error_status=3)
+    init.set_defaults(run=_run_init)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
     init.add_argument(
         "--at-least",
