@@ -297,7 +297,7 @@ def _verify(file: Path, task: FileTask, off: tuple[str, str] | None, results: Co
         else:
             _switch_off(*off, stack)
         try:
-            result, _ = verify_file(file, task)
+            result = verify_file(file, task)
         except ProgramError:
             results.send((Outcome.UNSUPPORTED, []))
             return

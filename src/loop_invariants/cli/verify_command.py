@@ -14,10 +14,9 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,19 +51,6 @@ _MAX_EVENTS = 24
 """Maximum number of lines of a run; a longer run is cut in its middle."""
 
 
-@dataclass(frozen=True)
-class _VerifyReport:
-    """The result of one program, with the data of its output.
-
-    Attributes:
-        result: the result of the verification.
-        lines: the line of each loop, by number.
-    """
-
-    result: VerificationResult
-    lines: Mapping[int, int] = field(default_factory=dict)
-
-
 def run_verify(arguments: argparse.Namespace) -> int:
     """Verify the programs and return the exit status.
 
@@ -96,17 +82,17 @@ def run_verify(arguments: argparse.Namespace) -> int:
             records[file] = record
     stored_count = len(records)
     pending_files = [file for file in files if file not in records]
-    for file, report in _iter_reports(
+    for file, result in _iter_results(
         partial(_verify_file, task=task), pending_files, arguments.jobs
     ):
-        records[file] = record = _build_record(file, report) | {"digest": digests[file]}
+        records[file] = record = _build_record(file, result) | {"digest": digests[file]}
         if log is not None:
             log.add(record)
         if arguments.jsonl:
             print(format_line(record), flush=True)
         # One JSON object holds all programs, so that it is printed at the end.
         elif not arguments.json:
-            _print_program(file, report.result)
+            _print_program(file, result)
         # Only a person at a terminal sees the counter; a log would collect its lines.
         if len(files) > 1 and sys.stderr.isatty():
             print(
@@ -211,9 +197,8 @@ def _format_invariants(result: VerificationResult) -> str:
 _VERDICTS = {Outcome.VERIFIED: "true", Outcome.FALSE: "false"}
 
 
-def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
+def _build_record(file: Path, result: VerificationResult) -> dict[str, Any]:
     """Build the JSON record of a program."""
-    result = report.result
     run = []
     for event in result.failure.trace if result.failure else ():
         match event:
@@ -234,7 +219,7 @@ def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
         "searched_depth": result.searched_depth,
         "invariants": [
             {
-                "line": report.lines.get(i.loop),
+                "line": i.line,
                 "text": format_c(i.expression),
                 "sources": list(i.sources),
             }
@@ -245,9 +230,9 @@ def _build_record(file: Path, report: _VerifyReport) -> dict[str, Any]:
     }
 
 
-def _iter_reports(
-    verify: Callable[[Path], _VerifyReport], files: Sequence[Path], jobs: int
-) -> Iterator[tuple[Path, _VerifyReport]]:
+def _iter_results(
+    verify: Callable[[Path], VerificationResult], files: Sequence[Path], jobs: int
+) -> Iterator[tuple[Path, VerificationResult]]:
     """Yield the result of each file as soon as it is known.
 
     When a worker dies, all files of its pool lose their results, and the file at fault is unknown.
@@ -268,18 +253,20 @@ def _iter_reports(
 
 
 def _submit(
-    pool: ProcessPoolExecutor, verify: Callable[[Path], _VerifyReport], file: Path
-) -> Future[_VerifyReport]:
+    pool: ProcessPoolExecutor, verify: Callable[[Path], VerificationResult], file: Path
+) -> Future[VerificationResult]:
     try:
         return pool.submit(verify, file)
     # The pool is broken, so that it accepts no further file.
     except BrokenProcessPool as error:  # a worker died during the submission of files
-        future: Future[_VerifyReport] = Future()
+        future: Future[VerificationResult] = Future()
         future.set_exception(error)
         return future
 
 
-def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) -> _VerifyReport:
+def _verify_in_own_process(
+    verify: Callable[[Path], VerificationResult], file: Path
+) -> VerificationResult:
     start_time = time.monotonic()
     with ProcessPoolExecutor(1, initializer=WorkerInitializer()) as pool, kill_children_on_error():
         try:
@@ -287,26 +274,17 @@ def _verify_in_own_process(verify: Callable[[Path], _VerifyReport], file: Path) 
         except BrokenProcessPool:
             message = "the verifying process was killed, probably because memory ran out"
             seconds = time.monotonic() - start_time
-            return _VerifyReport(
-                VerificationResult(Outcome.KILLED, seconds=seconds, message=message)
-            )
+            return VerificationResult(Outcome.KILLED, seconds=seconds, message=message)
 
 
-def _verify_file(
-    file: Path,
-    task: FileTask,
-) -> _VerifyReport:
+def _verify_file(file: Path, task: FileTask) -> VerificationResult:
     try:
-        result, program = verify_file(file, task)
+        return verify_file(file, task)
     except UnreadableProgram as error:
-        return _VerifyReport(VerificationResult(Outcome.UNREADABLE, message=str(error)))
+        return VerificationResult(Outcome.UNREADABLE, message=str(error))
     # Other programs may be decided without ESBMC, so that they go on.
     except MissingTool as error:
-        return _VerifyReport(VerificationResult(Outcome.ESBMC_ERROR, message=str(error)))
+        return VerificationResult(Outcome.ESBMC_ERROR, message=str(error))
     except MemoryError:
         message = "verification needs more memory than the machine has"
-        return _VerifyReport(
-            VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
-        )
-    loops = () if program is None else program.loops
-    return _VerifyReport(result, {loop.number: loop.line for loop in loops})
+        return VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))

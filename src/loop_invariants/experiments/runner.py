@@ -126,9 +126,6 @@ class Subject:
             result: the result.
             extra_fields: further fields of the attempt.
         """
-        # A program without invariants need not be one that the frontend covers.
-        loops = self.program.loops if result.invariants else ()
-        lines = {loop.number: loop.line for loop in loops}
         return Attempt(
             self.file.stem,
             self.settings.semantics,
@@ -136,7 +133,7 @@ class Subject:
             result.outcome,
             result.seconds,
             tuple(
-                Invariant(lines[invariant.loop], format_c(invariant.expression), invariant.sources)
+                Invariant(invariant.line, format_c(invariant.expression), invariant.sources)
                 for invariant in result.invariants
             ),
             message=result.message,
@@ -358,8 +355,7 @@ def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
     """Attempt a program as the command `verify` does."""
     settings = subject.settings
     task = FileTask(settings.semantics, seconds=settings.limits.seconds)
-    result, _ = verify_file(subject.file, task)
-    return subject.build_attempt(name, result)
+    return subject.build_attempt(name, verify_file(subject.file, task))
 
 
 def exclude_enumeration(strategies: Mapping[str, _Strategy]) -> dict[str, _Strategy]:

@@ -15,16 +15,19 @@ class CandidatePool:
 
     Attributes:
         sources: the sources of every candidate, in the order in which candidates were added.
+        lines: line of each loop in the source, by loop number.
         tried_sources: the sources whose candidates the prover has already queried.
         limits: contains `CANDIDATES` if a source had more candidates than its maximum.
     """
 
     sources: dict[Candidate, list[CandidateSource]] = field(default_factory=dict)
+    lines: dict[int, int] = field(default_factory=dict)
     tried_sources: set[CandidateSource] = field(default_factory=set)
     limits: set[Limit] = field(default_factory=set)
 
     def add(self, source: CandidateSource, loop: Loop, expressions: Iterable[Expression]) -> None:
         """Add candidates of a loop, except those with names out of its scope."""
+        self.lines[loop.number] = loop.line
         for expression in expressions:
             if variables(expression) <= set(loop.scope):
                 candidate_sources = self.sources.setdefault(Candidate(loop.number, expression), [])
@@ -50,4 +53,6 @@ class CandidatePool:
             case Binary("||", left, right) if CandidateSource.DISJUNCTIONS in sources:
                 for part in (left, right):
                     sources += self.sources.get(Candidate(candidate.loop, part), ())
-        return ProvenInvariant(candidate.loop, candidate.expression, tuple(dict.fromkeys(sources)))
+        loop = candidate.loop
+        distinct_sources = tuple(dict.fromkeys(sources))
+        return ProvenInvariant(loop, self.lines[loop], candidate.expression, distinct_sources)

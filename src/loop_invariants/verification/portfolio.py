@@ -69,15 +69,12 @@ class FileTask:
     sources: Sequence[CandidateSource] = BUILTIN_SOURCES
 
 
-def verify_file(path: Path, task: FileTask) -> tuple[VerificationResult, Program | None]:
+def verify_file(path: Path, task: FileTask) -> VerificationResult:
     """Verify a C file with both engines.
 
     Args:
         path: path of the file.
         task: the task.
-
-    Returns:
-        The result, and the program; None if the frontend does not cover the text.
 
     Raises:
         UnreadableProgram: the file cannot be read, or is not C.
@@ -102,7 +99,7 @@ def verify_file(path: Path, task: FileTask) -> tuple[VerificationResult, Program
         seconds = max(task.seconds * _MIN_SEARCH_SHARE, task.seconds - result.seconds)
         violation = _find_violation(text, task, program)
         result = violation or _search(result, text, task, program, seconds)
-    return replace(result, seconds=time.monotonic() - start_time), program
+    return replace(result, seconds=time.monotonic() - start_time)
 
 
 def _find_violation(

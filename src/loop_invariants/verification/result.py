@@ -98,12 +98,14 @@ class ProvenInvariant:
 
     Attributes:
         loop: the loop number.
+        line: line of the loop in the source.
         expression: the condition.
         sources: the sources that proposed it, in order of their first proposal. For a disjunction,
             the sources of its two parts come last.
     """
 
     loop: int
+    line: int
     expression: Expression
     sources: tuple[CandidateSource, ...]
 

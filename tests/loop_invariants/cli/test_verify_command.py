@@ -22,11 +22,11 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def dying(file: Path, **_: object) -> verify_command._VerifyReport:
+def dying(file: Path, **_: object) -> VerificationResult:
     """Die as a process does to which the system gives no more memory."""
     if file.stem in ("b", "d"):
         os.kill(os.getpid(), signal.SIGKILL)
-    return verify_command._VerifyReport(VerificationResult(Outcome.VERIFIED))
+    return VerificationResult(Outcome.VERIFIED)
 
 
 def out_of_memory(*_: object) -> VerificationResult:
@@ -162,12 +162,12 @@ def test_json_holds_what_is_printed(tmp_path, capsys) -> None:
     assert heads[0]["n"] >= 3
 
 
-def counted(file: Path, **_: object) -> verify_command._VerifyReport:
+def counted(file: Path, **_: object) -> VerificationResult:
     """Verify a program whose text does not contain `bad`, and write its name to a file."""
     with (file.parent / "verified.txt").open("a") as output:
         output.write(f"{file.stem}\n")
     outcome = Outcome.FALSE if "bad" in file.read_text() else Outcome.VERIFIED
-    return verify_command._VerifyReport(VerificationResult(outcome))
+    return VerificationResult(outcome)
 
 
 def pop_verified(programs: Path) -> list[str]:

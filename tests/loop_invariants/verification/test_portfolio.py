@@ -27,7 +27,7 @@ def verify(tmp_path: Path, text: str, task: FileTask = INT32) -> VerificationRes
     """The result of both engines for a text."""
     file = tmp_path / "p.c"
     file.write_text(HEAD + text)
-    return verify_file(file, task)[0]
+    return verify_file(file, task)
 
 
 def original(text: str, required_property=Property.ASSERT, names=SV_COMP):
