@@ -28,6 +28,7 @@ def check_query(
     seconds_before: float = 0.0,
     *,
     is_whole_model: bool = False,
+    truth: np.ndarray | None = None,
 ) -> Answer:
     """Check a query: its value, its bounds for the whole model, and its witnesses.
 
@@ -41,7 +42,8 @@ def check_query(
         ranges: the declared range of each of these quantifiers.
         seconds_before: seconds to build and score the tree, which count as encoding.
         is_whole_model: whether the tree was built for its bounds: the answer then has no bounded
-            value, and the witnesses of the whole model (see `witnesses.find_witnesses`).
+            value, and the witnesses of the whole model.
+        truth: as in `witnesses.find_witnesses`.
 
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
@@ -61,7 +63,7 @@ def check_query(
     answer = replace(answer, endings=measure_endings(tree))
     answer = answer.with_bounds(*_compute_bounds(tree, scores, query, ranges))
     texts = witnesses.find_witnesses(
-        tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
+        tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model, truth=truth
     )
     return answer.with_witnesses(texts)
 

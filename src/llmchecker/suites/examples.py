@@ -98,7 +98,9 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     chain = dtmc.build_dtmc(tree, evidence.scores)
     return CaseTexts(
         *(
-            witnesses.find_path_texts(tree, chain, root.path, kind, _MAX_TEXTS, ranges)
+            witnesses.find_path_texts(
+                tree, chain, root.path, kind, _MAX_TEXTS, ranges, evidence.truth[0]
+            )
             for kind in kinds
         )
     )

@@ -178,7 +178,13 @@ class AnytimeRun:
             answer = (
                 bound_query(*question)
                 if bounds_only
-                else check_query(*question, seconds, is_whole_model=True)
+                else check_query(
+                    *question,
+                    seconds,
+                    is_whole_model=True,
+                    # a query that single texts do not decide has no formula of its own
+                    truth=evidence.truth[0] if len(asked.paths) == 1 else None,
+                )
             )
         if not is_estimable:
             return answer

@@ -190,6 +190,15 @@ class JsonTransducer:
             return 2 if is_complete and self._close_scalar((), str(state.data)).data else 1
         return 2 if state.mode == "comma" and not state.frames and state.data else 1
 
+    def find_range(self, state: JsonState | None) -> tuple[int, int]:
+        """Return the least and the greatest score after any text."""
+        if state is None:
+            return 0, 0
+        if state.mode == "comma" and not state.frames:
+            # only white space may follow a complete text
+            return 0, 2 if state.data else 1
+        return 0, 2 if self._graph is None or self._is_undecided(state.frames) else 1
+
     def _read_string(
         self, state: JsonState, content: bytes, outside: str | None
     ) -> JsonState | None:
