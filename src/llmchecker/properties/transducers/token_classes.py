@@ -14,6 +14,7 @@ a vocabulary by the states of an automaton in the same way.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
@@ -126,6 +127,8 @@ class TransducerTable:
         self._rows: dict[int, Row] = {}
         self._scores = np.zeros(64, dtype=np.int64)
         self._limits = np.zeros((2, 64), dtype=np.int64)
+        # a protocol takes longer to check than a state to read
+        self._narrows_range = isinstance(transducer, NarrowsRange)
         self._problem: str | None = None
 
     @property
@@ -139,7 +142,7 @@ class TransducerTable:
 
         `NO_LIMIT` has the numbers for no limit. Entries beyond the states are arbitrary.
         """
-        return self._limits if isinstance(self.transducer, NarrowsRange) else None
+        return self._limits if self._narrows_range else None
 
     def start(self, start: str) -> tuple[int, int]:
         """Return the state's number and the count after a start string.
@@ -195,15 +198,16 @@ class TransducerTable:
             self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
             self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
         self._scores[number] = self._read_integers("score", [self.transducer.score(state)])[0]
-        if isinstance(self.transducer, NarrowsRange):
-            low, high = self.transducer.find_range(state)
-            self._limits[:, number] = self._read_integers(
-                "find_range",
-                [NO_LIMIT.min if low is None else low, NO_LIMIT.max if high is None else high],
-            )
+        if self._narrows_range:
+            self._limits[:, number] = self._find_limits(state)
         self._number_of[state] = number
         self._states.append(state)
         return number
+
+    def _find_limits(self, state: Hashable) -> np.ndarray:
+        low, high = cast("NarrowsRange", self.transducer).find_range(state)
+        limits = [NO_LIMIT.min if low is None else low, NO_LIMIT.max if high is None else high]
+        return self._read_integers("find_range", limits)
 
     def _check_limits(self) -> None:
         if self._problem is not None:
