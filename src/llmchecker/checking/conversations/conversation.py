@@ -10,7 +10,7 @@ The model answers the chat, the first scripted turn follows, the model answers a
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llmchecker.errors import ConfigError
@@ -82,6 +82,11 @@ class Conversation:
         return 1 + len(self.later_turns)
 
     @property
+    def user_texts(self) -> list[str]:
+        """The message of the user before each answer, as text."""
+        return [self.chat.messages[-1][1], *self.turn_texts]
+
+    @property
     def turn_texts(self) -> list[str]:
         """The later turns as text."""
         return [str(turn) for turn in self.later_turns]
@@ -98,13 +103,28 @@ class Conversation:
             messages += [("assistant", answer), ("user", user)]
         return Chat(tuple(messages))
 
-    def format_lines(self, answers: Sequence[str]) -> list[str]:
-        """Format the first answers and the turns between them, a line for each message.
-
-        Each text is a JSON string, so that its line breaks do not begin a line.
-        """
+    def format_answers(self, answers: Sequence[str]) -> str:
+        """Format the first answers and the turns between them, as in `format_messages`."""
         messages = [("assistant", answers[0])]
         for index, answer in enumerate(answers[1:]):
             user = self.later_turns[index].insert(answers)
             messages += [("user", user), ("assistant", answer)]
-        return [f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages]
+        return format_messages(messages)
+
+
+def format_messages(messages: Iterable[tuple[str, str]]) -> str:
+    """Format messages, a line for each.
+
+    Each text is a JSON string, so that its line breaks do not begin a line.
+    """
+    lines = (f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages)
+    return "\n".join(lines)
+
+
+def parse_messages(text: str) -> tuple[tuple[str, str], ...]:
+    """Parse what `format_messages` formatted: the role and the text of each message."""
+    messages = []
+    for line in filter(None, text.split("\n")):
+        role, _, content = line.partition(": ")
+        messages.append((role, json.loads(content)))
+    return tuple(messages)

@@ -21,6 +21,7 @@ from os.path import commonprefix
 
 import numpy as np
 
+from llmchecker.checking.conversations.answer_tree import GivenAnswer, Path
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
@@ -66,8 +67,8 @@ class State:
         turn: the number of the answer.
         prompt: the tokens before the answer.
         tokens: the tokens of the beginning.
-        answers: the answers before it; with this one for a state that ends a conversation.
-        cut_count: the number of these answers that the horizon cut.
+        answers: the answers before it; with this one for a state that ends a conversation or
+            decides it.
         is_complete: whether it ends the conversation.
         obligation: the obligation of the formula before this answer.
         mass: the probability of the path.
@@ -84,8 +85,7 @@ class State:
     turn: int
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    answers: tuple[str, ...]
-    cut_count: int
+    answers: tuple[GivenAnswer, ...]
     obligation: int
     mass: float
     depth: int = 0
@@ -95,6 +95,16 @@ class State:
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
+
+    @property
+    def cut_count(self) -> int:
+        """The number of its answers that the horizon cut."""
+        return sum(answer.has_ended is False for answer in self.answers)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of its answers."""
+        return tuple(answer.text for answer in self.answers)
 
     @property
     def undecided_share(self) -> float:
@@ -149,7 +159,6 @@ class ConversationTree:
             prompt=self._encode(()),
             tokens=(),
             answers=(),
-            cut_count=0,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
@@ -216,6 +225,20 @@ class ConversationTree:
         low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
         high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
         return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+
+    def iter_paths(self) -> Iterator[Path]:
+        """Yield the decided conversations, and the probabilities of what is not explored."""
+        waiting = [self._root]
+        while waiting:
+            state = waiting.pop()
+            if state.truth is not None or state.row is None:
+                yield Path(state.answers, state.mass, state.truth)
+                continue
+            waiting.extend(state.children.values())
+            is_unexplored = np.ones(len(state.row.tokens), dtype=bool)
+            is_unexplored[list(state.children)] = False
+            left = math.fsum([state.row.rest, *state.row.probabilities[is_unexplored].tolist()])
+            yield Path(state.answers, state.mass * left, None)
 
     def refine(self, max_passes: float) -> bool:
         """Visit the most probable undecided states.
@@ -353,7 +376,6 @@ class ConversationTree:
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
                     answers=parent.answers,
-                    cut_count=parent.cut_count,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
@@ -396,21 +418,21 @@ class ConversationTree:
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
+        values = tuple(scores.values())
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
-                state.answers = (*state.answers, text)
+                state.answers = (*state.answers, GivenAnswer(text, None, values))
             return
         has_ended = self._has_ended(state)
-        state.cut_count += not has_ended
-        state.answers = (*state.answers, text)
+        state.answers = (*state.answers, GivenAnswer(text, has_ended, values))
         state.obligation, state.truth = self._monitor.read(
             state.obligation, state.turn, scores, has_ended
         )
         state.is_complete = state.turn == self._conversation.turn_count
         if state.truth is None:
             state.turn, state.tokens = state.turn + 1, ()
-            state.prompt = self._encode(state.answers)
+            state.prompt = self._encode(state.texts)
 
     def _find_start(self, prompt: tuple[int, ...]) -> str:
         if prompt not in self._start_texts:
