@@ -23,6 +23,7 @@ from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.exit_status import ExitStatus
 
 # files of answers are read without the packages that compute them
 if TYPE_CHECKING:
@@ -247,6 +248,11 @@ class Answer:
     def holds(self) -> bool | None:
         """Whether the query holds; None if this is unknown, and for a query with =?."""
         return None if self.decision is None else self.decision.holds
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """The exit status of a command: 0 for a query with =?, else that of the decision."""
+        return ExitStatus.SUCCESS if self.decision is None else self.decision.exit_status
 
     @property
     def lower(self) -> float | bool:

@@ -20,13 +20,12 @@ from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import add_judge_notes, create_quantifier
-from llmchecker.config.models import ModelConfig
+from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
-from llmchecker.config.text_models import check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Probability

@@ -25,6 +25,7 @@ MODEL_MODULES = (
     "models/decoding/typed_tokens.py",
     "models/decoding/settings.py",
     "models/decoding/logits_processor.py",
+    "models/decoding/top_p.py",
     "models/transformers/batch_invariance.py",
     "models/transformers/load.py",
     "models/transformers/load_settings.py",

@@ -243,3 +243,9 @@ def apply_decoding(model: LanguageModel, decoding: DecodingChoice) -> LanguageMo
         return model.with_decoding(published, end_tokens)
     # None removes the decoding of an earlier call
     return model.with_decoding(Decoding() if decoding is None else decoding)
+
+
+def describe_decoding(model: object) -> str:
+    """Describe the decoding of a local causal model in words; empty without one."""
+    decoder = model.decoder if isinstance(model, CausalModel) else None
+    return "" if decoder is None else str(decoder.decoding)
