@@ -66,9 +66,7 @@ class TokenClasses:
 
 
 @lru_cache(maxsize=16)
-def _share_classes(
-    transducer: TokenTransducer, pieces: tuple[str | None, ...]
-) -> TokenClasses:
+def _share_classes(transducer: TokenTransducer, pieces: tuple[str | None, ...]) -> TokenClasses:
     return _compute_classes(transducer, pieces)
 
 
