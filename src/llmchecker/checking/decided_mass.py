@@ -6,7 +6,8 @@ that is decided true, and V, the mass that is decided false. The rest of the pro
 probability of the formula for the whole model is at least D and at most D + U.
 
 This module decides texts for trees that were grown level by level and for explored trees. It also
-turns D, V and U into an interval, with limits above the rounding errors of the sums.
+turns D, V and U into an interval, with limits above the rounding errors of the sums. `PathSums`
+answers queries from them, for both kinds of trees.
 """
 
 import math
