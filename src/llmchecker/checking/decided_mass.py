@@ -23,10 +23,10 @@ from llmchecker.checking.markov.sparse_matrix import (
     find_differences,
 )
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.checking.row_groups import find_distinct
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.row_groups import find_distinct
 
 UNDECIDED = -1
 """The truth of a formula on a text that does not decide it."""

@@ -151,6 +151,7 @@ def find_witnesses(
     *,
     score_ranges: Mapping[str, ScoreRange] | None = None,
     is_whole_model: bool = False,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the texts that decide a query, most probable first (ties: rising uid).
 
@@ -176,6 +177,8 @@ def find_witnesses(
         is_whole_model: whether the texts decide the query for the whole model. No `rest` is then a
             witness. Otherwise they decide it in the bounded process, where truth in `rest` is that
             of false atoms over quantifiers.
+        truth: (n,) 0, 1 or `UNDECIDED`, what the texts were found to decide for the whole model.
+            Scores alone may decide them later.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -184,7 +187,7 @@ def find_witnesses(
     if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
     path = root.path
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
+    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model, truth)
     # the formula has too many obligations
     if decisions is None:
         return ()
@@ -206,6 +209,7 @@ def find_path_texts(
     kind: str,
     max_texts: int | None,
     score_ranges: Mapping[str, ScoreRange] | None = None,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that decide a path formula for the whole model.
 
@@ -217,14 +221,14 @@ def find_path_texts(
         path: the path formula.
         kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
         max_texts: largest number of texts; None for all.
-        score_ranges: as in `find_witnesses`.
+        score_ranges, truth: as in `find_witnesses`.
 
     Raises:
         UnknownName: the formula names a variable that the chain does not have.
     """
     if not (is_linear_time(path) and has_witnesses(Query("", Probability("=", None, path)))):
         return ()
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model=True)
+    decisions = _find_decisions(tree, chain, path, score_ranges, True, truth)
     if decisions is None:
         return ()
     states = decisions.satisfied if kind == WITNESS else decisions.violated
@@ -247,6 +251,7 @@ def _find_decisions(
     path: Formula,
     score_ranges: Mapping[str, ScoreRange] | None,
     is_whole_model: bool,
+    known_truth: np.ndarray | None,
 ) -> _Decisions | None:
     """Find the first deciding state of each path; None if the formula is too large.
 
@@ -257,6 +262,8 @@ def _find_decisions(
     # a query has its answer without its texts
     except CheckFailed:
         return None
+    if known_truth is not None:
+        truth = np.where(known_truth == UNDECIDED, truth, known_truth)
     probability = tree.path_probability
     is_first = find_first_states(tree, truth)
 
