@@ -28,6 +28,7 @@ import numpy as np
 
 from llmchecker.checking.decided_mass import (
     REST_VARIABLE,
+    UNDECIDED,
     DecidedMass,
     decide_tree,
     find_first_states,
