@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from llmchecker.checking.conversations.conversation_check import ExploredConversation
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
@@ -124,14 +123,14 @@ class Evidence:
         mean: the `MeanEvidence` of the samples; None without samples.
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
             most probable conversations.
-        conversation: the explored conversations; None for a query about the tokens of one text.
+        conversation: the `ExploredConversation`; None for a query about the tokens of one text.
     """
 
     build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray], np.ndarray]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
     texts: tuple[Witness, ...] = ()
-    conversation: "ExploredConversation | None" = None
+    conversation: Any = None
 
     @property
     def tree(self) -> "TextTree":

@@ -66,7 +66,7 @@ def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
     return ScriptedTurn(tuple(parts))
 
 
-def check_model(place: str, model: ModelConfig) -> None:
+def check_can_converse(place: str, model: ModelConfig) -> None:
     """Check that a model can hold a conversation, before it is loaded.
 
     Raises:
