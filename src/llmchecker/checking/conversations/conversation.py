@@ -103,26 +103,26 @@ class Conversation:
             messages += [("assistant", answer), ("user", user)]
         return Chat(tuple(messages))
 
-    def format_answers(self, answers: Sequence[str]) -> str:
-        """Format the first answers and the turns between them, as in `format_messages`."""
+    def format_lines(self, answers: Sequence[str]) -> list[str]:
+        """Format the first answers and the turns between them, a line for each message.
+
+        Each text is a JSON string, so that its line breaks do not begin a line.
+        """
         messages = [("assistant", answers[0])]
         for index, answer in enumerate(answers[1:]):
             user = self.later_turns[index].insert(answers)
             messages += [("user", user), ("assistant", answer)]
-        return format_messages(messages)
+        return [f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages]
 
 
 def format_messages(messages: Iterable[tuple[str, str]]) -> str:
-    """Format messages, a line for each.
-
-    Each text is a JSON string, so that its line breaks do not begin a line.
-    """
+    """Format the role and the text of messages, as the lines of `Conversation.format_lines`."""
     lines = (f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages)
     return "\n".join(lines)
 
 
 def parse_messages(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse what `format_messages` formatted: the role and the text of each message."""
+    """Parse the lines of `Conversation.format_lines`; return role and text of each message."""
     messages = []
     for line in filter(None, text.split("\n")):
         role, _, content = line.partition(": ")

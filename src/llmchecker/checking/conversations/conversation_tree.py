@@ -67,8 +67,8 @@ class State:
         turn: the number of the answer.
         prompt: the tokens before the answer.
         tokens: the tokens of the beginning.
-        answers: the answers before it; with this one for a state that ends a conversation or
-            decides it.
+        answers: the answers before it; with this one for a state that ends a conversation.
+        cut_count: the number of these answers that the horizon cut.
         is_complete: whether it ends the conversation.
         obligation: the obligation of the formula before this answer.
         mass: the probability of the path.
@@ -79,13 +79,15 @@ class State:
         weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
             the rest.
         children: the states after listed tokens, by their index in the row.
+        given: the answers with their scores; also the beginning of one that decides.
     """
 
     parent: "State | None"
     turn: int
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    answers: tuple[GivenAnswer, ...]
+    answers: tuple[str, ...]
+    cut_count: int
     obligation: int
     mass: float
     depth: int = 0
@@ -95,16 +97,7 @@ class State:
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
-
-    @property
-    def cut_count(self) -> int:
-        """The number of its answers that the horizon cut."""
-        return sum(answer.has_ended is False for answer in self.answers)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of its answers."""
-        return tuple(answer.text for answer in self.answers)
+    given: tuple[GivenAnswer, ...] = ()
 
     @property
     def undecided_share(self) -> float:
@@ -159,6 +152,7 @@ class ConversationTree:
             prompt=self._encode(()),
             tokens=(),
             answers=(),
+            cut_count=0,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
@@ -232,13 +226,13 @@ class ConversationTree:
         while waiting:
             state = waiting.pop()
             if state.truth is not None or state.row is None:
-                yield Path(state.answers, state.mass, state.truth)
+                yield Path(state.given, state.mass, state.truth)
                 continue
             waiting.extend(state.children.values())
             is_unexplored = np.ones(len(state.row.tokens), dtype=bool)
             is_unexplored[list(state.children)] = False
             left = math.fsum([state.row.rest, *state.row.probabilities[is_unexplored].tolist()])
-            yield Path(state.answers, state.mass * left, None)
+            yield Path(state.given, state.mass * left, None)
 
     def refine(self, max_passes: float) -> bool:
         """Visit the most probable undecided states.
@@ -376,6 +370,8 @@ class ConversationTree:
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
                     answers=parent.answers,
+                    given=parent.given,
+                    cut_count=parent.cut_count,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
@@ -422,17 +418,20 @@ class ConversationTree:
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
-                state.answers = (*state.answers, GivenAnswer(text, None, values))
+                state.answers = (*state.answers, text)
+                state.given = (*state.given, GivenAnswer(text, None, values))
             return
         has_ended = self._has_ended(state)
-        state.answers = (*state.answers, GivenAnswer(text, has_ended, values))
+        state.cut_count += not has_ended
+        state.answers = (*state.answers, text)
+        state.given = (*state.given, GivenAnswer(text, has_ended, values))
         state.obligation, state.truth = self._monitor.read(
             state.obligation, state.turn, scores, has_ended
         )
         state.is_complete = state.turn == self._conversation.turn_count
         if state.truth is None:
             state.turn, state.tokens = state.turn + 1, ()
-            state.prompt = self._encode(state.texts)
+            state.prompt = self._encode(state.answers)
 
     def _find_start(self, prompt: tuple[int, ...]) -> str:
         if prompt not in self._start_texts:

@@ -186,7 +186,7 @@ class _TextConversations:
             Finish.ENDED if sample.truth is not None else Finish.MISSING,
         )
         return TextAnswer(
-            text=self._conversation.format_answers(sample.texts) if answers else "",
+            text="\n".join(self._conversation.format_lines(sample.texts)) if answers else "",
             finish=finish,
             is_repeated=any(answer.is_repeated for answer in answers),
             choice_count=max((answer.choice_count for answer in answers), default=1),
