@@ -18,7 +18,7 @@ before the first incomplete one are used, and no round follows.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.endings import Endings
@@ -64,6 +64,7 @@ def check_conversation(
     budget: Budget,
     *,
     end_tokens: frozenset[int] | None = None,
+    user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
@@ -77,6 +78,7 @@ def check_conversation(
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
         end_tokens: ids of the tokens that end an answer; None for those of the model.
+        user_models: the models of the simulated users.
         watch: called with the intervals after each round; the work ends when it returns true.
 
     Raises:
@@ -84,13 +86,15 @@ def check_conversation(
         UnusableText: the model cannot read the conversation.
         ConfigError: the model does not list all tokens of a distribution.
     """
-    if model.listed_tokens < model.vocabulary_size:
-        raise ConfigError(
-            f"turns: {model.name} returns only its most probable tokens; use a model in this "
-            "process"
-        )
+    user_models = user_models or {}
+    for each in (model, *user_models.values()):
+        if each.listed_tokens < each.vocabulary_size:
+            raise ConfigError(
+                f"turns: {each.name} returns only its most probable tokens; use a model in this "
+                "process"
+            )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, watch)
+    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, user_models, watch)
     check.run()
     return check.build_answer()
 
@@ -105,11 +109,14 @@ class _ConversationCheck:
         asked: CheckedQuery,
         budget: Budget,
         end_tokens: frozenset[int] | None,
+        user_models: Mapping[SimulatedUser, LanguageModel],
         watch: Callable[[Progress], bool | None],
     ) -> None:
         self._start_time = time.monotonic()
         self._conversation, self._asked, self._budget = conversation, asked, budget
-        self._probability_spread, self._watch = model.probability_spread, watch
+        spreads = [each.probability_spread for each in (model, *user_models.values())]
+        self._probability_spread = max((s for s in spreads if s is not None), default=None)
+        self._watch = watch
         monitor = TurnMonitor(asked, conversation.turn_count)
         self._tree = ConversationTree(
             model,
@@ -118,6 +125,7 @@ class _ConversationCheck:
             asked.quantifiers,
             asked.length,
             model.end_tokens if end_tokens is None else end_tokens,
+            user_models,
         )
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
@@ -127,7 +135,8 @@ class _ConversationCheck:
         self._drawn = 0
         self._can_sample = not budget.certain
         self._refining_costs = self._sampling_costs = 0.0
-        self._passes_per_sample = float(asked.length * conversation.turn_count)
+        simulated_tokens = sum(user.length for user in conversation.simulated_users)
+        self._passes_per_sample = float(asked.length * conversation.turn_count + simulated_tokens)
         self._history: list[Progress] = []
 
     def run(self) -> None:
@@ -321,7 +330,7 @@ class _ConversationCheck:
         return tuple(
             Witness(
                 uid=0,
-                text="\n".join(self._conversation.format_lines(state.answers)),
+                text="\n".join(self._conversation.format_lines(state.answers, state.simulated)),
                 probability=state.mass,
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,

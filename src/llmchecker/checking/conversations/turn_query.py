@@ -4,8 +4,9 @@ P>=0.99 [ G leaks = 0 ]                        in no turn
 P>=0.9 [ G (turn = 2 => polite = 1) ]          in the second turn
 
 The states of a conversation are its answers, the first answer first. The last state repeats for
-ever. In a state `turn` is the number of the answer, a quantifier is the score of the whole answer
-alone, and "end" is true if the model ended the answer, which the horizon then did not cut.
+ever, also where a conversation ends before its last turn. In a state `turn` is the number of the
+answer, a quantifier is the score of the whole answer alone, and "end" is true if the model ended
+the answer, which the horizon then did not cut.
 """
 
 from collections.abc import Collection, Mapping
@@ -124,7 +125,7 @@ class TurnMonitor:
         self._possible_truths: dict[tuple[int, int, tuple[int | None, ...]], bool | None] = {}
 
     def read(
-        self, obligation: int, turn: int, scores: Mapping[str, int], has_ended: bool
+        self, obligation: int, turn: int, scores: Mapping[str, int], has_ended: bool, is_last: bool
     ) -> tuple[int, bool | None]:
         """Return the obligation after a turn, and the truth if the turn decides it.
 
@@ -133,6 +134,7 @@ class TurnMonitor:
             turn: the number of the turn.
             scores: the scores of its answer by quantifier.
             has_ended: whether the model ended the answer.
+            is_last: whether the answer ends the conversation.
         """
         values = {**scores, STEP: turn - 1, _ENDED: int(has_ended)}
         key = tuple(values.values())
@@ -140,7 +142,7 @@ class TurnMonitor:
             columns = {name: np.array([value]) for name, value in values.items()}
             (letter,) = self._monitor.compute_letters(columns, np.array([False])).tolist()
             self._letters[key] = letter
-        return self._read_letter(obligation, turn, self._letters[key])
+        return self._read_letter(obligation, turn, self._letters[key], is_last)
 
     def decide_beginning(
         self, obligation: int, turn: int, scores: Mapping[str, int]
@@ -175,14 +177,17 @@ class TurnMonitor:
         except TooManyValuations:
             return None
         letters = [sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows]
-        truths = {self._read_letter(obligation, turn, letter)[1] for letter in letters}
+        is_last = turn == self._turn_count
+        truths = {self._read_letter(obligation, turn, letter, is_last)[1] for letter in letters}
         return truths.pop() if len(truths) == 1 else None
 
-    def _read_letter(self, obligation: int, turn: int, letter: int) -> tuple[int, bool | None]:
+    def _read_letter(
+        self, obligation: int, turn: int, letter: int, is_last: bool
+    ) -> tuple[int, bool | None]:
         after = self._monitor.progress(obligation, letter)
-        if turn == self._turn_count:
+        if is_last:
             return after, self._monitor.holds_under_stutter(obligation, letter)
-        # The monitor lets a text stop at any step, which a conversation does not. So it may decide
+        # The monitor lets a text stop at any step, which few conversations do. So it may decide
         # late, and never wrongly.
         return after, self._monitor.decide(after, turn, letter)
 
