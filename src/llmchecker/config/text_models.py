@@ -48,5 +48,5 @@ def check_prices(key: str, models: Iterable[ModelConfig], max_dollars: float | N
     for model in models:
         if max_dollars is not None and not model.has_distributions and model.prices is None:
             raise ConfigError(
-                f"{key}: {model.name} has no prices; add `prices` to the model, or limit tokens"
+                f"{key}: {model.label} has no prices; add `prices` to the model, or limit tokens"
             )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -23,9 +22,7 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.path_formulas import CheckedQuery
-    from llmchecker.checking.anytime.side_by_side import AnyQuestion
-    from llmchecker.checking.anytime.side_by_side import Outcome as CaseOutcome
+    from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
     from llmchecker.models.text_answer import TextModel
@@ -151,32 +148,6 @@ class _ProgressTracker:
 
 
 @dataclass(frozen=True)
-class _CaseQuestion:
-    """The question of a case, whose quantifiers are created when its check begins.
-
-    So thousands of waiting and finished cases have no quantifiers and monitors in memory.
-    """
-
-    case: Case
-
-    @property
-    def start(self) -> "Start":
-        """The prompt."""
-        return self.case.question.prompt
-
-    @property
-    def asked(self) -> "CheckedQuery":
-        """A copy of the query with its quantifiers."""
-        checked = self.case.question.checked_query
-        return replace(checked, quantifiers=dict(checked.quantifiers))
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of the case, and its share of the suite's confidence."""
-        return self.case.question.budget
-
-
-@dataclass(frozen=True)
 class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
@@ -213,7 +184,7 @@ class _Evaluator:
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
-        questions = [_CaseQuestion(case.measure() if self.is_measuring else case) for case in cases]
+        questions = [(case.measure() if self.is_measuring else case).question for case in cases]
         for index, answer in self._check(questions, cases[0].deployment, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
@@ -224,7 +195,7 @@ class _Evaluator:
         """Yield each case of a conversation and its result, one after the other."""
         for case in cases:
             start_time = time.monotonic()
-            outcome: CaseOutcome
+            outcome: CheckOutcome
             try:
                 measured = case.measure() if self.is_measuring else case
                 outcome = self._check_conversation(measured)
@@ -239,7 +210,8 @@ class _Evaluator:
         from llmchecker.checking.conversations.conversation_check import check_conversation
         from llmchecker.checking.conversations.text_conversations import check_text_conversation
 
-        conversation, asked = case.question.conversation, _CaseQuestion(case).asked
+        conversation = case.question.conversation
+        asked = case.question.checked_query.create_quantifiers()
         assert conversation is not None
         budget = case.question.budget
         users = {user: self.open_model(user.model) for user in conversation.simulated_users}
@@ -258,8 +230,11 @@ class _Evaluator:
         )
 
     def _check(
-        self, questions: Sequence["AnyQuestion"], deployment: Deployment, prompts: Sequence["Start"]
-    ) -> "Iterator[tuple[int, CaseOutcome]]":
+        self,
+        questions: Sequence["QuestionLike"],
+        deployment: Deployment,
+        prompts: Sequence["Start"],
+    ) -> "Iterator[tuple[int, CheckOutcome]]":
         if deployment.model.has_distributions:
             return evaluate(cast(OpenModel, self.opened), questions, prompts)
         # imported here, as in `evaluate`
@@ -267,7 +242,7 @@ class _Evaluator:
 
         return check_texts(cast("TextModel", self.opened), questions)
 
-    def _build_result(self, case: Case, answer: "CaseOutcome", seconds: float) -> CaseResult:
+    def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
             return _build_error(case, answer, seconds)
         try:
@@ -280,9 +255,9 @@ class _Evaluator:
 
 def evaluate(
     opened: OpenModel,
-    questions: Sequence["AnyQuestion"],
+    questions: Sequence["QuestionLike"],
     prompts: Sequence["Start"],
-) -> Iterator[tuple[int, "CaseOutcome"]]:
+) -> Iterator[tuple[int, "CheckOutcome"]]:
     """Yield the number of each question and its answer, as soon as it is known.
 
     Args:

@@ -8,7 +8,7 @@ from helpers.anytime_checks import Kind, plant, refine, spread_model
 from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 
 from llmchecker.checking.anytime import explored_tree, product_automaton
-from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import TooManyStates

@@ -350,7 +350,7 @@ class ExploredTree:
     def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
         """Return the least mass of a listed text, a share of what stays undecided."""
         others = self.undecided_mass.sum() - self.undecided_rest[rows].sum()
-        return self._min_share * max(0.0, others + self.mass[rows] @ result.undecided)
+        return self._min_share * max(0.0, float(others + self.mass[rows] @ result.undecided))
 
     def _find_drawn(
         self,
@@ -366,7 +366,7 @@ class ExploredTree:
             rows, request, result: of the visit.
             firsts, counts: (n,) int64, the first row of each text's kept tokens, and their number.
         """
-        found = firsts[:, np.newaxis] + result.positions
+        found: np.ndarray = firsts[:, np.newaxis] + result.positions
         is_new = (result.positions >= counts[:, np.newaxis]) & (result.drawn_probabilities > 0)
         text, draw = np.nonzero(is_new & request.is_drawn)
         # several samples may draw the same token
@@ -625,14 +625,14 @@ class ExploredTree:
         kind = np.where(self.has_ended, StateKind.END, StateKind.TEXT).astype(np.int8)
         is_state = np.append(is_used, np.ones(m, dtype=bool))
         uids = np.full(n, -1)  # of each text in the tree
-        levels = []
+        levels: list[np.ndarray] = []
         for depth in range(step.max() + 1):
             # a `rest` comes after its siblings, because its row comes after all texts
             level = np.flatnonzero((step == depth) & is_state)
             parent_uids = uids[parent[level]] if depth else np.zeros(1)
             level = level[np.argsort(parent_uids, kind="stable")]
             is_text = level < n
-            first = sum(map(len, levels))
+            first = sum(len(each) for each in levels)
             uids[level[is_text]] = first + np.flatnonzero(is_text)
             levels.append(level)
         order = np.concatenate(levels)

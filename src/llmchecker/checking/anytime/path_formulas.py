@@ -1,7 +1,7 @@
 """A query over known quantifiers, with its path formulas and monitors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
@@ -34,6 +34,13 @@ class CheckedQuery:
     quantifiers: Mapping[str, Quantifier]
     length: int
     notes: tuple[str, ...] = ()
+
+    def create_quantifiers(self) -> "CheckedQuery":
+        """Return a copy that keeps its quantifiers, which a suite creates on each access.
+
+        So thousands of waiting and finished cases have no quantifiers and monitors in memory.
+        """
+        return replace(self, quantifiers=dict(self.quantifiers))
 
     @cached_property
     def ranges(self) -> dict[str, ScoreRange]:

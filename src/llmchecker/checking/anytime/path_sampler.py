@@ -129,7 +129,8 @@ class SampleRound:
             predictions.min(),
             predictions.max(),
         )
-        return part.leaves[drawn]
+        leaves: np.ndarray = part.leaves[drawn]
+        return leaves
 
     def _predict(self, rows: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
         """Return (n,) the predictions of texts or of their rests."""
@@ -204,7 +205,8 @@ class SampleRound:
         values = self._estimand.compute_values(tree.truth[:, rows], tree.scores[:, rows])
         self._add(decided, values[:2])
         self.is_complete[decided] = True
-        return group[~is_decided]
+        undecided: np.ndarray = group[~is_decided]
+        return undecided
 
     def _visit(self, group: np.ndarray) -> Requests:
         """Evaluate the texts of samples, and move the samples on by one token."""
@@ -345,9 +347,9 @@ class SampleRound:
         columns = (drawn, mean, least, largest)
         self._correct(group[draws], *(column[draws] for column in columns))
         self._add(group[ends], decided[ends].T)
-        is_over = ends | (undecided == 0)
-        self.is_complete[group[is_over]] = True
-        return ~is_over
+        goes_on: np.ndarray = ~ends & (undecided > 0)
+        self.is_complete[group[~goes_on]] = True
+        return goes_on
 
     def _add(self, samples: np.ndarray, values: np.ndarray) -> None:
         """Add (2, n) values to samples, in proportion to their weights."""

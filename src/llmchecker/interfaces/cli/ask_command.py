@@ -63,7 +63,7 @@ def _open_check(
         return partial(check_text, open_text_model(question.model, spending))
     builder = open_model(question.model, registry.expansion)
     model = builder.model
-    from llmchecker.checking.anytime.answer import check_anytime
+    from llmchecker.checking.anytime.anytime_run import check_anytime
 
     return partial(check_anytime, model, end_of_sequence=builder.end_of_sequence)
 

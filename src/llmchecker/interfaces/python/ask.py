@@ -184,7 +184,7 @@ def _check_question(
         from llmchecker.checking.anytime.text_run import check_text
 
         return check_text(*arguments, watch=watch)
-    from llmchecker.checking.anytime.answer import check_anytime
+    from llmchecker.checking.anytime.anytime_run import check_anytime
 
     return check_anytime(*arguments, end_of_sequence=end_of_sequence, watch=watch)
 

@@ -1,4 +1,4 @@
-"""The anytime answer to a query: bounds, an interval, and a decision.
+"""The run of an anytime check on a model, and its answer: bounds, an interval, and a decision.
 
 The two kinds of answers are never mixed. The certain bounds come from the mass that the explored
 texts decide, and hold for the whole model. The interval comes from samples of the undecided mass
