@@ -142,18 +142,16 @@ class MessageKeys(Section):
     system: OptionalKey[str] = None
     """The system message, which must be first."""
     user: OptionalKey[str] = None
-    """A message of the user. The last message must be one, or the result of a tool."""
+    """A message of the user. The last message must be one."""
     assistant: OptionalKey[str] = None
     """An earlier answer of the model."""
-    tool: OptionalKey[str] = None
-    """The result of the tool that the answer before it calls, in a chat with `tools`."""
 
     @model_validator(mode="after")
     def _check_one(self) -> "MessageKeys":
         # A key with a default may be absent, but a message without a key has no role.
         if len(self.explicit_keys) != 1:
             raise build_error(
-                f"{self.explicit_keys} must have one key; keep system, user, assistant or tool"
+                f"{self.explicit_keys} must have one key; keep system, user or assistant"
             )
         return self
 

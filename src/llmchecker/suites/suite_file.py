@@ -123,6 +123,13 @@ class PromptKeys(Section):
     """The required number of rows."""
 
 
+class _ChatKeys(MessageKeys):
+    """A message of a chat, with one key; the last one is the user's, or the result of a tool."""
+
+    tool: OptionalKey[str] = None
+    """The result of the tool that the answer before it calls, in a case with `tools`."""
+
+
 class ToolResultKeys(Section):
     """The result of a tool, which follows an answer whose only call is one of this tool."""
 
@@ -186,7 +193,7 @@ class CaseKeys(Section):
     start: OptionalKey[Texts] = None
     """Instead of a message, a text to continue, or several; with `prompts` it may contain
     columns."""
-    messages: OptionalKey[NonEmpty[MessageKeys]] = None
+    messages: OptionalKey[NonEmpty[_ChatKeys]] = None
     """Instead of one message, several, which no model answers but the last."""
     turns: OptionalKey[NonEmpty[TurnKeys]] = None
     """Instead of one message, a conversation: the model answers each of these turns."""

@@ -46,6 +46,9 @@ FORMULAS = [
     ("X", ("X", ("X", BALANCE))),
     ("W", ("label", "end"), SPOILT),
     ("G", None, ("!", SECOND)),
+    # a final score of the first answer, which may be the last one
+    ("&", SPOILT, ("F", None, SECOND)),
+    ("|", ("!", SPOILT), ("X", ("G", None, ("!", SPOILT)))),
 ]
 DECODING = "a table"
 
@@ -104,7 +107,7 @@ def test_exact_answers_are_those_of_all_conversations(seed):
     """With enough passes both bounds are the fraction of an enumeration, up to rounding."""
     chance = random.Random(seed)
     turns, length = choose_turns(chance, seed)
-    formula = FORMULAS[chance.randrange(len(FORMULAS))]
+    formula = FORMULAS[(seed + seed // 6) % len(FORMULAS)]
     model = chat_table(seed, calls=True)
     answer = check(model, turns, f"P=? [ {oracle.written(formula)} ]", length)
     truth = find_truth(model, turns, formula, length)
@@ -124,6 +127,16 @@ def test_bounds_hold_after_any_number_of_passes(seed):
         answer = check(model, turns, query, length, passes=passes, certain=passes == 17)
         assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
         assert answer.passes <= passes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_final_score_decides_nothing_about_the_end(seed):
+    """A beginning with a final score may still become a call, or end the conversation."""
+    model, turns = chat_table(seed, calls=True), ["ab", Result("b{1}")]
+    for formula in FORMULAS[-2:]:
+        answer = check(model, turns, f"P=? [ {oracle.written(formula)} ]", 2)
+        truth = find_truth(model, turns, formula, 2)
+        assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
 
 
 class Run:

@@ -127,6 +127,12 @@ class Conversation:
         return 1 + len(self.later_turns)
 
     @property
+    def early_ends(self) -> frozenset[int]:
+        """The numbers of the answers before the last turn that may end the conversation."""
+        turns = enumerate(self.later_turns, start=1)
+        return frozenset(n for n, turn in turns if isinstance(turn, ScriptedTurn) and turn.tool)
+
+    @property
     def turn_texts(self) -> list[str]:
         """The later turns as text."""
         return [str(turn) for turn in self.later_turns]

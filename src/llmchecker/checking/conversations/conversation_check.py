@@ -117,7 +117,7 @@ class _ConversationCheck:
         spreads = [each.probability_spread for each in (model, *user_models.values())]
         self._probability_spread = max((s for s in spreads if s is not None), default=None)
         self._watch = watch
-        monitor = TurnMonitor(asked, conversation.turn_count)
+        monitor = TurnMonitor(asked, conversation.turn_count, conversation.early_ends)
         self._tree = ConversationTree(
             model,
             conversation,

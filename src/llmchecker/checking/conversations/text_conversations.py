@@ -119,7 +119,7 @@ class _TextConversations:
         self._check = _ConversationTextCheck(
             model, conversation.chat, asked, replace(budget, answers=self._most)
         )
-        self._monitor = TurnMonitor(asked, conversation.turn_count)
+        self._monitor = TurnMonitor(asked, conversation.turn_count, conversation.early_ends)
         self._samples: list[_Sample] = []
         # conversations under way, by the simulated user whose message is next; None for the model
         self._waiting: dict[SimulatedUser | None, deque[_Sample]] = {

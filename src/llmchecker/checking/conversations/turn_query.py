@@ -98,13 +98,16 @@ class TurnMonitor:
 
     Args:
         asked: the query and its quantifiers.
-        turn_count: the number of turns.
+        turn_count: the largest number of turns.
+        early_ends: numbers of turns before it whose answer may end the conversation.
 
     Raises:
         InvalidQuery: the formula has too many atoms.
     """
 
-    def __init__(self, asked: CheckedQuery, turn_count: int) -> None:
+    def __init__(
+        self, asked: CheckedQuery, turn_count: int, early_ends: frozenset[int] = frozenset()
+    ) -> None:
         root = asked.query.root
         assert isinstance(root, Probability)
         self._final_scores = {
@@ -115,7 +118,7 @@ class TurnMonitor:
             name: (limits[0], limits[1]) for name, limits in asked.ranges.items()
         }
         self._ranges[_ENDED] = (0, 1)
-        self._turn_count = turn_count
+        self._turn_count, self._last_turns = turn_count, early_ends | {turn_count}
         # turn t is step t - 1 of the monitor
         self._monitor = Monitor(_rewrite(root.path), turn_count - 1, self._ranges)
         self.initial_obligation = self._monitor.initial_obligation
@@ -177,8 +180,13 @@ class TurnMonitor:
         except TooManyValuations:
             return None
         letters = [sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows]
-        is_last = turn == self._turn_count
-        truths = {self._read_letter(obligation, turn, letter, is_last)[1] for letter in letters}
+        # the rest of the answer may show whether it ends the conversation
+        ends = {turn == self._turn_count, turn in self._last_turns}
+        truths = {
+            self._read_letter(obligation, turn, letter, is_last)[1]
+            for letter in letters
+            for is_last in ends
+        }
         return truths.pop() if len(truths) == 1 else None
 
     def _read_letter(
