@@ -81,7 +81,7 @@ def test_a_simulated_user_is_named_with_its_decoding(tmp_path):
     log = tmp_path / "results.jsonl"
     result = run(load_cases(tmp_path, [entry]), model, table, log=log)
     assert [each.status for each in result.results] == [Status.HOLDS, Status.VIOLATED]
-    note = "simulated user (u, temperature 0.5) writes the message of turn 2, in up to 1 token"
+    note = "simulated user (u, temperature 0.5) writes turn 2 in up to 1 token"
     assert format_table(result).count(note) == 1
     assert all(each.answer.notes == result.results[0].answer.notes for each in read_results(log))
     (line, *_) = (each for each in map(json.loads, log.open()) if "case" in each)

@@ -122,8 +122,8 @@ def add_user_notes(asked: CheckedQuery, conversation: Conversation | None) -> Ch
         if isinstance(turn, SimulatedUser):
             turns.setdefault(turn, []).append(number)
     notes = [
-        f"{user} writes the message of turn {', '.join(map(str, numbers))}, in up to "
-        f"{format_count(user.length, 'token')}"
+        f"{user} writes {'turn' if len(numbers) == 1 else 'turns'} "
+        f"{', '.join(map(str, numbers))} in up to {format_count(user.length, 'token')}"
         for user, numbers in turns.items()
     ]
     return replace(asked, notes=(*asked.notes, *notes)) if notes else asked

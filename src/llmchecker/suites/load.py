@@ -128,7 +128,8 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    check_prices("budget.dollars", (case.deployment.model for case in cases), keys.budget.dollars)
+    models = [case.deployment.model for case in cases] + [each.model for each in _list_users(cases)]
+    check_prices("budget.dollars", models, keys.budget.dollars)
     check_spending(pool.judges, keys.budget.tokens, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
@@ -344,13 +345,7 @@ def _compute_digest(
     add([__version__, keys.confidence, keys.seed, has_baseline])
     deployments = {case.deployment.key: case.deployment for case in cases}
     numbers = {key: number for number, key in enumerate(deployments)}
-    users = dict.fromkeys(
-        user.model
-        for case in cases
-        if case.question.conversation is not None
-        for user in case.question.conversation.simulated_users
-    )
-    for deployment in (*deployments.values(), *users):
+    for deployment in (*deployments.values(), *_list_users(cases)):
         add([deployment.describe(), _list_files(deployment)])
     for case in cases:
         question, number = case.question, numbers[case.deployment.key]
@@ -365,6 +360,13 @@ def _compute_digest(
         add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
+
+
+def _list_users(cases: Sequence[Case]) -> list[Deployment]:
+    """List the models of the simulated users, each once."""
+    conversations = [case.question.conversation for case in cases]
+    users = (user for each in conversations if each is not None for user in each.simulated_users)
+    return list(dict.fromkeys(user.model for user in users))
 
 
 def _list_files(deployment: Deployment) -> list[tuple[str, int, int]]:

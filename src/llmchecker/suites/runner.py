@@ -7,7 +7,7 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -157,6 +157,7 @@ class _Evaluator:
     is_measuring: bool
     log: ResultLog
     tracker: _ProgressTracker
+    users: "dict[Deployment, OpenModel | TextModel]" = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
@@ -214,7 +215,10 @@ class _Evaluator:
         asked = case.question.checked_query.create_quantifiers()
         assert conversation is not None
         budget = case.question.budget
-        users = {user: self.open_model(user.model) for user in conversation.simulated_users}
+        for user in conversation.simulated_users:
+            if user.model not in self.users:
+                self.users[user.model] = self.open_model(user.model)
+        users = {user: self.users[user.model] for user in conversation.simulated_users}
         if not case.deployment.model.has_distributions:
             text_models = {user: cast("TextModel", opened) for user, opened in users.items()}
             model = cast("TextModel", self.opened)
