@@ -109,14 +109,6 @@ PARTS = (
     ),
     Part(
         "violation",
-        "rounds made anew",
-        "interpreter.machine",
-        "Machine._prepare_retry",
-        lambda result, *arguments: result,
-        give(False),
-    ),
-    Part(
-        "violation",
         "acceleration",
         "interpreter.simulation",
         "_find_long_failure",

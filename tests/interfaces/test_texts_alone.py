@@ -184,8 +184,9 @@ def test_a_model_with_probabilities_is_compared_with_texts_alone(folder):
     assert (found.first.lower, found.first.upper) == pytest.approx((0.75, 0.75))
     assert found.low <= 0.75 <= found.high
     assert found.versus.costs.answers == found.answers == 60
-    assert "certain" in str(found).split("versus")[0]
-    assert "certain" not in str(found).split("versus")[1]
+    figures = dict(line.split("  ", 1) for line in str(found).splitlines() if "  " in line)
+    assert figures["P(first)"].lstrip().startswith("certain [0.7")
+    assert figures["P(versus)"].lstrip().startswith("estimate [")
 
 
 def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from llmchecker.errors import DamagedFile
 from llmchecker.reporting.table_io import (
     _unguard,
-    escape,
     format_heading,
     read_csv,
     read_table,
@@ -54,7 +53,7 @@ def test_markdown_shows_every_cell_as_one_line(tmp_path):
     assert written(AWKWARD, "md", tmp_path).split("\n") == [
         r"| name   | start string              |   states |   share |   check seconds |",
         r"|:-------|:--------------------------|---------:|--------:|----------------:|",
-        r'| `a_b`  | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
+        r'| a_b    | `"x", y 50% & #1 $\{}~^_` |      911 |  0.3333 |           0.062 |',
         r"| `c\|d` | `` `*<b>*[l] \| é ``      |       12 |   5e-05 |           2.000 |",
         "",
     ]
@@ -164,31 +163,6 @@ def test_what_a_terminal_obeys_is_shown(suffix, character, tmp_path):
     assert f"a{shown}b" in text.replace(r"\textbackslash ", "\\")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("max_k of a_b_c", "max_k of a_b_c"),
-        ("P=? [ F gender > 0 ] & more", "P=? [ F gender > 0 ] & more"),
-        ("SmolLM2 #hash ~5 {x} no!", "SmolLM2 #hash ~5 {x} no!"),
-        ("_a_", "&#95;a&#95;"),
-        ("*a*", "&#42;a&#42;"),
-        ("[a](b)", "[a&#93;(b)"),
-        ("![a](b)", "&#33;[a&#93;(b)"),
-        ("&lt;", "&#38;lt;"),
-        ("<b>", "&#60;b>"),
-        ("~~a~~", "&#126;&#126;a&#126;&#126;"),
-        ("# a", "&#35; a"),
-        ("#12", "&#35;12"),
-        ("a|b", "a&#124;b"),
-        ("`a`", "&#96;a&#96;"),
-        ("$a$", "&#36;a&#36;"),
-    ],
-)
-def test_only_what_markdown_would_obey_is_escaped(text, shown):
-    """A text can be read as it stands, but for what Markdown would take for markup."""
-    assert escape(text) == shown
-
-
 @pytest.mark.parametrize("read", [read_csv, read_table])
 def test_a_table_that_was_cut_is_refused_wherever_it_was_cut(read, tmp_path):
     """No beginning of a table is read, not even one that ends with a row, and the file is named."""
@@ -200,22 +174,6 @@ def test_a_table_that_was_cut_is_refused_wherever_it_was_cut(read, tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(DamagedFile, match=f"{path}: damaged or from an older version"):
             read(path)
-
-
-PARTS = st.sampled_from([*"\\`*_{}[]()<>#|$~&!:;^=+-. a1x\n", "&lt;", "](", "[^", "#1", "~~"])
-MARKED = st.lists(PARTS).map("".join)
-
-
-@given(MARKED)
-def test_a_reader_of_markdown_gives_back_the_text(text):
-    """What markdown-it reads of an escaped text is that text, without any markup."""
-    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
-    markdown.enable(["table", "strikethrough"])
-    # within a sentence, as notes and cells are, where a list or a rule cannot begin
-    (read,) = markdown.parseInline(f"x {escape(text)} x")
-    assert {token.type for token in read.children} <= {"text", "text_special"}
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    assert "".join(token.content for token in read.children) == f"x {shown} x"
 
 
 @pytest.mark.parametrize(

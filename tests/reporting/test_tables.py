@@ -273,7 +273,7 @@ def test_witnesses_show_the_start_string_once():
     shown = replace(verdict(POSITIVE, 0.5), witnesses=tuple(found))
     page = tables.format_witnesses([answer("gemma3-270m", shown)])
     assert page.count("Be brief.") == 1
-    assert "<code> He</code>" in page
+    assert "| ` He` |" in page
     assert format_display(build_display(shown)).count("Be brief.") == 1
     assert render_display(build_display(shown)).count("Be brief.") == 1
 

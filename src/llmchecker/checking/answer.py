@@ -23,6 +23,7 @@ from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.exit_status import ExitStatus
 
 # files of answers are read without the packages that compute them
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from llmchecker.checking.conversations.conversation_check import ExploredConversation
     from llmchecker.properties.logic.valuations import ScoreRange
     from llmchecker.trees.text_tree import TextTree
 
@@ -120,13 +122,16 @@ class Evidence:
             model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
-        texts: the most frequent answers of a model that returns texts alone, of both kinds.
+        texts: the most frequent answers of a model that returns texts alone, of both kinds; the
+            most probable conversations.
+        conversation: the explored conversations; None for a query about the tokens of one text.
     """
 
     build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
     texts: tuple[Witness, ...] = ()
+    conversation: "ExploredConversation | None" = None
 
     @property
     def tree(self) -> "TextTree":
@@ -244,6 +249,11 @@ class Answer:
     def holds(self) -> bool | None:
         """Whether the query holds; None if this is unknown, and for a query with =?."""
         return None if self.decision is None else self.decision.holds
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """The exit status of a command: 0 for a query with =?, else that of the decision."""
+        return ExitStatus.SUCCESS if self.decision is None else self.decision.exit_status
 
     @property
     def lower(self) -> float | bool:

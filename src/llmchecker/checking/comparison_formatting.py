@@ -1,51 +1,109 @@
-"""Readable comparisons: their figures, which each output renders."""
+"""Readable comparisons: their figures, which each output renders.
 
-from collections.abc import Mapping
+both            smollm2-135m, user "Is it so?"
+first           temperature 0.2
+versus          temperature 0.5
+first − versus  certain [-0.02, 0]; estimate [-0.01, 0] with confidence 0.99
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.figures import Bar, Display, Figure, Row, build_text_rows
-from llmchecker.checking.formatting import UNKNOWN, build_forecast_row, format_interval
+from llmchecker.checking.formatting import (
+    CERTAIN_MEANING,
+    UNKNOWN,
+    build_forecast_row,
+    format_interval,
+    format_start,
+    list_continuations,
+)
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
+from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_number
 
 _NAMES = {ComparisonOutcome.FIRST: "the first", ComparisonOutcome.VERSUS: "the second"}
+_ORDINALS = {"first": "first", "versus": "second"}
+_MAX_TEXTS = 5
+"""Maximum number of texts of each side."""
+
+
+@dataclass(frozen=True)
+class SideLabel:
+    """The words of a side of a comparison.
+
+    Attributes:
+        model: the name of its model.
+        decoding: its decoding; empty without settings.
+        prompt: its prompt.
+    """
+
+    model: str
+    decoding: str
+    prompt: Start
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The words of the model, the decoding, the system prompt and the other prompt."""
+        prompt, system = self.prompt, "no system prompt"
+        if isinstance(prompt, Chat) and prompt.messages[0][0] == "system":
+            system = f"system {format_start(prompt.messages[0][1])}"
+            prompt = Chat(prompt.messages[1:])
+        return self.model, self.decoding or "temperature 1, uncut", system, format_start(prompt)
+
+
+def describe_sides(sides: Sequence[SideLabel]) -> dict[str, str]:
+    """Describe what both sides have in common, and what differs."""
+    first, versus = (side.parts for side in sides)
+    pairs = list(zip(first, versus, strict=True))
+    # the system prompt and the decoding of both are shown only if there are any
+    hidden = SideLabel("", "", "").parts
+    same = [one for one, other in pairs if one == other and one not in hidden]
+    differing = [pair for pair in pairs if pair[0] != pair[1]] or [(first[0], versus[0])]
+    if first == versus:
+        # two models of one name
+        same = same[1:]
+    words = [", ".join(side) for side in zip(*differing, strict=True)]
+    shared = {"both": ", ".join(same)} if same else {}
+    return {**shared, "first": words[0], "versus": words[1]}
 
 
 def _format_outcome(comparison: Comparison) -> str:
     """Format the outcome: `the first is more likely, with confidence 0.99`."""
     if comparison.outcome == ComparisonOutcome.UNKNOWN:
-        return "undecided"
+        return "undecided: the difference may be 0"
     is_score = isinstance(comparison.first.query.root, Expectation)
     if comparison.outcome == ComparisonOutcome.EQUAL:
         outcome = "both are equal" if is_score else "both are equally likely"
     else:
         outcome = f"{_NAMES[comparison.outcome]} is {'greater' if is_score else 'more likely'}"
-    return f"{outcome}, {comparison.certainty}"
+    meaning = f" ({CERTAIN_MEANING})" if comparison.is_certain else ""
+    return f"{outcome}, {comparison.certainty}{meaning}"
 
 
-def build_display(comparison: Comparison, sides: Mapping[str, str]) -> Display:
-    """Build the display of a comparison: outcome, difference, both sides and costs.
+def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display:
+    """Build the display of a comparison: outcome, difference, both sides, costs and texts.
 
     Args:
         comparison: the comparison.
-        sides: the description of the side `first` and of the side `versus`.
+        sides: the words of the first and of the second side.
     """
     query = comparison.first.query
     is_score = isinstance(query.root, Expectation)
     outcome = Figure(_format_outcome(comparison), outcome=comparison.outcome.value)
     # an expected score has no axis
     rows = {
-        **build_text_rows({"query": " ".join(query.text.split())}),
+        **build_text_rows({"query": " ".join(query.text.split()), **describe_sides(sides)}),
         "verdict": (outcome,),
-        "difference": _build_difference(comparison, None if is_score else DIFFERENCES),
+        "first − versus": _build_difference(comparison, None if is_score else DIFFERENCES),
     }
     letter = "E" if is_score else "P"
     answers = {"first": comparison.first, "versus": comparison.versus}
     for name, answer in answers.items():
-        rows |= build_text_rows({name: sides[name]})
         rows[f"{letter}({name})"] = _build_side(answer, None if is_score else PROBABILITIES)
     rows |= build_text_rows(_describe_horizons(comparison))
     costs = {}
@@ -55,7 +113,14 @@ def build_display(comparison: Comparison, sides: Mapping[str, str]) -> Display:
         costs["answers"] = f"{comparison.answers:,}"
     costs["seconds"] = f"{comparison.seconds:.1f}"
     rows |= build_text_rows(costs) | build_forecast_row(comparison.forecast)
-    return Display(rows, comparison.notes)
+    lists = [
+        each
+        for name, answer in answers.items()
+        for each in list_continuations(
+            answer.witnesses[:_MAX_TEXTS], f"Continuations of the {_ORDINALS[name]} side"
+        )
+    ]
+    return Display(rows, comparison.notes, tuple(lists))
 
 
 def _describe_horizons(comparison: Comparison) -> dict[str, str]:
@@ -63,7 +128,7 @@ def _describe_horizons(comparison: Comparison) -> dict[str, str]:
     first, versus = comparison.first.about, comparison.versus.about
     if first == versus:
         return {"horizon": first}
-    return {"horizon": f"first {first}; versus {versus}"}
+    return {"horizon(first)": first, "horizon(versus)": versus}
 
 
 def _build_difference(comparison: Comparison, axis: Interval | None) -> Row:
@@ -71,27 +136,36 @@ def _build_difference(comparison: Comparison, axis: Interval | None) -> Row:
     difference = comparison.difference
     # texts alone leave every probability of their side possible
     is_bounded = not (comparison.first.is_text_only or comparison.versus.is_text_only)
-    figures = (_build_figure("certain", difference.certain, axis),) if is_bounded else ()
+    certain = difference.certain if is_bounded else None
     # without samples there is no interval with confidence
-    if comparison.confidence is None:
-        return figures or (Figure(UNKNOWN),)
-    detail = _format_confidence(comparison.confidence)
-    return (*figures, _build_figure("estimate", difference.sampled, axis, detail))
+    sampled = None if comparison.confidence is None else difference.sampled
+    return _build_intervals(certain, sampled, comparison.confidence, axis)
 
 
 def _build_side(answer: Answer, axis: Interval | None) -> Row:
     """Build the bounds and the interval of one side."""
-    figures = () if answer.is_text_only else (_build_figure("certain", answer.certain, axis),)
+    certain = None if answer.is_text_only else answer.certain
     if answer.sampled is None:
-        return figures or (Figure(UNKNOWN),)
-    detail = _format_confidence(answer.sampled.confidence)
-    return (*figures, _build_figure("estimate", answer.sampled.interval, axis, detail))
+        return _build_intervals(certain, None, None, axis)
+    return _build_intervals(certain, answer.sampled.interval, answer.sampled.confidence, axis)
 
 
-def _build_figure(word: str, interval: Interval, axis: Interval | None, detail: str = "") -> Figure:
-    bar = None if axis is None else Bar(interval, axis)
-    return Figure(f"{word} {format_interval(interval)}", detail, bar)
-
-
-def _format_confidence(confidence: float) -> str:
-    return f" with confidence {format_number(confidence)}"
+def _build_intervals(
+    certain: Interval | None,
+    sampled: Interval | None,
+    confidence: float | None,
+    axis: Interval | None,
+) -> Row:
+    """Build the figures of certain bounds and of an interval that is narrower."""
+    intervals = {"certain": certain, "estimate": None if sampled == certain else sampled}
+    return tuple(
+        Figure(
+            f"{word} {format_interval(interval)}",
+            ""
+            if word == "certain" or confidence is None
+            else (f" with confidence {format_number(confidence)}"),
+            None if axis is None else Bar(interval, axis),
+        )
+        for word, interval in intervals.items()
+        if interval is not None
+    ) or (Figure(UNKNOWN),)

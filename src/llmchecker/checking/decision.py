@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-EXIT_STATUS = {
+_EXIT_STATUS = {
     Outcome.HOLDS: ExitStatus.SUCCESS,
     Outcome.VIOLATED: ExitStatus.VIOLATED,
     Outcome.UNKNOWN: ExitStatus.UNKNOWN,
@@ -48,6 +48,11 @@ class Decision:
     def holds(self) -> bool | None:
         """Whether the query holds; None if that is unknown."""
         return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """The exit status of a command with this decision."""
+        return _EXIT_STATUS[self.outcome]
 
     @property
     def is_certain(self) -> bool:

@@ -51,20 +51,31 @@ _NAME_WIDTH = 13
 
 
 @dataclass(frozen=True)
+class TextList:
+    """A list of texts under a heading.
+
+    Attributes:
+        heading: the line above the texts.
+        texts: probability and text of each row.
+    """
+
+    heading: str
+    texts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Display:
     """The content of an output about an answer.
 
     Attributes:
         rows: the figures by their names.
         notes: sentences after the figures.
-        heading: the line above the texts; empty without texts.
-        texts: probability and text of each row below the heading.
+        lists: the lists of texts after the notes.
     """
 
     rows: Rows
     notes: tuple[str, ...] = ()
-    heading: str = ""
-    texts: tuple[tuple[str, str], ...] = ()
+    lists: tuple[TextList, ...] = ()
 
 
 def build_text_rows(texts: Mapping[str, str]) -> dict[str, Row]:
@@ -83,7 +94,7 @@ def format_display(display: Display) -> str:
     width = max(_NAME_WIDTH, *(len(name) + 2 for name in display.rows))
     pairs = [*figures, *(("note", note) for note in display.notes)]
     lines = [f"{name:<{width}}{text}" for name, text in pairs]
-    if display.texts:
-        lines += ["", display.heading]
-    lines += [f"  {probability:<12}{text}" for probability, text in display.texts]
+    for each in display.lists:
+        lines += ["", each.heading]
+        lines += [f"  {probability:<12}{text}" for probability, text in each.texts]
     return "\n".join(lines)

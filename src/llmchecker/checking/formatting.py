@@ -5,10 +5,19 @@ A `Display` is what the shell and notebooks show. The report lays out the same `
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.figures import Bar, Display, Figure, Row, Rows, build_text_rows
+from llmchecker.checking.figures import (
+    Bar,
+    Display,
+    Figure,
+    Row,
+    Rows,
+    TextList,
+    build_text_rows,
+)
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.witnesses import (
@@ -271,14 +280,26 @@ def build_display(answer: Answer, rows: Rows | None = None) -> Display:
         rows = build_rows(answer) | build_forecast_row(answer.forecast)
         rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
     rows = _explain_certain(rows)
+    return Display(rows, answer.remarks, list_continuations(witnesses))
+
+
+def list_continuations(
+    witnesses: Sequence[Witness], noun: str = "Continuations"
+) -> tuple[TextList, ...]:
+    """List the continuations of an answer's witnesses; empty without one.
+
+    Args:
+        witnesses: the witnesses, most probable first.
+        noun: the first words of the heading.
+    """
     if not witnesses:
-        return Display(rows, answer.remarks)
+        return ()
     # all witnesses of an answer are of one kind
-    heading = f"Continuations that {_VERBS[witnesses[0].kind]} it, most probable first:"
+    heading = f"{noun} that {_VERBS[witnesses[0].kind]} it, most probable first:"
     texts = tuple(
         (format_number(each.probability), _quote_continuation(each)) for each in witnesses
     )
-    return Display(rows, answer.remarks, heading, texts)
+    return (TextList(heading, texts),)
 
 
 def _explain_certain(rows: Rows) -> Rows:

@@ -12,8 +12,7 @@ The command line, the library, suites and the workflow build this value, so that
 check and one default.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
@@ -24,7 +23,7 @@ from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
@@ -177,22 +176,10 @@ class Question(TextProcess):
         Raises:
             ConfigError: both sides are the same, or the prompt is invalid.
         """
-        with name_arguments(place):
+        with prefix_errors(place, separator=""):
             prompt = change_prompt(self.prompt, changes)
         if (model, prompt) == (self.model, self.prompt):
             raise ConfigError(
                 "compare: both sides are the same; change the model, the prompt or the decoding"
             )
         return self.model_copy(update={"model": model, "prompt": prompt})
-
-
-@contextlib.contextmanager
-def name_arguments(prefix: str) -> Iterator[None]:
-    """Prefix messages that begin with a key, so that they begin with the argument's name.
-
-    The key `seed` is the option `--seed` of the command line.
-    """
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{prefix}{error}") from error

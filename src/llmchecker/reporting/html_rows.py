@@ -24,10 +24,11 @@ def render_display(display: Display) -> Markup:
         for name, row in display.rows.items()
     )
     notes = Markup().join(Markup("<p>{}</p>").format(note) for note in display.notes)
-    page = Markup("<table>{}</table>{}").format(rows, notes)
-    if not display.texts:
-        return page
-    return page + Markup("<p>{}</p>").format(display.heading) + render_table(display.texts)
+    lists = Markup().join(
+        Markup("<p>{}</p>{}").format(each.heading, render_table(each.texts))
+        for each in display.lists
+    )
+    return Markup("<table>{}</table>{}{}").format(rows, notes, lists)
 
 
 def render_row(row: Row) -> Markup:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from llmchecker.checking.formatting import FEW_DIGITS
+from llmchecker.utils import markdown_text
 from llmchecker.utils.atomic_files import (
     atomic_write,
     atomic_write_with_checksum,
@@ -42,20 +43,6 @@ _HEADINGS = {
 """Headings of columns whose names in CSV files are not words for readers."""
 _TEXT_COLUMNS = frozenset(["name", "start_string", "label", "interest", "model", "query"])
 """Columns of texts, even if their cells look like numbers."""
-_MARKUP_CHARACTERS = frozenset("\\`*_{}[]<>#|$~&!")
-"""Characters that can be part of Markdown markup."""
-_ACTIVE_MARKUP = re.compile(
-    r"""[\\`*<|$]                 # wherever they stand
-    | (?<![^\W_])_ | _(?![^\W_])  # an underscore, but for one within a word
-    | ~(?=~) | (?<=~)~            # two of them strike out
-    | &(?=\#?\w+;)                # an entity
-    | !(?=\[) | \](?=[(\[:]) | \[(?=\^)  # pictures, links, footnotes
-    | ^\s*[>\#]                  # a quotation, a heading
-    | \#(?=\d)                   # an issue of a repository
-    """,
-    re.VERBOSE,
-)
-"""Characters of a text that Markdown would interpret at their position."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 """First characters of cells that a spreadsheet would change."""
 
@@ -146,7 +133,7 @@ def _write_markdown(
 ) -> None:
     """Write a table as Markdown, with notes and a footer as paragraphs below it."""
     alignments = ["right" if _has_numbers(table[column]) else "left" for column in table]
-    cells = _format_cells(table).map(_format_markdown_cell).rename(columns=format_heading)
+    cells = _format_cells(table).map(markdown_text.format_cell).rename(columns=format_heading)
     text = cells.to_markdown(index=False, disable_numparse=True, colalign=alignments)
     with atomic_write(path) as partial:
         paragraphs = "".join(map(format_paragraph, (*notes, footer)))
@@ -210,7 +197,7 @@ def format_heading(column: str) -> str:
 
 def format_paragraph(text: str) -> str:
     """Format plain text as a Markdown paragraph; "" for an empty text."""
-    return f"\n{escape(_join_lines(text))}\n" if text else ""
+    return f"\n{markdown_text.format_text(_join_lines(text))}\n" if text else ""
 
 
 def _join_lines(text: str) -> str:
@@ -256,42 +243,6 @@ def _format_figure(number: float, column: str) -> str:
         **dict.fromkeys(("upper", "high"), format_upper),
     }.get(column.rpartition("_")[2], format_number)
     return format_it(number, FEW_DIGITS)
-
-
-def _format_markdown_cell(text: str) -> str:
-    """Format a text as a table cell, with markup as code."""
-    # The table is split at |, also inside code.
-    return as_text(text).replace("|", "\\|")
-
-
-def as_text(text: str) -> str:
-    """Format a text as code if it contains markup, else unchanged."""
-    return as_code(text) if _MARKUP_CHARACTERS.intersection(text) else text
-
-
-def as_code(text: str) -> str:
-    """Format a text as Markdown code."""
-    # The fence must be longer than any fence in the text.
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    # A backtick at the end of the text would join the fence.
-    space = " " if "`" in text else ""
-    return f"{fence}{space}{text}{space}{fence}"
-
-
-def escape(text: str) -> str:
-    """Escape a text for a table cell in which more text may follow without a space.
-
-    Characters that Markdown would interpret become entities, because a backslash or a fence of
-    backticks would affect the following text. All other characters remain readable. Unprintable
-    characters, including line breaks, become Python's escape sequences.
-    """
-    printable_text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return _ACTIVE_MARKUP.sub(lambda found: "".join(map(_encode_entity, found[0])), printable_text)
-
-
-def _encode_entity(character: str) -> str:
-    # The pattern also matches harmless white space before a quotation or heading.
-    return character if character.isspace() else f"&#{ord(character)};"
 
 
 def _format_number_cell(column: str, cell: str) -> CellView:

@@ -20,8 +20,9 @@ from llmchecker.checking.formatting import (
 from llmchecker.checking.witnesses import Witness, find_start_text
 from llmchecker.config.plan import Check, TableRow
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.reporting.table_io import as_code, as_text, escape, format_cell, format_paragraph
+from llmchecker.reporting.table_io import format_cell, format_paragraph
 from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.markdown_text import format_code, format_code_cell, format_text
 from llmchecker.utils.number_format import format_number
 
 _TABLE2_COLUMNS = """
@@ -44,7 +45,7 @@ _BOUNDED_NOTE = """\
 Probability (bounded): the exact figure of the bounded process, whose texts contain only selected \
 tokens. It may be outside of the bounds; without alpha and k it is absent."""
 _LEGEND = """\
-Continuations are code, after the start string. An ellipsis is a token that was not selected: its
+Start strings and their continuations are code. An ellipsis is a token that was not selected: its
 effect on a quantifier is unknown, and the bounded process counts every atom over one as false."""
 
 
@@ -240,7 +241,7 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
 def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
     """Format the most probable texts that decide each query as Markdown.
 
-    The start string is plain text and appears once for each query. Continuations are code.
+    The start string and the continuations are code.
 
     Args:
         answers: the rows of Table II.
@@ -253,19 +254,19 @@ def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
 def _format_section(answer: AnsweredQuery) -> str:
     """Format the section of one query, with its deciding texts."""
     row, result = answer.row, answer.result
-    headings = [as_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
-    query = as_code(format_cell(result.query.text))
+    headings = [format_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
+    query = format_code(format_cell(result.query.text))
     # Answers to one query can differ in alpha, k or L alone.
     headings.append(str(row.check.tree.truncation))
     lines = [
         f"## {' · '.join(headings)}",
         "",
         f"{query}: {format_answer(answer)}. {summarize_witnesses(result)}",
-        *(f"\n{escape(note)}" for note in result.notes),
+        *(f"\n{format_text(note)}" for note in result.notes),
     ]
     # Without witnesses, the table would only have a header.
     if result.witnesses:
-        lines += ["", f"After: {escape(find_start_text(result.witnesses))}"]
+        lines += ["", f"After: {format_code(find_start_text(result.witnesses))}"]
         lines += ["", "| probability | continuation |", "|------------:|:-----|"]
     lines += [
         f"| {format_cell(witness.probability)} | {_format_continuation(witness)} |"
@@ -276,8 +277,7 @@ def _format_section(answer: AnsweredQuery) -> str:
 
 def _format_continuation(witness: Witness) -> str:
     """Format a continuation, with an ellipsis for the unknown token of `rest`."""
-    text = witness.continuation
-    code = f"<code>{escape(text)}</code>" if text else ""
+    code = format_code_cell(witness.continuation)
     return f"{code} …".lstrip() if witness.rest else code
 
 

@@ -23,9 +23,8 @@ from llmchecker.checking.conversations.conversation import (
     Turn,
 )
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.models import ModelConfig
+from llmchecker.config.models import ModelConfig, check_prompt_form
 from llmchecker.config.section import format_value
-from llmchecker.config.text_models import check_prompt_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
@@ -64,7 +63,7 @@ def build_conversation(
             unknown tool or model; or a model cannot hold a conversation.
     """
     assert isinstance(first, Chat)
-    _check_model(place, model, first)
+    _check_can_converse(place, model, first)
     turns: list[Turn] = []
     for index, entry in enumerate(entries):
         if entry.simulated_user is not None:
@@ -97,7 +96,7 @@ def _build_user(
         if not system.strip():
             raise ConfigError("system: the text is empty; describe the user")
         deployment = find_deployment(keys.model, system=system, decoding=keys.explicit_keys)
-    _check_model(place, deployment.model, Chat((("system", system), ("user", ""))))
+    _check_can_converse(place, deployment.model, Chat((("system", system), ("user", ""))))
     name = f"{deployment.model.label}, {deployment.describe_decoding()}"
     return SimulatedUser(name, system, keys.length, deployment)
 
@@ -140,7 +139,7 @@ def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
     return ScriptedTurn(tuple(parts), turn.tool)
 
 
-def _check_model(place: str, model: ModelConfig, chat: Chat) -> None:
+def _check_can_converse(place: str, model: ModelConfig, chat: Chat) -> None:
     """Check that a model can hold the conversation of a chat, before it is loaded.
 
     Raises:

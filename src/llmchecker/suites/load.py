@@ -13,9 +13,9 @@ from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import check_spending
+from llmchecker.config.models import check_prices
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
-from llmchecker.config.text_models import check_prices
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -128,8 +128,8 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    models = [case.deployment.model for case in cases] + [each.model for each in _list_users(cases)]
-    check_prices("budget.dollars", models, keys.budget.dollars)
+    asked = [case.deployment for case in cases] + _list_users(cases)
+    check_prices("budget.dollars", [each.model for each in asked], keys.budget.dollars)
     check_spending(pool.judges, keys.budget.tokens, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)

@@ -1,6 +1,5 @@
 """Results as Markdown, for the summary of a step in continuous integration."""
 
-import re
 from pathlib import Path
 
 from llmchecker.suites.entries import (
@@ -12,8 +11,10 @@ from llmchecker.suites.entries import (
 )
 from llmchecker.suites.notes import build_notes, select_notes
 from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.terminal_table import format_name, has_several_models
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils.atomic_files import atomic_write
+from llmchecker.utils.markdown_text import format_block, format_cell, format_text
 
 _MAX_ROWS = 500
 """Maximum number of rows, since readers limit the size of a summary."""
@@ -24,21 +25,7 @@ _SIGNS = {
     Status.HOLDS: "✅",
     Status.MEASURED: "📏",
 }
-_MARKS = re.compile(
-    r"""
-    [\\`*_\[\]<>|~&$]                   # marks anywhere
-    | [@\#](?=\w)                       # mentions and references
-    | :(?=[\w+-]+:)                     # emoji
-    | (?<=\w):(?=//) | (?<=www)\. | (?<=\w)@  # automatic links
-    | ^\s*(?:[-+=\#!]|[0-9]+(?=[.)]))   # lists and headings
-    | !(?=\[)
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-"""Marks of Markdown and HTML, where they would have a meaning."""
-
-
-_COLUMNS = ("verdict", "probability", "requirement", "threshold", "case", "model", "reasons")
+_COLUMNS = ("verdict", "probability", "requirement", "threshold", "case", "model")
 
 
 def write_markdown(result: SuiteResult, path: str | Path) -> None:
@@ -48,37 +35,32 @@ def write_markdown(result: SuiteResult, path: str | Path) -> None:
 
 
 def format_markdown(result: SuiteResult) -> str:
-    """Format a result as Markdown: counts, and a table with failures first."""
+    """Format a result as Markdown: counts, a table with failures first, and their reasons."""
     entries = sort_entries(build_entries(result))
-    rows = [_format_row(entry) for entry in entries[:_MAX_ROWS]]
-    notes = [f"- {_escape_markdown(n)}" for n in select_notes(build_notes(result), _MAX_ROWS)]
+    shown = entries[:_MAX_ROWS]
+    columns = _COLUMNS if has_several_models(result) else _COLUMNS[:-1]
+    notes = [f"- {format_text(note)}" for note in select_notes(build_notes(result), _MAX_ROWS)]
     lines = [
-        f"## {_escape_markdown(result.suite.name)}",
+        f"## {format_text(result.suite.name)}",
         "",
         f"**{summarize(result)}**. {describe_confidence(result)}",
         "",
         *([*notes, ""] if notes else []),
-        f"| {' | '.join(['', *_COLUMNS])} |",
-        f"|{' --- |' * (len(_COLUMNS) + 1)}",
-        *rows,
+        f"| {' | '.join(['', *columns])} |",
+        f"|{' --- |' * (len(columns) + 1)}",
+        *(_format_row(entry, len(columns)) for entry in shown),
     ]
     if len(entries) > _MAX_ROWS:
         lines += ["", f"{len(entries) - _MAX_ROWS:,} more rows are left out."]
+    for entry in shown:
+        if entry.lines:
+            name = format_text(format_name(entry, has_several_models(result)))
+            lines += ["", f"{_SIGNS[entry.status]} {name}", "", format_block(entry.lines)]
     return "\n".join(lines) + "\n"
 
 
-def _escape_markdown(text: str) -> str:
-    """Escape a text so that no mark of Markdown or HTML has a meaning.
-
-    Other punctuation stays as it is, so that the source is readable too.
-    """
-    return _MARKS.sub(lambda mark: "".join(f"&#{ord(each)};" for each in mark[0]), text)
-
-
-def _format_row(entry: Entry) -> str:
+def _format_row(entry: Entry, columns: int) -> str:
     requirement = f"{entry.label}: {entry.requirement}" if entry.label else entry.requirement
-    texts = (entry.verdict, entry.figures, requirement, entry.threshold, entry.subject)
-    cells = [_escape_markdown(text) for text in (*texts, entry.deployment)]
-    about = [entry.about] if entry.about else []
-    reasons = "<br>".join(map(_escape_markdown, [*about, *entry.reasons]))
-    return f"| {' | '.join([_SIGNS[entry.status], *cells, reasons])} |"
+    figures = "; ".join(part for part in (entry.figures, entry.about) if part)
+    texts = (entry.verdict, figures, requirement, entry.threshold, entry.subject, entry.deployment)
+    return f"| {' | '.join([_SIGNS[entry.status], *map(format_cell, texts[:columns])])} |"

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
 
 
+_MAX_STORED_ANSWERS = 60
+"""Largest number of answers of a conversation that a result has, and a page draws."""
+
+
 class OpenModel(Protocol):
     """A model that is loaded on first use."""
 
@@ -307,6 +311,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
     decision = None if case.is_measured else _find_decision(case, answer, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     texts = find_texts(case.question.query, answer)
+    explored = None if answer.evidence is None else answer.evidence.conversation
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
@@ -325,6 +330,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
         required_passes=_forecast_passes(case, answer) if status is Status.UNKNOWN else None,
         evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
         examples=texts.examples,
+        conversation=None if explored is None else explored.build_tree(_MAX_STORED_ANSWERS),
     )
 
 

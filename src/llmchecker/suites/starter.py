@@ -79,7 +79,7 @@ jobs:
 {install}"""
 
 
-def format_suite(deployment: Deployment, name: DeploymentName) -> str:
+def format_starter_suite(deployment: Deployment, name: DeploymentName) -> str:
     """Format a commented suite whose requirements nearly every model meets.
 
     Args:

@@ -107,7 +107,7 @@ class CallReader:
     """
 
     expression_reader: PointerReader
-    read_body: Callable[[c_ast.Compound, str | Pointer | None], Block]
+    read_body: Callable[[c_ast.Compound, Identifier | Pointer | None], Block]
     builtin_parameters: BuiltinParameters
 
     def __init__(
@@ -247,7 +247,9 @@ class CallReader:
             return name in _REACH_ERROR_FUNCTIONS or name not in ("assert", "__assert_fail")
         return self._required_property is Property.ASSERT
 
-    def _read_builtin_call(self, name: str, node: c_ast.FuncCall, arguments: Sequence) -> Block:
+    def _read_builtin_call(
+        self, name: str, node: c_ast.FuncCall, arguments: Sequence[c_ast.Node]
+    ) -> Block:
         # `exit` has one argument, `abort` has none.
         if name in STOP_FUNCTIONS and len(arguments) == (name == "exit"):
             return (*(s for a in arguments for s in self.expression_reader.read_effects(a)), Stop())
@@ -264,7 +266,9 @@ class CallReader:
             return (*effects, Assume(condition))
         raise self._build_error(node, f"the call of {name}")
 
-    def _read_acsl_assertion(self, name: str, node: c_ast.FuncCall, arguments: Sequence) -> Block:
+    def _read_acsl_assertion(
+        self, name: str, node: c_ast.FuncCall, arguments: Sequence[c_ast.Node]
+    ) -> Block:
         """Build the assertion of an ACSL annotation."""
         # The translation of annotations reports a problem as a call without arguments.
         if len(arguments) != 1:
@@ -285,7 +289,7 @@ class CallReader:
         return (Assert(condition, node.coord.line),) if is_asserted else ()
 
     def _read_condition(
-        self, name: str, node: c_ast.FuncCall, arguments: Sequence
+        self, name: str, node: c_ast.FuncCall, arguments: Sequence[c_ast.Node]
     ) -> tuple[Block, Expression]:
         """Read the condition of an assertion or assumption: its first argument.
 

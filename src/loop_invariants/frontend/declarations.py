@@ -1,7 +1,7 @@
 """Declarations of C: types, variables and their initial values."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from pycparser import c_ast
@@ -91,14 +91,11 @@ class DeclarationReader:
             raise self._build_error(node, "a structure as a type")
         return type_
 
-    def read_base_type(self, node: c_ast.Node) -> Type | StructType:
-        """Return the integer type or the structure of a type name."""
-        return self._read_type_specifier(node)
-
     def read_typedef(self, node: c_ast.Typedef) -> None:
         """Read a typedef; an unsupported type is an error only at its use."""
+        symbol: Symbol
         try:
-            symbol = self._read_type_specifier(node.type)
+            symbol = self.read_base_type(node.type)
         except UnsupportedProgram as error:
             symbol = UnsupportedType(error)
         # The declaration of a variable would not contain the qualifier.
@@ -148,11 +145,11 @@ class DeclarationReader:
         """Read a structure or an enumeration without a variable."""
         has_members = getattr(node.type, "decls", None) is not None
         if not isinstance(node.type, c_ast.Struct | c_ast.Union):
-            self._read_type_specifier(node)
+            self.read_base_type(node)
         # An incomplete declaration names no fields yet.
         elif has_members:
             try:
-                self._read_type_specifier(node)
+                self.read_base_type(node)
             # An unsupported structure is an error only where it is used.
             except UnsupportedProgram as error:
                 word = "struct" if isinstance(node.type, c_ast.Struct) else "union"
@@ -161,8 +158,8 @@ class DeclarationReader:
     def _build_error(self, node: c_ast.Node, construct: str) -> Exception:
         return self.expression_reader.build_error(node, construct)
 
-    def _read_type_specifier(self, node: c_ast.Node) -> Type | StructType:
-        """Return the type that a declaration names."""
+    def read_base_type(self, node: c_ast.Node) -> Type | StructType:
+        """Return the integer type or the structure that a declaration or a type name names."""
         integer_type = parse_integer_type(node)
         if integer_type is not None:
             return integer_type
@@ -264,11 +261,14 @@ class DeclarationReader:
 
     def _declare_static(self, node: c_ast.Decl) -> Block:
         """Declare a `static` variable, initialized before the start (C11 6.2.4p3)."""
-        if id(node) not in self._static_symbols:
+        symbol = self._static_symbols.get(id(node))
+        if symbol is None:
             self.static_initializers += self._declare_object(node, is_zeroed=True, is_static=True)
-            self._static_symbols[id(node)] = self._symbols.look_up(node.name)
+            symbol = self._symbols.look_up(node.name)
+            assert symbol is not None
+            self._static_symbols[id(node)] = symbol
         # A function that is inlined again uses the same variable.
-        self._symbols.bind(node.name, self._static_symbols[id(node)])
+        self._symbols.bind(node.name, symbol)
         return ()
 
     def _declare_object(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool = False) -> Block:
@@ -289,20 +289,20 @@ class DeclarationReader:
         if isinstance(type_, c_ast.ArrayDecl):
             length, length_effects = self._read_length(node)
             type_ = type_.type
-        element = self._read_type_specifier(type_)
+        element = self.read_base_type(type_)
         if isinstance(element, StructType):
             return (
                 *length_effects,
                 *self._declare_structure(node, element, length, is_zeroed or is_static),
             )
         if length is None and node.init is not None:
-            initialization = self.expression_reader.evaluate(node.init)
+            evaluation = self.expression_reader.evaluate(node.init)
             # C requires a constant for static storage (C11 6.7.9p4).
-            if is_zeroed and fold_constant(initialization.value) is None:
+            if is_zeroed and fold_constant(evaluation.value) is None:
                 raise self._build_error(node, "a first value that is no constant")
             variable = self._declare_variable(node, element, is_static)
-            assignment = Assign(variable, initialization.value)
-            return (*length_effects, *initialization.effects, assignment)
+            assignment = Assign(variable, evaluation.value)
+            return (*length_effects, *evaluation.effects, assignment)
         # A variable without an initial value is 0 if static, and arbitrary otherwise.
         if length is None:
             variable = self._declare_variable(node, element, is_static)
@@ -312,10 +312,7 @@ class DeclarationReader:
         array = self._declare_variable(node, element.to_array(length), is_static)
         if values is None:
             return (*length_effects, Havoc(array.name))
-        initialization = (
-            Assign(array.element(Constant(i)), value) for i, value in enumerate(values)
-        )
-        return (*length_effects, *effects, *initialization)
+        return (*length_effects, *effects, *_assign_elements(array, values))
 
     def _declare_variable(
         self, node: c_ast.Decl, type_: Type, is_static: bool = False
@@ -366,8 +363,9 @@ class DeclarationReader:
             if not array.type.is_array:
                 assignments.append(Assign(array, Constant(0)))
                 continue
-            count = len(self._read_array_values(node, array.type.length, is_zeroed=True)[1])
-            assignments += [Assign(array.element(Constant(i)), Constant(0)) for i in range(count)]
+            assert array.type.length is not None
+            _, values = self._read_array_values(node, array.type.length, is_zeroed=True)
+            assignments += _assign_elements(array, values or ())
         return tuple(assignments)
 
     def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool) -> Block:
@@ -379,7 +377,7 @@ class DeclarationReader:
             type_ = type_.type
         if min(sizes) <= 0:
             raise self._build_error(node, "an array of arrays of an open length")
-        element = self._read_type_specifier(type_)
+        element = self.read_base_type(type_)
         if isinstance(element, StructType):
             raise self._build_error(node, "an array of arrays of structures")
         length = Constant(prod(sizes))
@@ -398,8 +396,7 @@ class DeclarationReader:
         self._symbols.has_renames = True
         if values is None:
             return (Havoc(array.name),)
-        assignments = (Assign(array.element(Constant(i)), value) for i, value in enumerate(values))
-        return (*effects, *assignments)
+        return (*effects, *_assign_elements(array, values))
 
     def _flatten_initializer(
         self, node: c_ast.Decl, init: c_ast.Node | None, sizes: Sequence[int]
@@ -481,3 +478,9 @@ class DeclarationReader:
         if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
             raise self._build_error(node, "an index in a list of values")
         return self.expression_reader.collect_values(node.init.exprs)
+
+
+def _assign_elements(array: Identifier, values: Sequence[Expression]) -> Iterator[Assign]:
+    """Yield the assignments of values to the first elements of an array."""
+    for index, value in enumerate(values):
+        yield Assign(array.element(Constant(index)), value)

@@ -222,10 +222,12 @@ class _Definition:
 
     def _is_negation(self, node: c_ast.Node) -> bool:
         match node:
-            case c_ast.UnaryOp(op="!", expr=c_ast.ID(name=name)):
-                return name == self.parameter
-            case c_ast.BinaryOp(op="==", left=c_ast.ID(name=name), right=c_ast.Constant(value="0")):
-                return name == self.parameter
+            case c_ast.UnaryOp(op="!", expr=c_ast.ID(name=self.parameter)):
+                return True
+            case c_ast.BinaryOp(
+                op="==", left=c_ast.ID(name=self.parameter), right=c_ast.Constant(value="0")
+            ):
+                return True
         return False
 
     def _is_parameter_assertion(self, call: c_ast.FuncCall) -> bool:
@@ -265,8 +267,8 @@ def _is_nonreturning(node: c_ast.Node) -> bool:
         case c_ast.For(init=None, cond=None, next=None, stmt=stmt):
             return _is_empty(stmt)
         # A label that jumps to itself is an endless loop.
-        case c_ast.Label(name=label, stmt=c_ast.Goto(name=target)):
-            return label == target
+        case c_ast.Label(name=label, stmt=c_ast.Goto(name=target)) if label == target:
+            return True
     return False
 
 

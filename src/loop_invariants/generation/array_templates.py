@@ -199,8 +199,10 @@ class _Collector:
             # An element is no counter, even if it moves by a constant.
             if isinstance(variable, Element):
                 continue
-            old_value = {(variable,): 1}
-            changes = [sum_of(decompose_linear(e), old_value, -1) for e in iter_leaves(value)]
+            changes = [
+                sum_of(decompose_linear(e), decompose_linear(variable), -1)
+                for e in iter_leaves(value)
+            ]
             # A counter moves by the same constant on every path of an iteration.
             steps = {change.get((), 0) for change in changes} - {0}
             if len(steps) == 1 and all(change.keys() <= {()} for change in changes):
@@ -286,16 +288,12 @@ class _Collector:
         A loop can establish an assertion only if it changes a variable of it. A condition that the
         loop tests must have its counter as the index.
         """
-        asserted_conditions = [assertion.condition for assertion in self.program.assertions]
-        asserted_conditions = dict.fromkeys(
-            (*asserted_conditions, *_iter_comparisons(asserted_conditions))
-        )
-        tested_conditions = list(iter_conditions((loop,)))
+        assertions = [assertion.condition for assertion in self.program.assertions]
+        asserted_conditions = dict.fromkeys((*assertions, *_iter_comparisons(assertions)))
+        tests = list(iter_conditions((loop,)))
         # The loop may take either branch of a test, so both are candidates.
         tested_conditions = dict.fromkeys(
-            e
-            for c in (*tested_conditions, *_iter_comparisons(tested_conditions))
-            for e in (c, negate(c))
+            e for c in (*tests, *_iter_comparisons(tests)) for e in (c, negate(c))
         )
         processed_ranges = self._find_processed_ranges(counter, state)
         for condition in (
@@ -395,13 +393,11 @@ def _build_equality(own: Element, value: Expression) -> Expression | None:
             # The condition has no value afterwards, so either alternative may hold.
             if has_nondet(condition):
                 return left if left == right else left and right and Binary("||", left, right)
-            if left is None and right is None:
-                return None
             # Only the alternative with a known value restricts the element.
+            if right is None:
+                return left and Binary("||", negate(condition), left)
             if left is None:
                 return Binary("||", condition, right)
-            if right is None:
-                return Binary("||", negate(condition), left)
             then_case = Binary("&&", condition, left)
             return Binary("||", then_case, Binary("&&", negate(condition), right))
     if has_nondet(value) or own in iter_subexpressions(value):
@@ -412,8 +408,8 @@ def _build_equality(own: Element, value: Expression) -> Expression | None:
 def _iter_bounds(own: Element, value: Expression) -> Iterator[Expression]:
     """Yield bounds of an element, if its value is chosen from constants."""
     leaves = list(iter_leaves(value))
-    if len(leaves) > 1 and all(isinstance(leaf, Constant) for leaf in leaves):
-        numbers = [leaf.value for leaf in leaves]
+    numbers = [leaf.value for leaf in leaves if isinstance(leaf, Constant)]
+    if 1 < len(leaves) == len(numbers):
         yield Binary(">=", own, Constant(min(numbers)))
         yield Binary("<=", own, Constant(max(numbers)))
 

@@ -81,9 +81,10 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
                 case Binary("%", _, Constant(value)) | Binary("*", Constant(value), _):
                     moduli[abs(value)] = None
     loop_variables = [
-        n for n in sorted(find_modified_variables((loop,))) if not program.types[n].is_array
+        program.variable(name)
+        for name in sorted(find_modified_variables((loop,)))
+        if name in loop.scope and not program.types[name].is_array
     ]
-    loop_variables = [program.variable(name) for name in loop_variables if name in loop.scope]
     congruences: dict[Expression, None] = {}
     for modulus in sorted(m for m in moduli if 2 <= m <= _MAX_MODULUS):
         parts = [Binary("%", variable, Constant(modulus)) for variable in loop_variables]

@@ -53,7 +53,7 @@ def add_overflow_assertions(program: Program) -> Program:
     a value of the type (C11 6.5p5). Conversions do not overflow. Operands that `&&`, `||` and `?:`
     skip are not checked. Of the other assertions, only the rules of C remain.
     """
-    return replace(program, **_OverflowInstrumenter(program).build_changes())
+    return _OverflowInstrumenter(program).instrument()
 
 
 class _OverflowInstrumenter:
@@ -63,16 +63,17 @@ class _OverflowInstrumenter:
         self._program = program
         self._types = dict(program.types)
 
-    def build_changes(self) -> dict:
-        """Return the fields of the program that change."""
+    def instrument(self) -> Program:
+        """Return the program with its assertions."""
         body = self._instrument_block(self._program.body)
-        return {
-            "body": body,
-            "types": self._types,
-            "is_lowered": True,
-            "has_range_checks": False,
-            "needs_assertion": False,
-        }
+        return replace(
+            self._program,
+            body=body,
+            types=self._types,
+            is_lowered=True,
+            has_range_checks=False,
+            needs_assertion=False,
+        )
 
     def _instrument_block(self, block: Block) -> Block:
         return tuple(
@@ -126,14 +127,13 @@ class _OverflowInstrumenter:
     def _instrument_expression(self, expression: Expression, line: int) -> tuple[Expression, Block]:
         """Return an expression, and the statements to execute before its evaluation."""
         condition = self._build_condition(expression)
-        if condition is None:
-            return expression, ()
         havocs: list[Statement] = []
-        if has_nondet(condition):
+        if condition is not None and has_nondet(condition):
             # The value that is checked must be the value that is used.
             expression = self._hoist_nondet(expression, havocs)
             condition = self._build_condition(expression)
-        return expression, (*havocs, Assert(condition, max(line, 1)))
+        checks = () if condition is None else (Assert(condition, max(line, 1)),)
+        return expression, (*havocs, *checks)
 
     def _hoist_nondet(self, expression: Expression, assignments: list[Statement]) -> Expression:
         """Assign each nondeterministic value of an expression to a new variable."""

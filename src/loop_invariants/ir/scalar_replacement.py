@@ -86,7 +86,7 @@ class _ScalarReplacer:
             case Assign(target=target, value=value):
                 yield replace(
                     statement,
-                    target=self._replace_expression(target),
+                    target=self._replace_target(target),
                     value=self._replace_expression(value),
                 )
             case Havoc(name=name):
@@ -95,17 +95,21 @@ class _ScalarReplacer:
             case Assume(condition=condition) | Assert(condition=condition):
                 yield replace(statement, condition=self._replace_expression(condition))
             case Branch(condition=condition, then=then, otherwise=otherwise):
-                blocks = {
-                    "then": self.replace_block(then),
-                    "otherwise": self.replace_block(otherwise),
-                }
-                yield replace(statement, condition=self._replace_expression(condition), **blocks)
+                yield replace(
+                    statement,
+                    condition=self._replace_expression(condition),
+                    then=self.replace_block(then),
+                    otherwise=self.replace_block(otherwise),
+                )
             case Loop(guard=guard, body=body, step=step, scope=scope):
-                blocks = {"body": self.replace_block(body), "step": self.replace_block(step)}
                 # Invariants may refer to each new integer where they could refer to the array.
                 names = sorted(scalar for name in scope for scalar in self._names.get(name, [name]))
                 yield replace(
-                    statement, guard=self._replace_expression(guard), scope=tuple(names), **blocks
+                    statement,
+                    guard=self._replace_expression(guard),
+                    body=self.replace_block(body),
+                    step=self.replace_block(step),
+                    scope=tuple(names),
                 )
             case LabelledBlock(body=body):
                 yield replace(statement, body=self.replace_block(body))
@@ -113,7 +117,12 @@ class _ScalarReplacer:
                 yield statement
 
     def _replace_expression(self, expression: Expression) -> Expression:
-        match expression:
-            case Element(array, Constant()) if array in self._elements:
-                return Identifier(format_c(expression), expression.type)
+        if isinstance(expression, Identifier | Element):
+            return self._replace_target(expression)
         return with_children(expression, self._replace_expression)
+
+    def _replace_target(self, target: Identifier | Element) -> Identifier | Element:
+        match target:
+            case Element(array, Constant()) if array in self._elements:
+                return Identifier(format_c(target), target.type)
+        return with_children(target, self._replace_expression)

@@ -120,7 +120,7 @@ def _sample_value(terminals: _Terminals, generator: random.Random) -> Expression
 def _sample_operand(terminals: _Terminals, generator: random.Random) -> Expression:
     operand = generator.choice((*terminals.scalar_terms, *terminals.arrays))
     # The terminal of an array is its name, which needs an index.
-    if operand.type.is_array:
+    if isinstance(operand, Identifier) and operand.type.is_array:
         return operand.element(generator.choice(terminals.scalar_terms))
     return operand
 

@@ -11,7 +11,6 @@ from loop_invariants.experiments.attempts import (
     Attempt,
 )
 from loop_invariants.experiments.provable_records import ProvableProbability
-from loop_invariants.ir.expressions import Semantics
 from loop_invariants.reporting.tables import (
     PROGRAM_SOURCES,
     TIMEOUT_OUTCOMES,
@@ -66,7 +65,7 @@ def build_variant_notes(attempts: AttemptsByModel) -> list[str]:
 def build_source_notes(attempts: AttemptsByModel) -> list[str]:
     """Build the notes of the table of sources; the model's gain is first."""
     gain_notes = [
-        _describe_model_gain(model, semantics, group)
+        _describe_model_gain(model, str(semantics), group)
         for model, model_attempts in attempts.items()
         for semantics, group in build_frame(model_attempts).groupby("semantics", sort=False)
     ]
@@ -139,7 +138,7 @@ def _collect_notes(
     )
 
 
-def _describe_model_gain(model: str, semantics: Semantics, group: pd.DataFrame) -> str:
+def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str:
     """Describe the programs that are solved with a model's proposals only.
 
     With the model: solved by any combination with a source of the model. Without: solved by any
@@ -209,7 +208,7 @@ def _describe_untreated(frame: pd.DataFrame) -> list[str]:
             strategies: dict[tuple[str, ...], list[str]] = {}
             for strategy, attempts in group.groupby("way", sort=False):
                 programs = tuple(attempts.loc[attempts["outcome"] == outcome, "program"])
-                strategies.setdefault(programs, []).append(strategy)
+                strategies.setdefault(programs, []).append(str(strategy))
             for programs, agreeing_strategies in strategies.items():
                 # If all strategies agree, the note needs no names of strategies.
                 source = (

@@ -73,10 +73,11 @@ def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -
         if invariants.get(number)
     }
     calls = {id(call): _convert_call(call) for call in iter_nodes(main.body, (c_ast.FuncCall,))}
-    return _AnnotatedPrinter(statements, calls).visit(program.syntax_tree)
+    text: str = _AnnotatedPrinter(statements, calls).visit(program.syntax_tree)
+    return text
 
 
-class _AnnotatedPrinter(c_generator.CGenerator):
+class _AnnotatedPrinter(c_generator.CGenerator):  # type: ignore[misc]  # it has no types
     """A printer of a syntax tree with statements before loops and converted calls.
 
     Args:
@@ -95,10 +96,12 @@ class _AnnotatedPrinter(c_generator.CGenerator):
     def _generate_stmt(self, n: c_ast.Node, add_indent: bool = False) -> str:
         if id(n) in self._stated:
             n = _build_annotated_loop(n, self._stated[id(n)])
-        return super()._generate_stmt(n, add_indent)
+        text: str = super()._generate_stmt(n, add_indent)
+        return text
 
     def visit_FuncCall(self, n: c_ast.FuncCall) -> str:  # noqa: N802
-        return super().visit_FuncCall(self._calls.get(id(n), n))
+        text: str = super().visit_FuncCall(self._calls.get(id(n), n))
+        return text
 
 
 def _format_program(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:

@@ -308,8 +308,13 @@ class Prover:
         )
         if core is not None or len(targets) == 1:
             return core
-        cores = [self._find_core_of_case(invariants, [candidate], index) for candidate in targets]
-        return None if None in cores else set().union(*cores)
+        core = set()
+        for target in targets:
+            target_core = self._find_core_of_case(invariants, [target], index)
+            if target_core is None:
+                return None
+            core |= target_core
+        return core
 
     def _select_preserved(self, active: list[Candidate], index: int) -> list[Candidate]:
         """Select the active candidates that a base or step case does not refute.

@@ -32,13 +32,11 @@ def confirm_violation(
         program: the program of the frontend; None if it does not cover the text.
     """
     inputs = found.inputs or RunInputs()
-    failure = None
     if program is not None:
         failure = replay_inputs(program, semantics, inputs.values, inputs.variables)
-    if failure is not None:
-        return VerificationResult(
-            Outcome.FALSE, failure=failure, message=format_failure(program, failure)
-        )
+        if failure is not None:
+            message = format_failure(program, failure)
+            return VerificationResult(Outcome.FALSE, failure=failure, message=message)
     # A compiled program computes with machine integers. Without an overflow or a conversion, these
     # are mathematical integers too.
     is_exact = semantics is Semantics.INT32 or (program is not None and _has_int_only(program))

@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from llmchecker.checking.comparison_formatting import SideLabel, describe_sides
 from llmchecker.config.opening import open_model
 from llmchecker.interfaces.cli.arguments import parse_question, parse_versus
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
@@ -50,8 +51,36 @@ def test_two_texts_are_compared(project, capfd):
     assert found["passes"] == found["first"]["passes"] + found["versus"]["passes"] <= 4
     assert main(arguments(*few)) == 2
     lines = capfd.readouterr().out.splitlines()
-    assert "verdict      undecided" in lines
-    assert f'first        Small GPT-2, "{START}"' in lines
+    assert lines[1:4] == [
+        "both            Small GPT-2",
+        f'first           "{START}"',
+        f'versus          "{OTHER}"',
+    ]
+    assert "verdict         undecided: the difference may be 0" in lines
+    assert lines[5].startswith("first − versus  certain [-")
+
+
+def test_the_sides_name_what_differs(project, capfd):
+    """What both sides have is shown once; an assertion stands for the query of both."""
+    words = ["compare", "--contains", "a", "--start", START, "--top-k", "2", "--length", "2"]
+    assert main([*words, "--versus-top-k", "1", "--passes", "90"]) in (0, 2)
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert lines[:4] == [
+        "query           P=? [ F contains = 1 ]",
+        f'both            Small GPT-2, "{START}"',
+        "first           top_k 2",
+        "versus          top_k 1",
+    ]
+    assert "the same as llmchecker compare 'P=? [ F contains = 1 ]' --quantifier" in err
+    sides = [
+        SideLabel("m", "", Chat((*system, ("user", "x")))) for system in ((("system", "s"),), ())
+    ]
+    assert describe_sides(sides) == {
+        "both": 'm, user "x"',
+        "first": 'system "s"',
+        "versus": "no system prompt",
+    }
 
 
 def test_more_passes_decide(project, capfd):

@@ -19,7 +19,6 @@ from llmchecker.checking.answer import (
     Evidence,
     Progress,
     Sampled,
-    select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
@@ -29,10 +28,9 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.check import bound_query, check_query
+from llmchecker.checking.check import add_texts, bound_query
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES, Interval
-from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
@@ -128,8 +126,7 @@ class AnytimeRun:
         check, asked = self.check, self._asked
         self.history.append(check.compute_progress())
         # the sums are the bounds, so that the tree only shows the most probable texts
-        is_estimable = asked.estimation_obstacle is None
-        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if is_estimable else None)
+        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if asked.has_sums else None)
         evidence = Evidence(build_tree, asked.ranges, check.mean_evidence)
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
@@ -161,32 +158,20 @@ class AnytimeRun:
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""
         check, asked = self.check, self._asked
-        is_estimable = asked.estimation_obstacle is None
-        if is_estimable:
+        if asked.has_sums:
             check.tree.check_law()
-        if is_estimable and bounds_only:
             answer = Answer(
                 query=asked.query,
                 horizon=asked.length,
-                certain=select_trivial_interval(asked.query),
+                certain=check.bound_answer(),
                 versions=storm.VERSIONS,
             )
         else:
-            question = evidence.tree, evidence.scores, asked.query, asked.ranges
-            seconds = time.monotonic() - self._start_time
-            # an explored tree has no bounded process of its own
-            answer = (
-                bound_query(*question)
-                if bounds_only
-                else check_query(*question, seconds, is_whole_model=True)
-            )
-        if not is_estimable:
+            answer = bound_query(evidence.tree, evidence.scores, asked.query, asked.ranges)
+        if bounds_only:
             return answer
-        certain = check.compute_certain_interval()
-        if not asked.query.is_numeric and (threshold := find_threshold(asked.query)) is not None:
-            meets = threshold.compare(certain)
-            certain = Interval(meets is True, meets is not False)
-        return replace(answer, certain=certain)
+        seconds = time.monotonic() - self._start_time
+        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.

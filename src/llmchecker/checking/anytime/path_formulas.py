@@ -65,6 +65,11 @@ class CheckedQuery:
         monitors = tuple(Monitor(path, self.length, self.ranges) for path in self.paths)
         return monitors or (HorizonMonitor(self.length),)
 
+    @property
+    def has_sums(self) -> bool:
+        """Whether the texts that a check decides bound the answer, without Storm."""
+        return bool(self.paths) or self.estimation_obstacle is None
+
     @cached_property
     def estimation_obstacle(self) -> str | None:
         """The reason why samples cannot estimate the answer; None if they can.

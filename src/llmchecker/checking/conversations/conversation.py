@@ -17,7 +17,7 @@ the conversation, since no program would return the result.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,6 +133,11 @@ class Conversation:
         return frozenset(n for n, turn in turns if isinstance(turn, ScriptedTurn) and turn.tool)
 
     @property
+    def user_texts(self) -> list[str]:
+        """The message of the user before each answer, as text."""
+        return [self.chat.messages[-1][1], *self.turn_texts]
+
+    @property
     def turn_texts(self) -> list[str]:
         """The later turns as text."""
         return [str(turn) for turn in self.later_turns]
@@ -182,14 +187,12 @@ class Conversation:
                 exchanged.append(("assistant" if role == "user" else "user", text))
         return Chat(tuple(exchanged))
 
-    def format_lines(self, answers: Sequence[str], simulated: Sequence[str] = ()) -> list[str]:
-        """Format the first answers and the turns between them, a line for each message.
-
-        Each text is a JSON string, so that its line breaks do not begin a line.
-        """
-        # the last answer ends the lines
-        messages = list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
-        return [f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages]
+    def format_answers(self, answers: Sequence[str], simulated: Sequence[str] = ()) -> str:
+        """Format the first answers and the turns between them, as in `format_messages`."""
+        # the last answer ends the messages
+        return format_messages(
+            list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
+        )
 
     def _iter_messages(
         self, answers: Sequence[str], simulated: Sequence[str]
@@ -205,3 +208,21 @@ class Conversation:
                 yield "tool" if turn.tool else "user", turn.insert(answers)
             elif (text := next(texts, None)) is not None:
                 yield "user", text
+
+
+def format_messages(messages: Iterable[tuple[str, str]]) -> str:
+    """Format messages, a line for each.
+
+    Each text is a JSON string, so that its line breaks do not begin a line.
+    """
+    lines = (f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages)
+    return "\n".join(lines)
+
+
+def parse_messages(text: str) -> tuple[tuple[str, str], ...]:
+    """Parse what `format_messages` formatted: the role and the text of each message."""
+    messages = []
+    for line in filter(None, text.split("\n")):
+        role, _, content = line.partition(": ")
+        messages.append((role, json.loads(content)))
+    return tuple(messages)

@@ -19,7 +19,7 @@ before the first incomplete one are used, and no round follows.
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
@@ -42,8 +43,9 @@ from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
-from llmchecker.errors import ConfigError
+from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
+from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
 """The limits of the number of samples of a round."""
@@ -53,6 +55,8 @@ _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
 _LOOKS_PER_PASS = 64
 """The number of tokens or samples without a pass that cost as much as one."""
+_MAX_EXPLORING_PASSES = 10_000
+"""The largest number of passes that explore all conversations."""
 _MAX_WITNESSES = 5
 """The largest number of conversations that an answer shows."""
 
@@ -99,6 +103,65 @@ def check_conversation(
     return check.build_answer()
 
 
+@dataclass(frozen=True)
+class ExploredConversation:
+    """The explored answers of a conversation.
+
+    Attributes:
+        model: the language model.
+        conversation: the conversation.
+        asked: the query.
+        end_tokens: ids of the tokens that end an answer.
+        user_models: the models of the simulated users.
+        tree: the explored beginnings of answers.
+    """
+
+    model: LanguageModel
+    conversation: Conversation
+    asked: CheckedQuery
+    end_tokens: frozenset[int]
+    user_models: Mapping[SimulatedUser, LanguageModel]
+    tree: ConversationTree
+
+    def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
+        """Build the tree of the most probable answers, up to those that decide the query."""
+        return self._build(self.tree, max_answers)
+
+    def explore_all(self, max_passes: int = _MAX_EXPLORING_PASSES) -> AnswerTree:
+        """Explore all conversations to their last answer, and build their tree.
+
+        Args:
+            max_passes: the largest number of texts that the model evaluates.
+
+        Raises:
+            CheckFailed: more are needed.
+        """
+        tree = _create_tree(
+            self.model,
+            self.conversation,
+            self.asked,
+            self.end_tokens,
+            self.user_models,
+            decides_early=False,
+        )
+        while (left := tree.undecided) > 0:
+            if tree.passes >= max_passes or not tree.refine(max_passes - tree.passes):
+                raise CheckFailed(
+                    f"conversation: {format_count(tree.passes, 'pass')} leave a probability of "
+                    f"{format_number(left, 3)}; lower length or temperature, or raise the passes"
+                )
+        return self._build(tree, math.inf)
+
+    def _build(self, tree: ConversationTree, max_answers: float) -> AnswerTree:
+        return build_answer_tree(
+            self.model.name,
+            self.conversation.user_texts,
+            tuple(self.asked.quantifiers),
+            tree.iter_paths(),
+            max_answers,
+        )
+
+
 class _ConversationCheck:
     """The check of one query."""
 
@@ -116,17 +179,9 @@ class _ConversationCheck:
         self._conversation, self._asked, self._budget = conversation, asked, budget
         spreads = [each.probability_spread for each in (model, *user_models.values())]
         self._probability_spread = max((s for s in spreads if s is not None), default=None)
-        self._watch = watch
-        monitor = TurnMonitor(asked, conversation.turn_count, conversation.early_ends)
-        self._tree = ConversationTree(
-            model,
-            conversation,
-            monitor,
-            asked.quantifiers,
-            asked.length,
-            model.end_tokens if end_tokens is None else end_tokens,
-            user_models,
-        )
+        self._watch, self._model, self._user_models = watch, model, user_models
+        self._end_tokens = model.end_tokens if end_tokens is None else end_tokens
+        self._tree = _create_tree(model, conversation, asked, self._end_tokens, user_models)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -180,6 +235,14 @@ class _ConversationCheck:
                 self._asked.ranges,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
+                ExploredConversation(
+                    self._model,
+                    self._conversation,
+                    self._asked,
+                    self._end_tokens,
+                    self._user_models,
+                    tree,
+                ),
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
@@ -330,7 +393,7 @@ class _ConversationCheck:
         return tuple(
             Witness(
                 uid=0,
-                text="\n".join(self._conversation.format_lines(state.answers, state.simulated)),
+                text=self._conversation.format_answers(state.texts, state.simulated),
                 probability=state.mass,
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
@@ -347,3 +410,21 @@ class _ConversationCheck:
             "the numbers are those of this computation: a probability differs by up to "
             f"{self._probability_spread:.2g} between batches of the model",
         )
+
+
+def _create_tree(
+    model: LanguageModel,
+    conversation: Conversation,
+    asked: CheckedQuery,
+    end_tokens: frozenset[int],
+    user_models: Mapping[SimulatedUser, LanguageModel],
+    *,
+    decides_early: bool = True,
+) -> ConversationTree:
+    """Create the tree of a query before its first pass; see `TurnMonitor` on `decides_early`."""
+    monitor = TurnMonitor(
+        asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
+    )
+    return ConversationTree(
+        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens, user_models
+    )

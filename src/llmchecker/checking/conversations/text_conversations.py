@@ -247,9 +247,11 @@ class _TextConversations:
             (f for f in (Finish.MISSING, Finish.FILTERED, Finish.TRUNCATED) if f in finishes),
             Finish.ENDED if sample.truth is not None else Finish.MISSING,
         )
-        lines = self._conversation.format_lines(sample.texts, sample.simulated_texts)
+        formatted = ""
+        if answers:
+            formatted = self._conversation.format_answers(sample.texts, sample.simulated_texts)
         return TextAnswer(
-            text="\n".join(lines) if answers else "",
+            text=formatted,
             finish=finish,
             is_repeated=any(text.is_repeated for text in texts),
             choice_count=max((text.choice_count for text in texts), default=1),

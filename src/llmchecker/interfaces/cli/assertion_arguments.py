@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
-from llmchecker.config.judges import create_quantifier
+from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
@@ -65,21 +65,28 @@ class AskedQuery:
             return resolve_deployment("model", name, registry).model
 
         return {
-            name: create_quantifier(name, entry, find_model, registry.expansion)
+            name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
             for name, entry in self.settings.items()
         }
 
-    def format_command(self) -> str:
-        """Format the query and its quantifiers as arguments of `llmchecker check`."""
+    def format_command(self, name: str) -> str:
+        """Format the query and its quantifiers as arguments of a command of `llmchecker`."""
         options = [
             f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
             for name, entry in self.settings.items()
         ]
-        return " ".join(["llmchecker check", shlex.quote(self.text), *options])
+        return " ".join(["llmchecker", name, shlex.quote(self.text), *options])
 
 
-def add_assertion_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the arguments that stand for a query, and those of quantifiers."""
+def add_assertion_arguments(
+    command: argparse.ArgumentParser, *, has_thresholds: bool = True
+) -> None:
+    """Add the arguments that stand for a query, and those of quantifiers.
+
+    Args:
+        command: the parser.
+        has_thresholds: whether a threshold may follow; `compare` computes a number for each side.
+    """
     group = command.add_argument_group(
         "assertions", "instead of a query; each also as its negation, such as --not-contains"
     )
@@ -92,16 +99,12 @@ def add_assertion_arguments(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json-schema", type=Path, metavar="FILE", help="the answer is JSON of this schema"
     )
-    probability = group.add_mutually_exclusive_group()
-    probability.add_argument(
-        "--at-least", metavar="P", help="with at least this probability (default: compute it)"
-    )
-    probability.add_argument("--at-most", metavar="P", help="with at most this probability")
-    add_quantifier_argument(command)
-
-
-def add_quantifier_argument(command: argparse.ArgumentParser) -> None:
-    """Add the argument that defines a quantifier of the query."""
+    if has_thresholds:
+        probability = group.add_mutually_exclusive_group()
+        probability.add_argument(
+            "--at-least", metavar="P", help="with at least this probability (default: compute it)"
+        )
+        probability.add_argument("--at-most", metavar="P", help="with at most this probability")
     command.add_argument(
         "--quantifier",
         action="append",
@@ -125,7 +128,9 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
         if probability != (None, None):
             raise ConfigError("--at-least, --at-most: no assertion; add one such as --contains")
         if query is None:
-            raise ConfigError("check: no query; write one, or an assertion such as --contains")
+            raise ConfigError(
+                f"{arguments.command}: no query; write one, or an assertion such as --contains"
+            )
         return AskedQuery(query, settings)
     options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
     if len(options) > 1:
@@ -141,7 +146,7 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
         raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
     asked = AskedQuery(text, settings | dict(assertion.properties))
     # the assertion stands for a query, which the user can extend
-    logging.info("the same as %s", asked.format_command())
+    logging.info("the same as %s", asked.format_command(arguments.command))
     return asked
 
 

@@ -26,9 +26,9 @@ from llmchecker.interfaces.cli.arguments import (
     parse_spending,
     parse_versus,
 )
-from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
+from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_status
 from llmchecker.interfaces.cli.assertion_arguments import (
-    add_quantifier_argument,
+    add_assertion_arguments,
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.display import show_display
@@ -75,13 +75,12 @@ def add_compare_command(commands: SubParsers) -> None:
         **format_examples(
             'llmchecker compare "P=? [ F gender > 0 ]" --start "The nurse said that" '
             '--versus-start "The doctor said that"',
-            'llmchecker compare "P=? [ F refuses = 1 ]" --user "Is it so?" --model ./old '
-            "--versus-model ./new",
+            'llmchecker compare --refuses --user "Is it so?" --model ./old --versus-model ./new',
         ),
     )
-    parser.add_argument("query", help='such as "P=? [ F gender > 0 ]"')
+    parser.add_argument("query", nargs="?", help='such as "P=? [ F gender > 0 ]"')
     add_question_arguments(parser)
-    add_quantifier_argument(parser)
+    add_assertion_arguments(parser, has_thresholds=False)
     add_versus_arguments(parser)
     add_budget_arguments(parser)
     parser.add_argument(
@@ -128,7 +127,7 @@ def _compare(
                 # the budget of both
                 versus.budget,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(f"difference: {format_progress(progress, versus)}"),
+                watch=lambda progress: status(f"difference: {format_status(progress, versus)}"),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
@@ -196,10 +195,10 @@ def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
 
 def _print_comparison(answer: _ComparedQuestions) -> None:
     """Print both sides, the difference and the outcome."""
-    comparison = answer.comparison
-    questions = {"first": answer.first, "versus": answer.versus}
-    sides = {
-        name: f"{question.model.display_name()}, {question.formatted_start}"
-        for name, question in questions.items()
-    }
-    show_display(comparison_formatting.build_display(comparison, sides))
+    sides = [
+        comparison_formatting.SideLabel(
+            question.model.label, question.model.describe_decoding(), question.prompt
+        )
+        for question in (answer.first, answer.versus)
+    ]
+    show_display(comparison_formatting.build_display(answer.comparison, sides))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.figures import Bar, Display, Figure, Row
+from llmchecker.checking.figures import Bar, Display, Figure, Row, TextList
 from llmchecker.checking.formatting import format_interval
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
-from llmchecker.config.judges import create_quantifier
+from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
@@ -136,7 +136,7 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
 
     name = name_deployment(arguments.model, arguments)
     with prefix_errors("judge-check"):
-        judge = create_quantifier(
+        judge = create_quantifier_or_judge(
             "judge", {**settings, "model": name}, find_model, registry.expansion
         )
     assert isinstance(judge, Judge)
@@ -156,12 +156,13 @@ def _build_display(measurement: JudgeMeasurement) -> Display:
         count = format_count(measurement.ungraded, "text")
         notes.append(f"{count} without a grade: the judge's answer is not on the scale")
     shown = measurement.differences[:_MAX_DIFFERENCES]
-    texts = [
+    texts = tuple(
         (f"{each.label} → {'none' if grade is None else grade}", _shorten(each.text))
         for each, grade in shown
-    ]
+    )
     count = format_count(len(measurement.differences), "text")
-    return Display(rows, tuple(notes), f"{count} with another grade (label → grade):", tuple(texts))
+    texts_list = TextList(f"{count} with another grade (label → grade):", texts)
+    return Display(rows, tuple(notes), (texts_list,) if texts else ())
 
 
 def _build_row(share: Share, confidence: float) -> Row:

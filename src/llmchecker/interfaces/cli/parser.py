@@ -42,9 +42,11 @@ class ArgumentParser(argparse.ArgumentParser):
     """A parser whose status for wrong arguments is that of an error, not of an answer."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and exit."""
-        self.print_usage(sys.stderr)
-        self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}\n")
+        """Print the message and the command that prints all arguments, and exit.
+
+        The usage of `check` has 40 lines, below which the message is hard to find.
+        """
+        self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
 def format_examples(*lines: str) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def create_parser() -> tuple[argparse.ArgumentParser, SubParsers]:
     )
     # With -V the options are as wide as the names of commands, so that each has one line.
     parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
-    return parser, parser.add_subparsers(metavar="command", title="commands")
+    return parser, parser.add_subparsers(dest="command", metavar="command", title="commands")
 
 
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:

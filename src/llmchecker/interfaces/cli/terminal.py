@@ -55,14 +55,13 @@ def print_display(display: Display) -> None:
     """Print named figures, with bars next to their intervals, then notes and texts."""
     console = _create_console()
     console.print(_build_figures(console, display))
-    if not display.texts:
-        return
-    grid = _create_grid(2)
-    for probability, text in display.texts:
-        grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
-    console.print()
-    console.print(_create_text(display.heading, "bold"))
-    console.print(grid)
+    for each in display.lists:
+        grid = _create_grid(2)
+        for probability, text in each.texts:
+            grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
+        console.print()
+        console.print(_create_text(each.heading, "bold"))
+        console.print(grid)
 
 
 def print_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> None:

@@ -17,7 +17,7 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
@@ -77,7 +77,7 @@ def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **option
 
 
 def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
-    checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
     columns = {}
@@ -146,7 +146,7 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
-    asked = resolve_query(query, length, quantifiers)
+    asked = resolve_scorers(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from llmchecker.checking import comparison, comparison_formatting
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.comparison_formatting import SideLabel
 from llmchecker.checking.figures import format_display
-from llmchecker.checking.formatting import format_start
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -20,10 +20,10 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.ask import check_model, combine_watches
-from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.text_answer import TextModel
-from llmchecker.models.transformers.load import apply_decoding
+from llmchecker.models.transformers.load import apply_decoding, describe_decoding
 from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_display
 from llmchecker.trees.text_tree import Horizon
@@ -37,10 +37,10 @@ class Comparison(comparison.Comparison):
     """A comparison with a format for terminals and for notebooks.
 
     Attributes:
-        sides: the description of each side, by `first` and `versus`.
+        sides: the words of the first and of the second side.
     """
 
-    sides: Mapping[str, str] = field(repr=False)
+    sides: tuple[SideLabel, SideLabel] = field(repr=False)
 
     def __str__(self) -> str:
         return format_display(comparison_formatting.build_display(self, self.sides))
@@ -111,7 +111,7 @@ def compare(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
-    asked = resolve_query(query, length, quantifiers)
+    asked = resolve_scorers(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),
@@ -131,7 +131,7 @@ def compare(
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
     versus = question.vary(second_model, changes, "versus_")
     first, second = (Side(side.model, side.prompt, end_of_sequence) for side in (question, versus))
-    sides = {"first": _describe(first), "versus": _describe(second)}
+    sides = (_describe(first), _describe(second))
     watch_both = combine_watches(progress, watch)
     try:
         compared = compare_sides(
@@ -143,11 +143,13 @@ def compare(
     return _make_readable(compared, sides)
 
 
-def _describe(side: Side) -> str:
-    """Return the name of a side's model, and its start string on one line."""
-    return f"{side.model.name}, {format_start(side.start)}"
+def _describe(side: Side) -> SideLabel:
+    """Return the words of a side: its model, the decoding of a local one, and its prompt."""
+    return SideLabel(side.model.name, describe_decoding(side.model), side.start)
 
 
-def _make_readable(compared: comparison.Comparison, sides: Mapping[str, str]) -> Comparison:
+def _make_readable(
+    compared: comparison.Comparison, sides: tuple[SideLabel, SideLabel]
+) -> Comparison:
     columns = {each.name: getattr(compared, each.name) for each in fields(comparison.Comparison)}
     return Comparison(**columns, sides=sides)

@@ -1,7 +1,5 @@
 """Trees of the Python library: building, pandas frames, notebook views."""
 
-import base64
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -134,15 +132,8 @@ class Tree(TextTree):
         # Larger drawings are not readable.
         if len(self) > tree_drawing.MAX_DRAWN_STATES:
             return self._format_summary()
-        # As an image, because the styles of an inline SVG would apply to the whole page.
-        image = base64.b64encode(
-            tree_drawing.format_svg(tree_drawing.Drawing(self, {}, {})).encode()
-        ).decode("ascii")
-        description = html.escape(f"What {self.model} writes after {self.start!r}")
-        return (
-            '<div style="overflow: auto; max-height: 40em">'
-            f'<img style="max-width: none" alt="{description}" '
-            f'src="data:image/svg+xml;base64,{image}" /></div>'
+        return _render_image(
+            tree_drawing.Drawing(self, {}, {}), f"What {self.model} writes after {self.start!r}"
         )
 
     def _format_summary(self) -> str:
@@ -164,6 +155,13 @@ class Tree(TextTree):
         heading = f"{self.model}: {format_count(len(self), 'state')}; {caption}"
         table = render_table(rows, ("probability", "text"))
         return Markup("<p>{}</p>{}").format(heading, table)
+
+
+def _render_image(drawing: tree_drawing.Drawing, description: str) -> str:
+    return Markup(
+        '<div style="overflow: auto; max-height: 40em">'
+        '<img style="max-width: none" alt="{}" src="{}" /></div>'
+    ).format(description, tree_drawing.encode_svg(drawing))
 
 
 def grow(
