@@ -39,7 +39,7 @@ def quick(monkeypatch):
 def write(folder: Path, address: str, case: dict[str, Any], **keys: Any) -> Path:
     """A suite of one case on a provider."""
     model = {"label": "P", "source": f"server:{address}", "api": "openai-chat"}
-    model |= {"served_as": MODEL, "requests": 4, "seconds": 1} | keys.pop("model", {})
+    model |= {"served_as": MODEL, "requests": 4} | keys.pop("model", {})
     config = {"models": {"provider": model}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     form = "start" if model["api"] == "openai-completions" else "user"

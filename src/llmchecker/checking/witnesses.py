@@ -25,12 +25,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
+from llmchecker.checking.decided_mass import (
+    REST_VARIABLE,
+    UNDECIDED,
+    decide_tree,
+    find_first_states,
+)
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
-    STEP,
     Atom,
     Connective,
     Formula,
@@ -49,9 +53,6 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
-
-_REST = '"rest"'
-"""Name of the variable that is 1 in `rest`; no quantifier can have it."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def find_witnesses(
     *,
     score_ranges: Mapping[str, ScoreRange] | None = None,
     is_whole_model: bool = False,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the texts that decide a query, most probable first (ties: rising uid).
 
@@ -171,6 +173,8 @@ def find_witnesses(
         is_whole_model: whether the texts decide the query for the whole model. No `rest` is then a
             witness. Otherwise they decide it in the bounded process, where truth in `rest` is that
             of false atoms over quantifiers.
+        truth: (n,) 0, 1 or `UNDECIDED`, what the texts were found to decide for the whole model.
+            Scores alone may decide them later.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -179,7 +183,7 @@ def find_witnesses(
     if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
     path = root.path
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
+    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model, truth)
     # the formula has too many obligations
     if decisions is None:
         return ()
@@ -201,6 +205,7 @@ def find_path_texts(
     kind: str,
     max_texts: int | None,
     score_ranges: Mapping[str, ScoreRange] | None = None,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that decide a path formula for the whole model.
 
@@ -212,14 +217,14 @@ def find_path_texts(
         path: the path formula.
         kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
         max_texts: largest number of texts; None for all.
-        score_ranges: as in `find_witnesses`.
+        score_ranges, truth: as in `find_witnesses`.
 
     Raises:
         UnknownName: the formula names a variable that the chain does not have.
     """
     if not (is_linear_time(path) and has_witnesses(Query("", Probability("=", None, path)))):
         return ()
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model=True)
+    decisions = _find_decisions(tree, chain, path, score_ranges, True, truth)
     if decisions is None:
         return ()
     states = decisions.satisfied if kind == WITNESS else decisions.violated
@@ -242,6 +247,7 @@ def _find_decisions(
     path: Formula,
     score_ranges: Mapping[str, ScoreRange] | None,
     is_whole_model: bool,
+    known_truth: np.ndarray | None,
 ) -> _Decisions | None:
     """Find the first deciding state of each path; None if the formula is too large.
 
@@ -252,17 +258,10 @@ def _find_decisions(
     # a query has its answer without its texts
     except CheckFailed:
         return None
-    if not is_whole_model:
-        _withdraw_refuted_decisions(tree, truth)
-    is_decided = truth != UNDECIDED
+    if known_truth is not None:
+        truth = np.where(known_truth == UNDECIDED, truth, known_truth)
     probability = tree.path_probability
-    # whether no state above this one has decided its path
-    is_open = np.ones(len(tree), dtype=bool)
-    for level in tree.levels:
-        parent = tree.parent[level]
-        is_open[level] = is_open[parent] & ~is_decided[parent]
-    # a state of probability 0 is not reachable in the chain
-    is_open &= probability > 0
+    is_first = find_first_states(tree, truth)
 
     def sort_states(kind: str, states: np.ndarray) -> _DecidingStates:
         uids = np.flatnonzero(states)
@@ -270,9 +269,9 @@ def _find_decisions(
         return _DecidingStates(kind, uids, probability[uids])
 
     return _Decisions(
-        sort_states(WITNESS, is_open & (truth == 1)),
-        sort_states(COUNTEREXAMPLE, is_open & (truth == 0)),
-        is_complete=not np.any(is_open & ~is_decided & ~tree.internal),
+        sort_states(WITNESS, is_first & (truth == 1)),
+        sort_states(COUNTEREXAMPLE, is_first & (truth == 0)),
+        is_complete=not np.any(is_first & (truth == UNDECIDED) & ~tree.internal),
     )
 
 
@@ -283,62 +282,29 @@ def _decide_states(
     score_ranges: Mapping[str, ScoreRange],
     is_whole_model: bool,
 ) -> np.ndarray:
-    """Return (n,) int64: 0, 1 or `UNDECIDED`, the truth of the formula in each state.
-
-    A leaf repeats for ever, and so does a `rest` of the bounded process.
+    """Return (n,) the truth of the formula in each state; see `decide_tree`.
 
     Raises:
         CheckFailed: the formula has too many obligations.
     """
     path = _replace_rest_label(path)
-    columns = {**chain.variables, _REST: chain.rest.astype(np.int64)}
+    columns = {**chain.variables, REST_VARIABLE: chain.rest.astype(np.int64)}
     names = {name for f in subformulas(path) if isinstance(f, Atom) for name in f.variables}
     for name in names - columns.keys():
         chain.find_scores(name)
-    ranges = {name: score_ranges.get(name, (None, None)) for name in names} | {_REST: (0, 1)}
-    monitor = Monitor(path, tree.truncation.length, ranges)
-    letters = monitor.compute_letters(columns, chain.end)
-    # in `rest` atoms over quantifiers are false, and no score is final
-    letters[chain.rest] = sum(
-        np.where(atom.evaluate(columns)[chain.rest], 1 << bit, 0)
-        for bit, atom in enumerate(monitor.atoms)
-        if atom.variables <= {STEP, _REST}
-    )
-    obligations = np.full(len(tree), monitor.initial_obligation)
-    truth = np.full(len(tree), UNDECIDED)
-    for step, level in enumerate([slice(0, 1), *tree.levels]):
-        if step:
-            # still the obligations after the parents' own step
-            obligations[level] = obligations[tree.parent[level]]
-        truth[level], obligations[level], _ = decide_texts(
-            monitor, step, obligations[level], letters[level], ~tree.internal[level]
-        )
-    if is_whole_model:
-        truth[chain.rest] = UNDECIDED
-    return truth
+    ranges = {name: score_ranges.get(name, (None, None)) for name in names}
+    monitor = Monitor(path, tree.truncation.length, ranges | {REST_VARIABLE: (0, 1)})
+    return decide_tree(tree, columns, monitor, is_whole_model=is_whole_model)
 
 
 def _replace_rest_label(formula: Formula) -> Formula:
-    """Replace the label "rest", which no monitor knows, by an atom over `_REST`."""
+    """Replace the label "rest", which no monitor knows, by an atom over `REST_VARIABLE`."""
     match formula:
         case Label("rest"):
-            return Atom(Variable(_REST), "=", Number(1))
+            return Atom(Variable(REST_VARIABLE), "=", Number(1))
         case Connective(_, operands) | Temporal(_, operands):
             return replace(formula, operands=tuple(map(_replace_rest_label, operands)))
     return formula
-
-
-def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
-    """Withdraw the decisions that a `rest` of the bounded process refutes.
-
-    In `rest` both `gender > 0` and `gender <= 0` are false, which no text of the model allows.
-    """
-    for value in (0, 1):
-        has_value = ~tree.internal & (truth == value)
-        for level in reversed(tree.levels):
-            is_reached = has_value[level] & (tree.probability[level] > 0)
-            has_value[tree.parent[level][is_reached]] = True
-        truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
 def _get_threshold(query: Query) -> Threshold:

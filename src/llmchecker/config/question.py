@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
@@ -45,6 +46,7 @@ def resolve_query(
     length: int | str,
     quantifiers: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
+    turn_count: int | None = None,
 ) -> CheckedQuery:
     """Parse a query, and find its quantifiers.
 
@@ -53,6 +55,7 @@ def resolve_query(
         length: the horizon in tokens; `end` or `end:400` asks about whole answers.
         quantifiers: defined quantifiers by name; standard ones may be absent.
         create: creates an absent quantifier.
+        turn_count: the number of turns of a conversation; None for a query about one text.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -63,6 +66,11 @@ def resolve_query(
     # a monitor of a negative horizon would never end
     check_length(horizon)
     query = parse(query) if isinstance(query, str) else query
+    if turn_count is not None:
+        # the variable of turns is no quantifier
+        defined = find_quantifiers(query, horizon, quantifiers, create, {TURN})
+        check_turn_query(query, defined, turn_count)
+        return CheckedQuery(query, defined, horizon)
     if is_whole:
         query = ask_about_whole_texts(query, horizon)
     return CheckedQuery(query, find_quantifiers(query, horizon, quantifiers, create), horizon)

@@ -29,15 +29,30 @@ class Baseline:
         name: the file, for outputs.
         confidence: confidence of all stored intervals together.
         is_complete: whether the run that wrote them ended by itself.
-        results: the results by the name of the case.
-        fingerprints: what the results answer, by the name of the case.
+        results: the results by the names of their deployment and case.
+        fingerprints: what the results answer, by the same names.
     """
 
     name: str
     confidence: float
     is_complete: bool
-    results: Mapping[str, CaseResult]
-    fingerprints: Mapping[str, CaseFingerprint]
+    results: Mapping[CaseKey, CaseResult]
+    fingerprints: Mapping[CaseKey, CaseFingerprint]
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        """The names of the deployments, in the order of the file."""
+        return tuple(dict.fromkeys(deployment for deployment, _ in self.results))
+
+    def find_side(self, deployment: str) -> str | None:
+        """Find the stored deployment to compare with one of a suite.
+
+        It is that of the same name, or else the only one: a change may rename a model.
+        """
+        names = self.deployments
+        if deployment in names:
+            return deployment
+        return names[0] if len(names) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -208,22 +223,30 @@ class SuiteResult:
             if reasons := Counter(filter(None, obstacles)):
                 reason = _format_obstacles(reasons, len(cases))
                 yield NotCompared(baseline.name, deployment, name, reason)
-        names = {case.name for case in self.suite.cases}
-        for case in baseline.results:
-            if case not in names:
-                yield NotCompared(baseline.name, baseline.name, case, "not in this suite")
+        sides = {baseline.find_side(each.name): each.name for each in self.suite.deployments}
+        for deployment in baseline.deployments:
+            if deployment not in sides:
+                yield NotCompared(baseline.name, baseline.name, deployment, "not in this suite")
+        keys = {case.key for case in self.suite.cases}
+        for deployment, case in baseline.results:
+            if deployment in sides and (sides[deployment], case) not in keys:
+                name = case if len(sides) == 1 else f"{deployment}: {case}"
+                yield NotCompared(baseline.name, baseline.name, name, "not in this suite")
 
     def _find_obstacle(self, baseline: Baseline, deployment: str, case: str) -> str | None:
         """Return why the stored result of a case cannot be compared; None if it can."""
         own = self._results_by_case[deployment, case]
-        stored = baseline.results.get(case)
+        side = baseline.find_side(deployment)
+        if side is None:
+            return "no stored result of this model"
+        stored = baseline.results.get((side, case))
         # what the interrupt left out is not a property of the stored results
         if own.status is Status.UNFINISHED:
             return None
         if stored is None:
             return "no stored result" if baseline.is_complete else "not in the incomplete file"
         differences = self.fingerprints[deployment, case].list_differences(
-            baseline.fingerprints[case]
+            baseline.fingerprints[side, case]
         )
         if differences:
             return ", ".join(differences)
@@ -236,10 +259,11 @@ class SuiteResult:
     ) -> tuple[str, list[CaseResult]] | None:
         """Return name and results of the side to compare with, as far as it answers the cases."""
         if (baseline := self.baseline) is not None:
+            side = baseline.find_side(deployment) or deployment
             found = [
-                baseline.results[case]
+                baseline.results[side, case]
                 for case in cases
-                if case in baseline.results
+                if (side, case) in baseline.results
                 and self._find_obstacle(baseline, deployment, case) is None
             ]
             return baseline.name, found

@@ -349,15 +349,14 @@ def _has_unchecked_operation(subject: Subject) -> bool:
     differently from C.
     """
     is_machine = subject.settings.semantics is Semantics.INT32
-    for expression in iter_expressions(subject.program.body):
-        for part in iter_subexpressions(expression):
-            match part:
-                case Binary(operator="/" | "%", right=Constant(value=value)) if is_machine:
-                    # Only a quotient by -1 can overflow.
-                    if value < 0:
-                        return True
-                case Binary(operator=operator) if operator in ("/", "%", *SHIFTS):
+    for part in iter_subexpressions(*iter_expressions(subject.program.body)):
+        match part:
+            case Binary(operator="/" | "%", right=Constant(value=value)) if is_machine:
+                # Only a quotient by -1 can overflow.
+                if value < 0:
                     return True
+            case Binary(operator=operator) if operator in ("/", "%", *SHIFTS):
+                return True
     return False
 
 

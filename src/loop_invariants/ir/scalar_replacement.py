@@ -35,14 +35,13 @@ def replace_arrays(program: Program) -> Program:
     """
     used_elements: dict[str, dict[int, Element]] = {}
     remaining_names = {name for name, type_ in program.types.items() if not type_.is_array}
-    for expression in iter_expressions(program.body):
-        for node in iter_subexpressions(expression):
-            match node:
-                case Element(array, Constant(index)) if _is_in_range(program, array, index):
-                    used_elements.setdefault(array, {})[index] = node
-                # Any other index could refer to each element.
-                case Element(array):
-                    remaining_names.add(array)
+    for node in iter_subexpressions(*iter_expressions(program.body)):
+        match node:
+            case Element(array, Constant(index)) if _is_in_range(program, array, index):
+                used_elements.setdefault(array, {})[index] = node
+            # Any other index could refer to each element.
+            case Element(array):
+                remaining_names.add(array)
     elements = {
         array: [array_elements[index] for index in sorted(array_elements)]
         for array, array_elements in used_elements.items()

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from loop_invariants.ir.expressions import Element, Expression, Identifier, Type
+from loop_invariants.ir.expressions import (
+    Constant,
+    Element,
+    Expression,
+    Identifier,
+    Type,
+    iter_subexpressions,
+)
 
 
 @dataclass(frozen=True)
@@ -237,6 +244,12 @@ def iter_expressions(block: Block) -> Iterator[Expression]:
     for statement in iter_statements(block):
         if isinstance(statement, Assign):
             yield from (statement.target, statement.value)
+
+
+def collect_constants(block: Block) -> tuple[int, ...]:
+    """Return the distinct constants of a block, in the order of its expressions."""
+    parts = iter_subexpressions(*iter_expressions(block))
+    return tuple(dict.fromkeys(part.value for part in parts if isinstance(part, Constant)))
 
 
 def find_modified_variables(block: Block) -> frozenset[str]:

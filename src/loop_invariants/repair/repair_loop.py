@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.errors import UnusableText
-from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.atomic_files import write_json_with_digest
 from loop_invariants.experiments.attempts import REPAIR_COMBINATIONS, Attempt
 from loop_invariants.experiments.runner import ExperimentSettings, Subject, run_attempt
 from loop_invariants.ir.expressions import Expression, format_c
@@ -327,8 +327,3 @@ def _format_shortest(expressions: Sequence[Expression]) -> list[str]:
 def write_rounds(rounds: Sequence[_RepairRound], path: str | Path) -> None:
     """Write the prompts and answers of repair rounds as JSON."""
     write_json_with_digest({"rounds": [vars(repair_round) for repair_round in rounds]}, path)
-
-
-def read_rounds(path: str | Path) -> tuple[_RepairRound, ...]:
-    """Read the rounds of a file from `write_rounds`."""
-    return tuple(_RepairRound(**record) for record in read_json_with_digest(path)["rounds"])

@@ -171,7 +171,9 @@ class AnytimeRun:
         if bounds_only:
             return answer
         seconds = time.monotonic() - self._start_time
-        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds)
+        # a query that single texts do not decide has no formula of its own
+        truth = evidence.truth[0] if len(asked.paths) == 1 else None
+        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds, truth)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.

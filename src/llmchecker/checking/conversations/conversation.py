@@ -187,12 +187,14 @@ class Conversation:
                 exchanged.append(("assistant" if role == "user" else "user", text))
         return Chat(tuple(exchanged))
 
-    def format_answers(self, answers: Sequence[str], simulated: Sequence[str] = ()) -> str:
-        """Format the first answers and the turns between them, as in `format_messages`."""
-        # the last answer ends the messages
-        return format_messages(
-            list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
-        )
+    def format_lines(self, answers: Sequence[str], simulated: Sequence[str] = ()) -> list[str]:
+        """Format the first answers and the turns between them, a line for each message.
+
+        Each text is a JSON string, so that its line breaks do not begin a line.
+        """
+        # the last answer ends the lines
+        messages = list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
+        return format_messages(messages).split("\n")
 
     def _iter_messages(
         self, answers: Sequence[str], simulated: Sequence[str]
@@ -211,16 +213,13 @@ class Conversation:
 
 
 def format_messages(messages: Iterable[tuple[str, str]]) -> str:
-    """Format messages, a line for each.
-
-    Each text is a JSON string, so that its line breaks do not begin a line.
-    """
+    """Format the role and the text of messages, as the lines of `Conversation.format_lines`."""
     lines = (f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages)
     return "\n".join(lines)
 
 
 def parse_messages(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse what `format_messages` formatted: the role and the text of each message."""
+    """Parse the lines of `Conversation.format_lines`; return role and text of each message."""
     messages = []
     for line in filter(None, text.split("\n")):
         role, _, content = line.partition(": ")

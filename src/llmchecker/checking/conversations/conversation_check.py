@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -151,6 +152,11 @@ class ExploredConversation:
                     f"{format_number(left, 3)}; lower length or temperature, or raise the passes"
                 )
         return self._build(tree, math.inf)
+
+    @cached_property
+    def all_answers(self) -> AnswerTree:
+        """The answers of all conversations, as in `explore_all`."""
+        return self.explore_all()
 
     def _build(self, tree: ConversationTree, max_answers: float) -> AnswerTree:
         return build_answer_tree(
@@ -393,7 +399,7 @@ class _ConversationCheck:
         return tuple(
             Witness(
                 uid=0,
-                text=self._conversation.format_answers(state.texts, state.simulated),
+                text="\n".join(self._conversation.format_lines(state.answers, state.simulated)),
                 probability=state.mass,
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,

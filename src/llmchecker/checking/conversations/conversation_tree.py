@@ -78,10 +78,10 @@ class State:
         turn: the number of the answer, or of the answer after the message.
         prompt: the tokens before the answer or the message.
         tokens: the tokens of the beginning.
-        answers: the answers before it; with this one for a state that ends a conversation or
-            decides it.
+        answers: the answers before it; with this one for a state that ends a conversation.
         simulated: the messages of simulated users before it.
         user: the simulated user that writes the message; None if the model writes an answer.
+        cut_count: the number of these answers that the horizon cut.
         is_complete: whether it ends the conversation.
         obligation: the obligation of the formula before this answer.
         mass: the probability of the path.
@@ -92,13 +92,15 @@ class State:
         weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
             the rest.
         children: the states after listed tokens, by their index in the row.
+        given: the answers with their scores; also the beginning of one that decides.
     """
 
     parent: "State | None"
     turn: int
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    answers: tuple[GivenAnswer, ...]
+    answers: tuple[str, ...]
+    cut_count: int
     obligation: int
     mass: float
     depth: int = 0
@@ -110,21 +112,12 @@ class State:
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
+    given: tuple[GivenAnswer, ...] = ()
 
     @property
     def row_key(self) -> _RowKey:
         """What determines the next tokens: the writer, the prompt and the tokens."""
         return self.user, self.prompt, self.tokens
-
-    @property
-    def cut_count(self) -> int:
-        """The number of its answers that the horizon cut."""
-        return sum(answer.has_ended is False for answer in self.answers)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of its answers."""
-        return tuple(answer.text for answer in self.answers)
 
     @property
     def undecided_share(self) -> float:
@@ -185,6 +178,7 @@ class ConversationTree:
             prompt=self._encode(None, (), ()),
             tokens=(),
             answers=(),
+            cut_count=0,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
@@ -263,13 +257,13 @@ class ConversationTree:
         while waiting:
             state = waiting.pop()
             if state.truth is not None or state.row is None:
-                yield Path(state.answers, state.mass, state.truth)
+                yield Path(state.given, state.mass, state.truth)
                 continue
             waiting.extend(state.children.values())
             is_unexplored = np.ones(len(state.row.tokens), dtype=bool)
             is_unexplored[list(state.children)] = False
             left = math.fsum([state.row.rest, *state.row.probabilities[is_unexplored].tolist()])
-            yield Path(state.answers, state.mass * left, None)
+            yield Path(state.given, state.mass * left, None)
 
     def refine(self, max_passes: float) -> bool:
         """Visit the most probable undecided states.
@@ -449,6 +443,8 @@ class ConversationTree:
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
                     answers=parent.answers,
+                    given=parent.given,
+                    cut_count=parent.cut_count,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
@@ -502,23 +498,26 @@ class ConversationTree:
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
-                state.answers = (*state.answers, GivenAnswer(text, None, values))
+                state.answers = (*state.answers, text)
+                state.given = (*state.given, GivenAnswer(text, None, values))
             return
         has_ended = self._has_ended(state)
-        state.answers = (*state.answers, GivenAnswer(text, has_ended, values))
-        state.is_complete = self._conversation.is_last(state.texts)
+        state.cut_count += not has_ended
+        state.answers = (*state.answers, text)
+        state.given = (*state.given, GivenAnswer(text, has_ended, values))
+        state.is_complete = self._conversation.is_last(state.answers)
         state.obligation, state.truth = self._monitor.read(
             state.obligation, state.turn, scores, has_ended, state.is_complete
         )
         if state.truth is None:
             state.turn, state.tokens = state.turn + 1, ()
-            state.user = self._conversation.find_simulated_user(state.texts)
-            state.prompt = self._encode(state.user, state.texts, state.simulated)
+            state.user = self._conversation.find_simulated_user(state.answers)
+            state.prompt = self._encode(state.user, state.answers, state.simulated)
 
     def _add_message(self, state: State, text: str) -> None:
         """Lead a state with a whole message of a simulated user to the next answer."""
         state.simulated, state.user, state.tokens = (*state.simulated, text), None, ()
-        state.prompt = self._encode(None, state.texts, state.simulated)
+        state.prompt = self._encode(None, state.answers, state.simulated)
 
     def _find_start(self, user: SimulatedUser | None, prompt: tuple[int, ...]) -> str:
         key = user, prompt

@@ -247,11 +247,11 @@ class _TextConversations:
             (f for f in (Finish.MISSING, Finish.FILTERED, Finish.TRUNCATED) if f in finishes),
             Finish.ENDED if sample.truth is not None else Finish.MISSING,
         )
-        formatted = ""
-        if answers:
-            formatted = self._conversation.format_answers(sample.texts, sample.simulated_texts)
+        lines = (
+            self._conversation.format_lines(sample.texts, sample.simulated_texts) if answers else []
+        )
         return TextAnswer(
-            text=formatted,
+            text="\n".join(lines),
             finish=finish,
             is_repeated=any(text.is_repeated for text in texts),
             choice_count=max((text.choice_count for text in texts), default=1),

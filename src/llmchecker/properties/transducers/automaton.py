@@ -14,7 +14,7 @@ of a higher priority matches.
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -568,6 +568,26 @@ class AutomatonTransducer:
         """Return the score of a state, without the count."""
         return self._scores[state]
 
+    def find_range(self, state: int) -> tuple[int, int | None]:
+        """Return the least and the greatest score after any text."""
+        low, high = self._ranges[:, state].tolist()
+        return int(low), None if high == np.inf else int(high)
+
+    @cached_property
+    def _ranges(self) -> np.ndarray:
+        """(2, states) float, the range of each state."""
+        # a cycle never lowers a score, so that least scores exist; one that raises it may repeat
+        gains = np.stack([self._counts, np.where(self._counts > 0, np.inf, self._counts)])
+        ranges = np.tile(np.array(self._scores, dtype=float), (2, 1))
+        while True:
+            after = gains + ranges[:, self._transitions]
+            lows = np.minimum(ranges[0], after[0].min(axis=1))
+            highs = np.maximum(ranges[1], after[1].max(axis=1))
+            extended = np.stack([lows, highs])
+            if (extended == ranges).all():
+                return ranges
+            ranges = extended
+
 
 class ConjunctionTransducer:
     """Transducer of several conditions, whose score is 1 where all of them hold.
@@ -604,6 +624,14 @@ class ConjunctionTransducer:
         """Return 1 if all conditions hold, else 0."""
         scores = (part.score(number) for part, number in zip(self._parts, state, strict=True))
         return int(all(map(int.__eq__, scores, self._required)))
+
+    def find_range(self, state: tuple[int, ...]) -> tuple[int, int]:
+        """Return the least and the greatest score after any text."""
+        ranges = [part.find_range(number) for part, number in zip(self._parts, state, strict=True)]
+        must_hold = ranges == [(score, score) for score in self._required]
+        # the scores of a condition are 0 and 1
+        cannot_hold = any(map(tuple.__eq__, ranges, [(1 - score,) * 2 for score in self._required]))
+        return int(must_hold), int(not cannot_hold)
 
 
 class _Symbols(dict[int, int]):
