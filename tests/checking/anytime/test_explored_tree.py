@@ -125,8 +125,9 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
 def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     seed, formula, condition, form, percent, passes
 ):
-    """Thresholds, A and conditionals have the same bounds by the sums of an explored tree, by
-    those of the built tree, and by Storm, where every token has a row."""
+    """Thresholds and A have the same bounds by the sums of an explored tree, by those of the built
+    tree, and by Storm, where every token has a row. Those of a conditional contain Storm's, since a
+    text on which one of its formulas is undecided is undecided for both."""
     texts = {"f": oracle.written(formula), "g": oracle.written(condition), "p": percent / 100}
     asked = CheckedQuery(parse(form.format(**texts)), READ_QUANTIFIERS, LENGTH)
     tree, server = plant(asked, table_model(seed), listed_tokens=5)
@@ -143,7 +144,11 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     ends = pytest.approx((interval.lower, interval.upper), abs=1e-12)
     assert (sums.lower, sums.upper) == ends
     found = check.bound_answer()
-    assert (found.lower, found.upper) == ends
+    if asked.query.is_numeric:
+        assert found.lower <= interval.lower + 1e-12
+        assert found.upper >= interval.upper - 1e-12
+    else:
+        assert (found.lower, found.upper) == ends
 
 
 @settings(max_examples=40)
