@@ -150,12 +150,12 @@ def find_fixed_number(threshold: float, error_probability: float) -> int:
 class _Case:
     """A question of a suite."""
 
-    start: Start
+    prompt: Start
     threshold: float
     budget: Budget
 
     @property
-    def asked(self) -> CheckedQuery:
+    def checked_query(self) -> CheckedQuery:
         """The requirement."""
         query = f"P>={self.threshold} [ F (G yes = 1) ]"
         return resolve_query(query, 5, {"yes": Pattern("yes")})

@@ -10,6 +10,7 @@ from .interfaces.python.compare import compare as compare
 from .interfaces.python.load import load as load
 from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite
+from .interfaces.python.tree import AnswerTree as AnswerTree
 from .interfaces.python.tree import Tree as Tree
 from .interfaces.python.tree import grow as grow
 from .models.table_model import TableModel as TableModel

@@ -190,13 +190,17 @@ class UnsupportedProgram(ProgramError):
 
 
 @contextmanager
-def prefix_errors(place: str) -> Iterator[None]:
-    """Prefix the messages of this package's errors in the block with a place."""
+def prefix_errors(place: str, separator: str = ": ") -> Iterator[None]:
+    """Prefix the messages of this package's errors in the block with a place.
+
+    Without a separator, a key at the beginning of a message becomes an argument: `seed` is the
+    option `--seed` of the command line.
+    """
     try:
         yield
     except LLMCheckerError as error:
         # keeps the subclass, such as UnknownName
-        raise type(error)(f"{place}: {error}") from error
+        raise type(error)(f"{place}{separator}{error}") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import IO, cast
 
 from llmchecker.errors import (
     ChecksumMismatch,
@@ -336,7 +336,7 @@ class _BoundedStream(io.RawIOBase):
     The declared sizes of members are not enough: tarfile also reads headers of any length.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream, self._remaining_bytes = stream, _MAX_UNPACKED_BYTES
 
     def read(self, size: int = -1) -> bytes:
@@ -353,10 +353,10 @@ def _iter_tar_members(path: Path) -> Iterator[_Member]:
     # As a stream: each member is read in its turn, so that nothing is unpacked twice.
     with (
         gzip.open(path) as stream,
-        tarfile.open(fileobj=_BoundedStream(stream), mode="r|") as archive,
+        tarfile.open(fileobj=cast(IO[bytes], _BoundedStream(stream)), mode="r|") as archive,
     ):
         for info in archive:
-            read = _build_reader(archive.extractfile, info)
+            read = _build_reader(partial(archive.extractfile, info))
             yield _Member(info.name, info.size, info.isreg() and not info.issparse(), read)
 
 
@@ -368,13 +368,16 @@ def _iter_zip_members(path: Path) -> Iterator[_Member]:
             is_encrypted = bool(info.flag_bits & 1)
             is_regular = kind in (0, stat.S_IFREG) and not info.is_dir() and not is_encrypted
             yield _Member(
-                info.filename, info.file_size, is_regular, _build_reader(archive.open, info)
+                info.filename,
+                info.file_size,
+                is_regular,
+                _build_reader(partial(archive.open, info)),
             )
 
 
-def _build_reader(open_member: Callable, info: object) -> Callable[[], bytes]:
+def _build_reader(open_member: Callable[[], IO[bytes] | None]) -> Callable[[], bytes]:
     def read() -> bytes:
-        with open_member(info) as file:
+        with open_member() or io.BytesIO() as file:
             # The declared size was checked, but the content of a damaged member may be longer.
             return file.read(_MAX_PROGRAM_BYTES)
 

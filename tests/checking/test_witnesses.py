@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
-from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain

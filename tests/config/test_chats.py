@@ -6,6 +6,7 @@ import pytest
 
 from llmchecker.config.config import Config
 from llmchecker.errors import ConfigError
+from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 
@@ -53,14 +54,18 @@ def test_messages_that_cannot_be_asked_are_refused_by_their_key(entry, message):
         Config.parse(raw(entry))
 
 
-def test_the_configuration_of_chats_asks_a_deployed_model():
-    """config/chat.yaml asks the model of config.yaml with messages and a decoding."""
+def test_the_configuration_of_chats_asks_a_deployed_model(monkeypatch):
+    """config/chat.yaml asks the model of config.yaml with messages, two turns and a decoding."""
     config = Config.read(ROOT / "config/chat.yaml")
     (model,) = config.models.values()
     assert model.source == Config.read(ROOT / "config.yaml").models[model.name].source
     assert model.decoding == Decoding(temperature=0.2, top_p=0.9)
     assert all(isinstance(start, Chat) for start in config.start_strings.values())
     assert {spec.truncation.alpha for spec in config.trees(model.name)} == {1.0}
+    monkeypatch.chdir(ROOT)
+    suite = load_configured_suite(config, "turns", model.name)
+    (conversation,) = {case.question.conversation for case in suite.cases}
+    assert conversation.turn_count == 2
     answered = {check.tree for check, _ in config.answered_checks(model.name)}
     assert len(answered) == 3
     assert [tree.decoding for tree in answered].count(Decoding()) == 1

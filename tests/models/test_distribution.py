@@ -59,3 +59,16 @@ def test_an_extreme_number_chooses_an_index_with_a_weight():
     sums = np.array([0.0, 0.0, 0.25, 0.25, 1.0, 1.0])
     targets = np.array([0.0, 0.2, 0.25, np.nextafter(1, 0), 1.0])
     assert find_by_inversion(sums, targets).tolist() == [2, 2, 4, 4, 4]
+
+
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_equal_probabilities_are_listed_by_rising_token(k):
+    """The k largest probabilities are the first of a stable sort, also among many zeros."""
+    logits = np.random.default_rng(0).integers(-2, 3, (6, 5000)).astype(np.float32)
+    logits[3:] = -np.inf
+    logits[3:, [17, 4000, 4001]] = [1.0, 0.0, 1.0]
+    distributions = Distributions.from_logits(torch.from_numpy(logits))
+    expected = np.argsort(-logits, axis=1, kind="stable")[:, :k]
+    probabilities, tokens = distributions.top_k(k)
+    assert np.array_equal(tokens.numpy(), expected)
+    assert torch.equal(probabilities, distributions.probabilities().gather(1, tokens))

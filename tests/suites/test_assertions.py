@@ -6,7 +6,7 @@ import json
 import pytest
 
 import llmchecker as lc
-from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import ConfigError

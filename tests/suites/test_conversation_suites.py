@@ -1,7 +1,10 @@
 """Suites of conversations: verdicts, outputs, and errors before a model is loaded."""
 
+import base64
+import html
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree
 
@@ -9,6 +12,7 @@ import pytest
 from helpers.conversations import chat_table, enumerate_conversations
 from helpers.suites import OpenTable, load
 
+from llmchecker.checking.conversations.conversation import parse_messages
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.suites.html_page import format_html
@@ -21,6 +25,7 @@ from llmchecker.suites.verdicts import Status
 PROPERTIES = {"leaks": {"type": "pattern", "pattern": "c"}}
 TURNS = [{"user": "ab"}, {"user": "c{answer 1}a"}]
 LENGTH = 2
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 def model():
@@ -94,9 +99,6 @@ def test_outputs_show_turns_and_the_most_probable_violating_conversation(tmp_pat
     for output in (table, junit, format_html(result)):
         assert "in 2 turns of at most 2 tokens" in output
     assert re.search(r'assistant: "[abc]*"', table)
-    assert re.search(
-        r"assistant: &#34;[abc]*&#34; · user: &#34;c[abc]*a&#34; ·", format_html(result)
-    )
     assert 'user: "c' in junit
     ElementTree.fromstring(junit)
     (line,) = (each for each in map(json.loads, log.open()) if "case" in each)
@@ -105,6 +107,65 @@ def test_outputs_show_turns_and_the_most_probable_violating_conversation(tmp_pat
     (read,) = read_results(log)
     assert read.answer.about == found.answer.about
     assert read.witnesses == found.witnesses
+
+
+def test_the_page_has_a_block_for_each_conversation_from_its_start(tmp_path):
+    """A conversation is one block with its probability and its messages, each with its role."""
+    result = run(tmp_path, "P<=0.01 [ F (turn = 2 & leaks = 1) ]")
+    page = format_html(result)
+    (found,) = result.results
+    messages = [("user", "ab"), *parse_messages(found.witnesses[0].continuation)]
+    assert [role for role, _ in messages] == ["user", "assistant", "user", "assistant"]
+    first, *others = read_conversations(page)
+    assert first == (found.witnesses[0].probability, messages)
+    # those of the answers, of both kinds
+    assert len(others) == len(found.examples) > 2
+    assert "assistant: " not in page
+
+
+def test_the_page_has_a_drawing_of_the_answers_also_of_stored_results(tmp_path):
+    """Each conversation is drawn once, and stored results have the same drawing."""
+    log = tmp_path / "results.jsonl"
+    result = run(tmp_path, "P<=0.01 [ F (turn = 2 & leaks = 1) ]", options={"log": log})
+    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', format_html(result))
+    drawing = ElementTree.fromstring(base64.b64decode(image))
+    texts = ["".join(element.itertext()) for element in drawing.iter(SVG_TEXT)]
+    assert "ab" in texts
+    assert "turn 2: c{answer 1}a" in texts
+    assert any(re.fullmatch(r"✗ [abc]*…?  leaks 0", text) for text in texts)
+    stored = replace(result, results=tuple(read_results(log)))
+    assert image in format_html(stored)
+
+
+def test_messages_of_a_page_are_data(tmp_path):
+    """Markup and control characters in a message of the user are shown, not interpreted."""
+    turns = [{"user": "<b>a</b>\x07"}, {"user": "<script>{answer 1}</script>"}]
+    result = run(tmp_path, "P<=0.01 [ F (turn = 2 & leaks = 1) ]", keys={"turns": turns})
+    text = format_html(result)
+    assert "<b>a" not in text
+    assert "\x07" not in text
+    conversations = [messages for _, messages in read_conversations(text)]
+    assert all(messages[0] == ("user", "<b>a</b>\\x07") for messages in conversations)
+    later = [messages[2][1] for messages in conversations if len(messages) > 2]
+    assert later
+    assert all(text.startswith("<script>") for text in later)
+
+
+def read_conversations(page: str) -> list[tuple[float, list[tuple[str, str]]]]:
+    """Read the conversations of a page: the probability, and role and text of each message."""
+    blocks = re.findall(r'<div class="conversation">(.*?)</dl>', page, re.DOTALL)
+    return [
+        (
+            float(re.search(r'<data value="([^"]*)"', block)[1]),
+            [
+                (html.unescape(role), html.unescape(text))
+                for role, text in re.findall(
+                    r"<dt><bdi>([^<>]*)</bdi></dt><dd><bdi>([^<>]*)</bdi></dd>", block
+                )
+            ],
+        )
+        for block in blocks
+    ]
 
 
 def test_a_run_goes_on_from_its_log(tmp_path):

@@ -379,7 +379,7 @@ def test_a_budget_of_tokens_or_money_is_never_exceeded(budget, words, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"budget": {"dollars": 2}}, "budget.dollars: provider has no prices"),
+        ({"budget": {"dollars": 2}}, "budget.dollars: P has no prices"),
         ({"model": {"prices": {"input": "0.15", "output": "1"}}}, "no price with a unit"),
         ({"model": {"key_from": "NO_SUCH_KEY"}}, "NO_SUCH_KEY holds no key"),
         ({"model": {"served_as": "provider-l"}}, "'provider-l' is unknown, did you mean"),

@@ -2,8 +2,14 @@
 
 import pytest
 
-from llmchecker.errors import ConfigError, UnusableDataset
-from llmchecker.utils.json_lines import JsonLines, append_line, read_lines, write_lines
+from llmchecker.errors import ConfigError, DamagedFile, UnusableDataset
+from llmchecker.utils.json_lines import (
+    JsonLines,
+    append_line,
+    read_lines,
+    resume_lines,
+    write_lines,
+)
 
 
 def test_appended_objects_are_read_up_to_a_line_that_a_kill_cut_short(tmp_path):
@@ -16,6 +22,23 @@ def test_appended_objects_are_read_up_to_a_line_that_a_kill_cut_short(tmp_path):
     with path.open("a") as file:
         file.write('{"te')
     assert read_lines(path) == JsonLines((first, second), '{"te')
+
+
+def test_a_run_that_resumes_a_file_appends_whole_lines(tmp_path):
+    """A cut last line is removed, and a file of another kind stays as it was."""
+    path = tmp_path / "a.jsonl"
+    whole, cut = '{"number": 1}\n', '{"num'
+    path.write_text(whole + cut)
+
+    def parse(lines: JsonLines) -> list[int]:
+        return [line["number"] for line in lines.objects]
+
+    assert resume_lines(path, parse, "delete it") == [1]
+    assert path.read_text() == whole
+    path.write_text(other := '{"count": 1}\n{"num')
+    with pytest.raises(DamagedFile, match=r"a\.jsonl: damaged .*; delete it"):
+        resume_lines(path, parse, "delete it")
+    assert path.read_text() == other
 
 
 @pytest.mark.parametrize("text", ["a,b\n", "[]\n", "1\n", '{"a": 1}\n\n', "[" * 10**5 + "\n"])

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from helpers.marks import long
-from helpers.project import GENDER, PROMPTS, Project
+from helpers.project import GENDER, PROMPTS, ROOT, Project
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +98,21 @@ def test_a_run_repairs_nothing_that_no_job_reads(damaged):
     assert run.returncode == 0, run.stdout
     after = state(damaged.directory)
     assert {name: after.get(name) for name in before} == before
+
+
+def test_the_configuration_of_chats_plans_a_suite_of_two_turns(tmp_path):
+    """config/chat.yaml has results and a page of its conversation, and a table of suites."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    config = yaml.safe_load((ROOT / "config/chat.yaml").read_text(encoding="utf-8"))
+    project = Project(directory, config)
+    (directory / "resources").mkdir(exist_ok=True)
+    (directory / "resources/suites").symlink_to(ROOT / "resources/suites")
+    target = "results/suites/turns/smollm2-135m.html"
+    planned = project.planned(target)
+    assert planned["suite"] == 1
+    assert planned["fetch_model"] == 1
+    (directory / "resources/suites").unlink()
+    lost = project.snakemake("--dry-run", "--cores", "1", target)
+    assert lost.returncode != 0
+    assert "resources/suites/turns.yaml" in lost.stdout

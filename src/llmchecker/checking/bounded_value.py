@@ -1,6 +1,7 @@
 """The value of a query on the bounded process, in which `rest` is terminal."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,11 +57,7 @@ def check_chain(
         UnknownName: the query names a variable that the chain does not have.
         CheckFailed: Storm gave no answer; the message contains the reason.
     """
-    chain.check_variables(query.variables)
-    # with no state to stop at, this is the whole reachable part
-    full_size = chain.compute_explored_size(np.zeros(len(chain), dtype=bool))
-    # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
-    explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
+    sizes = measure_chain(chain, query)
     start_time = time.perf_counter()
     value: float | bool | None
     with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
@@ -76,15 +73,31 @@ def check_chain(
         certain=select_trivial_interval(query),
         bounded=value,
         notes=() if note is None else (note,),
-        costs=Costs(
-            states=full_size.states,
-            transitions=full_size.transitions,
-            states_explored=explored_size.states,
-            transitions_explored=explored_size.transitions,
+        costs=replace(
+            sizes,
             encode_seconds=encode_seconds,
             check_seconds=time.perf_counter() - start_time,
         ),
         versions=storm.VERSIONS,
+    )
+
+
+def measure_chain(chain: MarkovChain, query: Query) -> Costs:
+    """Measure the reachable part of a chain, and the part that Storm's front end explores.
+
+    Raises:
+        UnknownName: the query names a variable that the chain does not have.
+    """
+    chain.check_variables(query.variables)
+    # with no state to stop at, this is the whole reachable part
+    full_size = chain.compute_explored_size(np.zeros(len(chain), dtype=bool))
+    # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
+    explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
+    return Costs(
+        states=full_size.states,
+        transitions=full_size.transitions,
+        states_explored=explored_size.states,
+        transitions_explored=explored_size.transitions,
     )
 
 

@@ -33,6 +33,7 @@ from llmchecker.properties.logic.ast import (
     Expectation,
     Formula,
     Label,
+    PathQuantifier,
     Probability,
     Temporal,
 )
@@ -138,15 +139,29 @@ def evaluate_bounds(evaluator: Evaluator, query: Query) -> Interval:
         ImpossibleCondition, CheckFailed: as in `compute_bounds`.
     """
     match query.root:
-        case Conditional(path, condition):
-            return _bound_conditional(evaluator, query, path, condition)
-        case Probability(_, None, path):
-            return _bound_path(evaluator, path)
+        case Conditional() | Probability(_, None, _):
+            return bound_probability(evaluator, query)
         case Expectation():
             raise AssertionError(query)
         case formula:
             lower, upper = (bool(evaluator.evaluate(formula, side)[0]) for side in (True, False))
             return Interval(lower, upper)
+
+
+def bound_probability(evaluator: Evaluator, query: Query) -> Interval:
+    """Bound the probability of a P, E or A, whatever its threshold, or of a conditional.
+
+    Args:
+        evaluator, query: as in `evaluate_bounds`.
+
+    Raises:
+        ImpossibleCondition, CheckFailed: as in `compute_bounds`.
+    """
+    root = query.root
+    if isinstance(root, Conditional):
+        return _bound_conditional(evaluator, query, root.path, root.condition)
+    assert isinstance(root, Probability | PathQuantifier)
+    return _bound_path(evaluator, root.path)
 
 
 def _bound_path(evaluator: Evaluator, path: Formula) -> Interval:

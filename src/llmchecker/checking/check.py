@@ -8,7 +8,7 @@ import numpy as np
 
 from llmchecker.checking import bounds, storm, witnesses
 from llmchecker.checking.answer import Answer, select_trivial_interval
-from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.bounded_value import check_chain, measure_chain
 from llmchecker.checking.ending_masses import measure_endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import dtmc
@@ -26,8 +26,6 @@ def check_query(
     query: Query,
     ranges: Mapping[str, ScoreRange],
     seconds_before: float = 0.0,
-    *,
-    is_whole_model: bool = False,
 ) -> Answer:
     """Check a query: its value, its bounds for the whole model, and its witnesses.
 
@@ -40,8 +38,6 @@ def check_query(
         query: the parsed query.
         ranges: the declared range of each of these quantifiers.
         seconds_before: seconds to build and score the tree, which count as encoding.
-        is_whole_model: whether the tree was built for its bounds: the answer then has no bounded
-            value, and the witnesses of the whole model (see `witnesses.find_witnesses`).
 
     Raises:
         InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
@@ -55,14 +51,9 @@ def check_query(
     if find_path_formulas(query):
         sums = TreeSums(tree, scores, ranges, is_whole_model=False)
     answer = check_chain(chain, query, seconds, tree.truncation.length, sums)
-    if is_whole_model:
-        # the value and its note are those of no alpha and k
-        answer = replace(answer, bounded=None, notes=())
     answer = replace(answer, endings=measure_endings(tree))
     answer = answer.with_bounds(*_compute_bounds(tree, scores, query, ranges))
-    texts = witnesses.find_witnesses(
-        tree, chain, query, score_ranges=ranges, is_whole_model=is_whole_model
-    )
+    texts = witnesses.find_witnesses(tree, chain, query, score_ranges=ranges)
     return answer.with_witnesses(texts)
 
 
@@ -72,7 +63,9 @@ def bound_query(
     query: Query,
     ranges: Mapping[str, ScoreRange],
 ) -> Answer:
-    """Bound a query for the whole model; the answer has no value and no witnesses.
+    """Bound a query on a tree that was explored for its bounds.
+
+    The answer has no value, since no alpha and k belong to such a tree.
 
     Args:
         tree, scores, query, ranges: as in `check_query`.
@@ -88,8 +81,32 @@ def bound_query(
         certain=certain,
         notes=() if note is None else (note,),
         versions=storm.VERSIONS,
-        endings=measure_endings(tree),
     )
+
+
+def add_texts(
+    answer: Answer,
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    ranges: Mapping[str, ScoreRange],
+    seconds_before: float,
+    truth: np.ndarray | None,
+) -> Answer:
+    """Add the sizes of an explored tree and the witnesses for the whole model to an answer.
+
+    Args:
+        answer: an answer with bounds.
+        tree, scores, ranges, seconds_before: as in `check_query`.
+        truth: as in `witnesses.find_witnesses`.
+    """
+    start_time = time.monotonic()
+    chain = dtmc.build_dtmc(tree, scores)
+    seconds = seconds_before + time.monotonic() - start_time
+    sizes = measure_chain(chain, answer.query)
+    texts = witnesses.find_witnesses(
+        tree, chain, answer.query, score_ranges=ranges, is_whole_model=True, truth=truth
+    )
+    return replace(answer, costs=replace(sizes, encode_seconds=seconds), witnesses=texts)
 
 
 def _compute_bounds(

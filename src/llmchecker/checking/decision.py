@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-EXIT_STATUS = {
+_EXIT_STATUS = {
     Outcome.HOLDS: ExitStatus.SUCCESS,
     Outcome.VIOLATED: ExitStatus.VIOLATED,
     Outcome.UNKNOWN: ExitStatus.UNKNOWN,
@@ -50,6 +50,11 @@ class Decision:
         return None if self.outcome == Outcome.UNKNOWN else self.outcome == Outcome.HOLDS
 
     @property
+    def exit_status(self) -> ExitStatus:
+        """The exit status of a command with this decision."""
+        return _EXIT_STATUS[self.outcome]
+
+    @property
     def is_certain(self) -> bool:
         """Whether the outcome is known without a confidence."""
         return self.outcome != Outcome.UNKNOWN and self.confidence is None
@@ -57,11 +62,7 @@ class Decision:
     @property
     def certainty(self) -> str | None:
         """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
-        if self.outcome == Outcome.UNKNOWN:
-            return None
-        if self.confidence is None:
-            return "certain"
-        return f"with confidence {format_number(self.confidence)}"
+        return None if self.outcome == Outcome.UNKNOWN else describe_certainty(self.confidence)
 
     def __str__(self) -> str:
         """Return outcome and certainty: `HOLDS, certain`, `UNKNOWN`."""
@@ -69,6 +70,11 @@ class Decision:
         if self.certainty is None:
             return self.outcome.value
         return f"{self.outcome}, {self.certainty}"
+
+
+def describe_certainty(confidence: float | None) -> str:
+    """Describe a confidence: `with confidence 0.99`, or `certain` for None."""
+    return "certain" if confidence is None else f"with confidence {format_number(confidence)}"
 
 
 def decide(certain: bool | None, estimate: bool | None, confidence: float | None) -> Decision:

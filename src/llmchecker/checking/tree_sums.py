@@ -1,6 +1,6 @@
 """Probabilities of path formulas as sums over the texts of a tree."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,31 +12,17 @@ from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.text_tree import TextTree
 
 
-class TreeSums:
-    """An evaluator of the path formulas that single texts decide.
+class PathSums:
+    """An evaluator of the path formulas that single texts decide, on any tree.
 
     Its methods are those of `Satisfaction`, for the start state alone.
 
     Args:
-        tree: the texts.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
-        score_ranges: the declared range of each quantifier; unused for the bounded process.
-        is_whole_model: whether to bound the whole model, and not to evaluate the bounded process.
+        find_mass: returns the decided mass of a path formula.
     """
 
-    def __init__(
-        self,
-        tree: TextTree,
-        scores: Mapping[str, np.ndarray],
-        score_ranges: Mapping[str, ScoreRange],
-        *,
-        is_whole_model: bool,
-    ) -> None:
-        self._tree, self._scores, self._score_ranges = tree, scores, score_ranges
-        self._is_whole_model = is_whole_model
-        self._masses: dict[Formula, DecidedMass] = {}
-        self.is_limited = False
-        """Whether a limit of the monitors left a text undecided that may be decided."""
+    def __init__(self, find_mass: Callable[[Formula], DecidedMass]) -> None:
+        self._find_mass = find_mass
 
     def compute_probabilities(self, path: Formula, minimize: bool) -> Probabilities:
         """Compute the least or the greatest probability of a path formula.
@@ -45,7 +31,7 @@ class TreeSums:
             InvalidQuery: single texts do not decide the formula, or it has too many atoms.
             CheckFailed: the formula has too many obligations.
         """
-        mass = self._split(path)
+        mass = self._find_mass(path)
         if minimize:
             share, others, ends = mass.satisfied, mass.violated + mass.undecided, mass.least
         else:
@@ -64,6 +50,32 @@ class TreeSums:
     def is_three_valued(self, path: Formula) -> bool:
         """Return False: no P, E or A is inside the formula."""
         return False
+
+
+class TreeSums(PathSums):
+    """An evaluator of path formulas on a tree that was grown level by level.
+
+    Args:
+        tree: the texts.
+        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        score_ranges: the declared range of each quantifier.
+        is_whole_model: whether to bound the whole model, and not to evaluate the bounded process.
+    """
+
+    def __init__(
+        self,
+        tree: TextTree,
+        scores: Mapping[str, np.ndarray],
+        score_ranges: Mapping[str, ScoreRange],
+        *,
+        is_whole_model: bool,
+    ) -> None:
+        super().__init__(self._split)
+        self._tree, self._scores, self._score_ranges = tree, scores, score_ranges
+        self._is_whole_model = is_whole_model
+        self._masses: dict[Formula, DecidedMass] = {}
+        self.is_limited = False
+        """Whether a limit of the monitors left a text undecided that may be decided."""
 
     def _split(self, path: Formula) -> DecidedMass:
         if path not in self._masses:

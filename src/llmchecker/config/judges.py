@@ -2,7 +2,7 @@
 
     polite: { type: judge, model: smollm2-135m, question: "Is the text polite?" }
 
-Wherever settings may name a judge, `create_quantifier` of this module creates the quantifier.
+Wherever settings may name a judge, `create_quantifier_or_judge` creates the quantifier.
 """
 
 import contextlib
@@ -86,7 +86,7 @@ _accesses: dict[str, "JudgeAccess"] = {}
 """The judges in memory: several quantifiers may have one model."""
 
 
-def create_quantifier(
+def create_quantifier_or_judge(
     name: str,
     settings: Mapping[str, Any] | None,
     find_model: Callable[[Any], ModelConfig],

@@ -12,8 +12,7 @@ The command line, the library, suites and the workflow build this value, so that
 check and one default.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
@@ -21,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
@@ -46,6 +46,7 @@ def resolve_query(
     length: int | str,
     quantifiers: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
+    turn_count: int | None = None,
 ) -> CheckedQuery:
     """Parse a query, and find its quantifiers.
 
@@ -54,6 +55,7 @@ def resolve_query(
         length: the horizon in tokens; `end` or `end:400` asks about whole answers.
         quantifiers: defined quantifiers by name; standard ones may be absent.
         create: creates an absent quantifier.
+        turn_count: the number of turns of a conversation; None for a query about one text.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -64,6 +66,11 @@ def resolve_query(
     # a monitor of a negative horizon would never end
     check_length(horizon)
     query = parse(query) if isinstance(query, str) else query
+    if turn_count is not None:
+        # the variable of turns is no quantifier
+        defined = find_quantifiers(query, horizon, quantifiers, create, {TURN})
+        check_turn_query(query, defined, turn_count)
+        return CheckedQuery(query, defined, horizon)
     if is_whole:
         query = ask_about_whole_texts(query, horizon)
     return CheckedQuery(query, find_quantifiers(query, horizon, quantifiers, create), horizon)
@@ -177,22 +184,10 @@ class Question(TextProcess):
         Raises:
             ConfigError: both sides are the same, or the prompt is invalid.
         """
-        with name_arguments(place):
+        with prefix_errors(place, separator=""):
             prompt = change_prompt(self.prompt, changes)
         if (model, prompt) == (self.model, self.prompt):
             raise ConfigError(
                 "compare: both sides are the same; change the model, the prompt or the decoding"
             )
         return self.model_copy(update={"model": model, "prompt": prompt})
-
-
-@contextlib.contextmanager
-def name_arguments(prefix: str) -> Iterator[None]:
-    """Prefix messages that begin with a key, so that they begin with the argument's name.
-
-    The key `seed` is the option `--seed` of the command line.
-    """
-    try:
-        yield
-    except LLMCheckerError as error:
-        raise type(error)(f"{prefix}{error}") from error

@@ -109,7 +109,7 @@ class RequirementItem(pytest.Item):
 
         entry = self._suite_file.find_entry(self._key)
         lines = [f"{entry.verdict}: {entry.name}", entry.content, entry.query, entry.figures]
-        message = "\n".join(line for line in (*lines, entry.about, *entry.reasons) if line)
+        message = "\n".join(line for line in (*lines, entry.about, *entry.lines) if line)
         if entry.status is Status.UNKNOWN and self.config.getoption("--llm-allow-unknown"):
             pytest.skip(message)
         if entry.status is not Status.HOLDS:

@@ -210,14 +210,12 @@ class Distributions:
         weights, order = weights.sort(dim=1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
         if count > k:
-            # `topk` may have selected any of the equal weights at rank k: sort the row instead
+            # `topk` may have selected any of the equal weights at rank k
             tied_rows = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
             for row in tied_rows.tolist():
-                sorted_weights = self._row_weights(row).sort(descending=True, stable=True)
-                weights[row], tokens[row] = (
-                    sorted_weights.values[:count],
-                    sorted_weights.indices[:count],
-                )
+                tied = (self._row_weights(row) == weights[row, k]).nonzero().squeeze(1)
+                larger = int((weights[row] > weights[row, k]).sum())
+                tokens[row, larger:] = tied[: count - larger]
         return weights[:, :k], tokens[:, :k]
 
     def mass_excluding(self, row: int, tokens: Tensor) -> float:

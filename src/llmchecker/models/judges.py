@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from llmchecker.errors import (
-    ConfigError,
-    DamagedFile,
-    LLMCheckerError,
-    SourceUnavailable,
-    UnusableDataset,
-    prefix_errors,
-)
+from llmchecker.errors import ConfigError, LLMCheckerError, SourceUnavailable, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream
-from llmchecker.utils.json_lines import append_line, read_lines, write_lines
+from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -207,7 +200,8 @@ class StoredJudge:
         self._judge, self._path = judge, path
         self._stored: dict[str, list[float]] = {}
         if path.exists():
-            self._read()
+            fix = "delete it, and its texts are judged again"
+            self._stored = resume_lines(path, _parse_probabilities, fix)
 
     def compute_masses(self, chats: Sequence[Chat], labels: Sequence[str]) -> np.ndarray:
         """Return (n, labels) float64, as in `JudgeAccess`."""
@@ -224,23 +218,16 @@ class StoredJudge:
             self._stored |= added
         return np.array([self._stored[key] for key in keys]).reshape(-1, len(labels))
 
-    def _read(self) -> None:
-        try:
-            lines = read_lines(self._path)
-            for line in lines.objects:
-                row = [float(number) for number in line["probabilities"]]
-                if not (min(row) >= 0 and sum(row) < 1 + 1e-6):
-                    raise ValueError("a line has no probabilities")
-                self._stored.setdefault(line["digest"], row)
-        except (UnusableDataset, KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(
-                f"{self._path}: damaged or from another version: {error}",
-                self._path,
-                "; delete it, and its texts are judged again",
-            ) from error
-        # a kill cut the last line short, to which nothing may be appended
-        if lines.remainder:
-            write_lines(self._path, lines.objects)
+
+def _parse_probabilities(lines: JsonLines) -> dict[str, list[float]]:
+    """Return the probabilities of each digest."""
+    stored: dict[str, list[float]] = {}
+    for line in lines.objects:
+        row = [float(number) for number in line["probabilities"]]
+        if not (min(row) >= 0 and sum(row) < 1 + 1e-6):
+            raise ValueError("a line has no probabilities")
+        stored.setdefault(line["digest"], row)
+    return stored
 
 
 def normalize_label(label: str) -> str:

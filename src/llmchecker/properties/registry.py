@@ -84,6 +84,7 @@ def find_quantifiers(
     length: int,
     defined: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
+    others: Collection[str] = (),
 ) -> dict[str, Quantifier]:
     """Find the quantifiers of a query by name: the defined ones, and standard ones.
 
@@ -95,18 +96,19 @@ def find_quantifiers(
         length: the horizon in tokens.
         defined: the quantifiers of the caller or the configuration, by name.
         create: creates a standard quantifier.
+        others: names of further variables, which are no quantifiers.
 
     Raises:
         InvalidQuery: the query contains an unknown name.
         ConfigError: a quantifier without a definition has required settings.
     """
-    known = {*BUILTIN_TYPES, *defined}
+    known = {*BUILTIN_TYPES, *defined, *others}
     # entry points are read only if a name is neither defined nor built in
     if not query.variables - {STEP} <= known:
         known |= find_installed_types().keys()
     query.check_references(known, length)
     # `step` is a variable of the query language, not a quantifier.
-    names = sorted(query.variables - {STEP})
+    names = sorted(query.variables - {STEP, *others})
     return {name: defined[name] if name in defined else create(name) for name in names}
 
 

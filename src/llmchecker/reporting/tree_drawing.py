@@ -5,11 +5,13 @@ its scores. States that decide a query have a sign and a colour. Each leaf has a
 and each parent is at the mean height of its children.
 """
 
+import base64
 import os.path
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,21 +24,39 @@ from llmchecker.utils.printable_text import escape_unprintable
 
 MAX_DRAWN_STATES = 400
 """Maximum number of states of a readable drawing."""
+MAX_LABEL_LENGTH = 40
+"""Maximum number of characters of a label."""
 SIGNS = {WITNESS: "✓", COUNTEREXAMPLE: "✗"}
 MEANINGS = {WITNESS: "satisfies the query", COUNTEREXAMPLE: "violates the query"}
 
-_MAX_LABEL_LENGTH = 40
 _ROW, _BOX, _GAP, _MARGIN = 26, 20, 78, 12
 _CHARACTER_WIDTH = 7.3  # the width of a character, for a monospaced font of 12 pixels
 _STYLE = """
 text { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; fill: #1d2530; white-space: pre }
-.score, .given { fill: #5b6675 } .given { font-size: 11px }
+.score, .given, .heading { fill: #5b6675 } .heading { font-weight: bold } .given { font-size: 11px }
 rect { fill: #fff; stroke: #9aa5b3 } path { fill: none; stroke: #b9c2cd }
 .rest rect { stroke-dasharray: 4 3 } .rest text { font-style: italic } .end rect { stroke-width: 3 }
 .witness rect { fill: #d3f0df; stroke: #0b7a4b; stroke-width: 2 }
 .counterexample rect { fill: #fde0d2; stroke: #b4420b; stroke-width: 2 }
 """
 FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of a legend.
+
+    Attributes:
+        number: meaning of the number of an edge.
+        rest: meaning of a dashed box.
+        end: meaning of a thick box.
+        other_texts: description of the texts of a `rest`.
+    """
+
+    number: str = "probability given the text before"
+    rest: str = "tokens that were not selected"
+    end: str = "the text ends"
+    other_texts: str = "texts that go on with any other token"
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,17 @@ class Drawing:
     tree: TextTree
     scores: Mapping[str, np.ndarray]
     witness_kinds: Mapping[int, str]
+
+    wording: ClassVar[Wording] = Wording()
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings of the columns; empty without."""
+        return ()
+
+    def rest_label(self, uid: int) -> str:
+        """Return the label of a `rest`."""
+        return "any other token"
 
     def added_text(self, uid: int) -> str:
         """Return the text that a state adds to its parent's text; "" for `rest`.
@@ -162,6 +193,11 @@ def format_svg(drawing: Drawing) -> str:
     _add_element(root, "title", f"What follows {escape_unprintable(drawing.tree.start)}")
     _add_element(root, "style", _STYLE)
     _add_element(root, "rect", width="100%", height="100%", style="fill: #fff; stroke: none")
+    for x, heading in zip(left, drawing.headings, strict=False):
+        text = _add_element(
+            root, "text", _cut(heading), x=f"{x:.1f}", y=f"{_MARGIN + _ROW / 2:.1f}"
+        )
+        text.set("class", "heading")
     step = drawing.tree.step
     # The first state is the root, which has no incoming edge.
     for uid in range(1, len(drawing.tree)):
@@ -176,6 +212,14 @@ def format_svg(drawing: Drawing) -> str:
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
+def encode_svg(drawing: Drawing) -> str:
+    """Format a drawing as the address of an image.
+
+    The styles of an inline SVG would apply to the whole page.
+    """
+    return f"data:image/svg+xml;base64,{base64.b64encode(format_svg(drawing).encode()).decode()}"
+
+
 FORMATTERS = {"svg": format_svg, "dot": format_dot}
 """Functions from a `Drawing` to the text of a file, by format."""
 
@@ -188,12 +232,14 @@ def _max_states(k: int, length: int) -> int:
 def format_label(drawing: Drawing, uid: int) -> str:
     """Format the label of a state: its sign, if any, and the text that it adds."""
     if drawing.tree.kind[uid] == StateKind.REST:
-        label = "any other token"
+        label = drawing.rest_label(uid)
     else:
-        text = drawing.display_text(uid)
-        is_truncated = len(text) > _MAX_LABEL_LENGTH
-        label = text[: _MAX_LABEL_LENGTH - 1] + "…" if is_truncated else text or "(no text)"
+        label = _cut(drawing.display_text(uid)) or "(no text)"
     return " ".join(filter(None, [SIGNS.get(drawing.witness_kinds.get(uid, "")), label]))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LABEL_LENGTH else text[: MAX_LABEL_LENGTH - 1] + "…"
 
 
 def _format_scores(drawing: Drawing, uid: int) -> list[str]:
@@ -225,6 +271,8 @@ def _layout_columns(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
             "  ".join([format_label(drawing, uid), *_format_scores(drawing, uid)])
         )
         width[steps[uid]] = max(width[steps[uid]], characters * _CHARACTER_WIDTH + 14)
+    for step, heading in enumerate(drawing.headings[: len(width)]):
+        width[step] = max(width[step], _text_width(_cut(heading)) * _CHARACTER_WIDTH)
     return _MARGIN + np.concatenate([[0], np.cumsum(width + _GAP)[:-1]]), width
 
 
@@ -238,7 +286,8 @@ def _layout_rows(drawing: Drawing) -> np.ndarray:
     tree = drawing.tree
     leaves = np.fromiter((leaf for leaf in drawing.preorder() if not tree.internal[leaf]), np.int64)
     centres = np.zeros(len(tree))
-    centres[leaves] = _MARGIN + _ROW * (np.arange(len(leaves)) + 0.5)
+    first_row = 0.5 + bool(drawing.headings)
+    centres[leaves] = _MARGIN + _ROW * (np.arange(len(leaves)) + first_row)
     # Decreasing uids, because a parent needs the positions of its children.
     for uid in np.flatnonzero(tree.internal)[::-1]:
         centres[uid] = centres[drawing.children(uid)].mean()
@@ -281,9 +330,7 @@ def _draw_box(
     # The text in the title is whole; labels are cut.
     text_after = drawing.tree.text[uid]
     full_text = (
-        "texts that go on with any other token"
-        if text_after is None
-        else escape_unprintable(text_after)
+        drawing.wording.other_texts if text_after is None else escape_unprintable(text_after)
     )
     _add_element(
         group,
@@ -302,11 +349,11 @@ def _draw_box(
 
 def _format_legend(drawing: Drawing) -> str:
     """Format the legend of edges, and of the signs and boxes in the drawing."""
-    parts = ["number: probability given the text before"]
+    parts = [f"number: {drawing.wording.number}"]
     kinds = set(drawing.witness_kinds.values())
     parts += [f"{SIGNS[kind]} {MEANINGS[kind]}" for kind in SIGNS if kind in kinds]
     if (drawing.tree.kind == StateKind.REST).any():
-        parts.append("dashed: tokens that were not selected")
+        parts.append(f"dashed: {drawing.wording.rest}")
     if (drawing.tree.kind == StateKind.END).any():
-        parts.append("thick: the text ends")
+        parts.append(f"thick: {drawing.wording.end}")
     return " · ".join(parts)

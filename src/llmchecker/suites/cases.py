@@ -20,14 +20,13 @@ from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
-from llmchecker.config.judges import add_judge_notes, create_quantifier
-from llmchecker.config.models import ModelConfig
+from llmchecker.config.judges import add_judge_notes, create_quantifier_or_judge
+from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
-from llmchecker.config.text_models import check_prompt_form, check_query_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import STEP, Expectation, Probability
@@ -40,7 +39,7 @@ from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
     ask_about_whole_answers,
     build_conversation,
-    check_model,
+    check_can_converse,
     parse_turn_assertion,
 )
 from llmchecker.suites.deployments import RowDeployments
@@ -211,7 +210,7 @@ class QuantifierPool:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(
+            self._recent[key] = create_quantifier_or_judge(
                 name,
                 self._resolve_paths(settings or {}),
                 self._find_judge,
@@ -454,7 +453,7 @@ class CaseBuilder:
                     full_prompt = variants.add_system(place, prompt, shared_row)
                     conversation = None
                     if form.name == "turns":
-                        check_model(form.key, deployment.model)
+                        check_can_converse(form.key, deployment.model)
                         conversation = build_conversation(form.key, form.value, full_prompt, row)
                     else:
                         with prefix_errors(demand.key):

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.config.models import ModelConfig
+from llmchecker.config.models import ModelConfig, check_prompt_form
 from llmchecker.config.section import format_value
-from llmchecker.config.text_models import check_prompt_form
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
@@ -67,7 +66,7 @@ def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
     return ScriptedTurn(tuple(parts))
 
 
-def check_model(place: str, model: ModelConfig) -> None:
+def check_can_converse(place: str, model: ModelConfig) -> None:
     """Check that a model can hold a conversation, before it is loaded.
 
     Raises:

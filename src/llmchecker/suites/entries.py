@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from llmchecker.checking.conversations.answer_tree import AnswerTree
+from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
@@ -34,6 +36,28 @@ _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.ME
 
 
 @dataclass(frozen=True)
+class Transcript:
+    """A conversation from its start to the answer that decides, as inert text.
+
+    Attributes:
+        probability: its probability; for a model that returns texts alone, its share.
+        opening: role and text of the messages before the first answer.
+        messages: role and text of the answers and of the messages between them.
+    """
+
+    probability: float
+    opening: tuple[tuple[str, str], ...]
+    messages: tuple[tuple[str, str], ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """The probability, and a line for each message after the opening."""
+        first, *others = map(_clean, format_messages(self.messages).split("\n"))
+        probability = format_number(self.probability, _DIGITS)
+        return [f"{probability}  {first}", *(f"        {line}" for line in others)]
+
+
+@dataclass(frozen=True)
 class Entry:
     """A verdict or a figure in an output, as inert text.
 
@@ -52,7 +76,10 @@ class Entry:
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: a warning, texts, passes or an error.
+        transcripts: the most probable conversations that violate the requirement.
         examples: answers that violate the requirement, and others.
+        opening: for a conversation, role and text of the messages before the first answer.
+        conversation: the most probable answers of a conversation, to be drawn; else None.
         seconds: duration in seconds.
     """
 
@@ -70,13 +97,26 @@ class Entry:
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
+    transcripts: tuple[Transcript, ...] = ()
     examples: tuple[Example, ...] = ()
+    opening: tuple[tuple[str, str], ...] = ()
+    conversation: AnswerTree | None = None
     seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the entry: deployment, group and name."""
+        return self.deployment, self.group, self.name
 
     @property
     def figures(self) -> str:
         """The interval as text; empty without evidence."""
         return format_row(self.row)
+
+    @property
+    def lines(self) -> list[str]:
+        """The reasons and the transcripts, a line for each message."""
+        return [*self.reasons, *(line for each in self.transcripts for line in each.lines)]
 
     @property
     def verdict(self) -> str:
@@ -246,9 +286,12 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             certainty=_describe_certainty(case_result, confidence, row),
             about="" if case_result.answer is None else case_result.answer.about,
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
+            transcripts=tuple(_iter_transcripts(case, case_result)),
             examples=tuple(
                 replace(each, text=_clean_example(case, each.text)) for each in case_result.examples
             ),
+            opening=_find_opening(case),
+            conversation=case_result.conversation,
             seconds=case_result.seconds,
         )
     cases = {case.name: case for case in result.suite.cases}
@@ -310,15 +353,10 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield _clean(result.error)
     if (warning := _find_warning(case, result, confidence)) is not None:
         yield warning
-    for witness in result.witnesses:
-        probability = format_number(witness.probability, _DIGITS)
-        if case.question.conversation is None:
+    if case.question.conversation is None:
+        for witness in result.witnesses:
+            probability = format_number(witness.probability, _DIGITS)
             yield f"{probability}  {_clean(witness.continuation, quoted=True)}"
-        else:
-            # a line for each message, which is a JSON string
-            first, *others = witness.continuation.split("\n")
-            yield f"{probability}  {_clean(first)}"
-            yield from (f"        {_clean(line)}" for line in others)
     answers = None if result.answer is None else result.answer.costs.answers
     unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
@@ -346,10 +384,31 @@ def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | No
     return replace(result.answer, query=case.question.query).warn_of(decision)
 
 
-def _clean_example(case: Case, text: str) -> str:
-    """Return an answer without control characters; of a conversation all messages on one line."""
+def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[Transcript]:
+    """Yield the most probable conversations that speak against a violated requirement."""
     if case.question.conversation is not None:
-        text = " · ".join(text.split("\n"))
+        for witness in result.witnesses:
+            messages = _clean_messages(parse_messages(witness.continuation))
+            yield Transcript(witness.probability, _find_opening(case), messages)
+
+
+def _find_opening(case: Case) -> tuple[tuple[str, str], ...]:
+    """Return the messages before the first answer of a conversation, without a system prompt."""
+    conversation = case.question.conversation
+    if conversation is None:
+        return ()
+    messages = conversation.chat.messages
+    return _clean_messages(message for message in messages if message[0] != "system")
+
+
+def _clean_messages(messages: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((escape_unprintable(role), escape_unprintable(text)) for role, text in messages)
+
+
+def _clean_example(case: Case, text: str) -> str:
+    """Return an answer without control characters, or a conversation with a line a message."""
+    if case.question.conversation is not None:
+        return format_messages(_clean_messages(parse_messages(text)))
     return escape_unprintable(text)
 
 

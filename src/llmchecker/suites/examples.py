@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llmchecker.checking.answer import Answer
+from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.properties.logic.ast import Probability
@@ -15,7 +16,7 @@ _MAX_TEXTS = 5
 _MAX_EXAMPLES = 3
 """Maximum number of examples of each kind that a result keeps."""
 _MAX_CHARACTERS = 300
-"""Maximum number of characters of an example."""
+"""Maximum number of characters of an example, or of a message of a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Example:
     """An answer, or the beginning of answers that all meet a requirement or all violate it.
 
     Attributes:
-        text: the text, cut after some characters.
+        text: the text, cut after some characters. That of a conversation has a line for each of its
+            messages, which are cut.
         probability: its probability; for a model that returns texts alone, its share.
         is_violating: whether it speaks against the requirement.
     """
@@ -44,6 +46,11 @@ class Example:
             raise TypeError("examples: a text or a truth value is missing; delete the file")
         return cls(text, float(probability), is_violating)
 
+    @property
+    def messages(self) -> tuple[tuple[str, str], ...]:
+        """Role and text of each message, if the text is a conversation."""
+        return parse_messages(self.text)
+
     def as_json(self) -> dict[str, Any]:
         """Return the example as JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
@@ -55,16 +62,19 @@ class CaseTexts(NamedTuple):
     Attributes:
         violating: those that speak against it.
         others: those that meet it.
+        are_conversations: whether the texts are conversations.
     """
 
     violating: tuple[Witness, ...] = ()
     others: tuple[Witness, ...] = ()
+    are_conversations: bool = False
 
     @property
     def examples(self) -> tuple[Example, ...]:
         """The first texts of both kinds, without the prompt."""
+        cut = _cut_messages if self.are_conversations else _cut
         return tuple(
-            Example(_cut(text.continuation), text.probability, is_violating)
+            Example(cut(text.continuation), text.probability, is_violating)
             for texts, is_violating in ((self.violating, True), (self.others, False))
             for text in texts[:_MAX_EXAMPLES]
         )
@@ -84,24 +94,24 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
         return CaseTexts()
     is_lower_bound = threshold.comparison in (">=", ">")
     kinds = (COUNTEREXAMPLE, WITNESS) if is_lower_bound else (WITNESS, COUNTEREXAMPLE)
-    # the answer about a conversation has its own texts
-    if evidence is None:
-        return CaseTexts(*(_select(answer.witnesses, kind) for kind in kinds))
-    # the answers of a model that returns texts alone are the texts themselves
-    if evidence.build_tree is None:
-        return CaseTexts(*(_select(evidence.texts, kind) for kind in kinds))
+    # conversations and the answers of a model that returns texts alone are the texts themselves
+    if evidence is None or evidence.build_tree is None:
+        texts = answer.witnesses if evidence is None else evidence.texts
+        violating, others = (_select(texts, kind) for kind in kinds)
+        return CaseTexts(violating, others, answer.turns is not None)
     # imported here: Storm takes seconds, and a suite is checked before
     from llmchecker.checking import witnesses
     from llmchecker.checking.markov import dtmc
 
     tree, ranges = evidence.tree, evidence.score_ranges
     chain = dtmc.build_dtmc(tree, evidence.scores)
-    return CaseTexts(
-        *(
-            witnesses.find_path_texts(tree, chain, root.path, kind, _MAX_TEXTS, ranges)
-            for kind in kinds
+    violating, others = (
+        witnesses.find_path_texts(
+            tree, chain, root.path, kind, _MAX_TEXTS, ranges, evidence.truth[0]
         )
+        for kind in kinds
     )
+    return CaseTexts(violating, others)
 
 
 def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:
@@ -110,3 +120,8 @@ def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+
+
+def _cut_messages(text: str) -> str:
+    """Cut each message of a conversation."""
+    return format_messages((role, _cut(said)) for role, said in parse_messages(text))

@@ -1,14 +1,19 @@
 """Results as one HTML page, in the style of the report."""
 
+import itertools
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from llmchecker import __version__
+from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.html_report import build_environment, read_asset
+from llmchecker.reporting.tree_drawing import encode_svg
 from llmchecker.suites.answer_viewer import group_answers
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import (
+    Entry,
     build_entries,
     describe_confidence,
     describe_deployments,
@@ -20,6 +25,9 @@ from llmchecker.suites.results import SuiteResult
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
+
+_MAX_DRAWINGS = 50
+"""Maximum number of drawings of a page, which are about 2 MB."""
 
 
 def write_html(result: SuiteResult, path: str | Path) -> None:
@@ -58,6 +66,7 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
                 for entry in ordered
             ],
             answers=[group for group in answers if group.count],
+            drawings=_draw_conversations(entry for group in answers for entry in group.columns),
             answers_left_out=sum(group.left_out for group in answers),
             counts=Counter(str(entry.status) for entry in ordered),
             models=describe_deployments(suite),
@@ -76,6 +85,16 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
             script=read_asset("suite.js"),
         )
     )
+
+
+def _draw_conversations(entries: Iterable[Entry]) -> dict[tuple[str, str, str], str]:
+    """Draw the first conversations of a page; return the images by model, group and case."""
+    drawn = (entry for entry in entries if entry.conversation is not None)
+    return {
+        entry.key: encode_svg(ConversationDrawing.from_answers(entry.conversation))
+        for entry in itertools.islice(drawn, _MAX_DRAWINGS)
+        if entry.conversation is not None
+    }
 
 
 def _describe_length(suite: Suite) -> str:

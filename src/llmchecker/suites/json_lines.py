@@ -13,6 +13,7 @@ from typing import Any
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
+from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import Example
@@ -25,7 +26,7 @@ from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}6"
+_FORMAT = f"{_FORMAT_NAME}7"
 """The format of a file of results; its number changes with the keys of a line."""
 
 
@@ -151,6 +152,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "required_passes": result.required_passes,
         "error": result.error,
         "examples": [example.as_json() for example in result.examples],
+        "conversation": result.conversation and result.conversation.as_json(),
         "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
     }
@@ -251,6 +253,7 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             required_passes=line["required_passes"],
             error=line["error"],
             examples=tuple(map(Example.from_json, line["examples"])),
+            conversation=line["conversation"] and AnswerTree.from_json(line["conversation"]),
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:

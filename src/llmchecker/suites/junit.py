@@ -84,14 +84,14 @@ def _add_test(
     query = [entry.query] if entry.query else []
     about = [entry.about] if entry.about else []
     if (element := elements.get(entry.status)) is None:
-        lines = [entry.content, entry.figures, *about, *entry.reasons]
+        lines = [entry.content, entry.figures, *about, *entry.lines]
         ElementTree.SubElement(test, "system-out").text = "\n".join(filter(None, lines))
         return
     message = ", ".join(part for part in (entry.verdict, entry.figures) if part)
     if entry.threshold:
         message += f"; required: {entry.content}"
     note = ElementTree.SubElement(test, element, {"type": entry.status, "message": message})
-    note.text = "\n".join([*query, *prompt, *about, *entry.reasons])
+    note.text = "\n".join([*query, *prompt, *about, *entry.lines])
 
 
 def _count(entries: list[Entry], elements: dict[Status, str], *, skipped: bool) -> dict[str, str]:

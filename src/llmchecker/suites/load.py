@@ -13,9 +13,9 @@ from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import check_spending
+from llmchecker.config.models import check_prices
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
-from llmchecker.config.text_models import check_prices
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,

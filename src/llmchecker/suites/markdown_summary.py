@@ -53,9 +53,9 @@ def format_markdown(result: SuiteResult) -> str:
     if len(entries) > _MAX_ROWS:
         lines += ["", f"{len(entries) - _MAX_ROWS:,} more rows are left out."]
     for entry in shown:
-        if entry.reasons:
+        if entry.lines:
             name = format_text(format_name(entry, has_several_models(result)))
-            lines += ["", f"{_SIGNS[entry.status]} {name}", "", format_block(entry.reasons)]
+            lines += ["", f"{_SIGNS[entry.status]} {name}", "", format_block(entry.lines)]
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -23,14 +22,16 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.path_formulas import CheckedQuery
-    from llmchecker.checking.anytime.side_by_side import AnyQuestion
-    from llmchecker.checking.anytime.side_by_side import Outcome as CaseOutcome
+    from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
     from llmchecker.models.text_answer import TextModel
     from llmchecker.trees.expansion import EndOfSequence
     from llmchecker.trees.shards import Shard
+
+
+_MAX_STORED_ANSWERS = 60
+"""Largest number of answers of a conversation that a result has, and a page draws."""
 
 
 class OpenModel(Protocol):
@@ -151,32 +152,6 @@ class _ProgressTracker:
 
 
 @dataclass(frozen=True)
-class _CaseQuestion:
-    """The question of a case, whose quantifiers are created when its check begins.
-
-    So thousands of waiting and finished cases have no quantifiers and monitors in memory.
-    """
-
-    case: Case
-
-    @property
-    def start(self) -> "Start":
-        """The prompt."""
-        return self.case.question.prompt
-
-    @property
-    def asked(self) -> "CheckedQuery":
-        """A copy of the query with its quantifiers."""
-        checked = self.case.question.checked_query
-        return replace(checked, quantifiers=dict(checked.quantifiers))
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of the case, and its share of the suite's confidence."""
-        return self.case.question.budget
-
-
-@dataclass(frozen=True)
 class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
@@ -212,7 +187,7 @@ class _Evaluator:
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
-        questions = [_CaseQuestion(case.measure() if self.is_measuring else case) for case in cases]
+        questions = [(case.measure() if self.is_measuring else case).question for case in cases]
         for index, answer in self._check(questions, cases[0].deployment, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
@@ -223,7 +198,7 @@ class _Evaluator:
         """Yield each case of a conversation and its result, one after the other."""
         for case in cases:
             start_time = time.monotonic()
-            outcome: CaseOutcome
+            outcome: CheckOutcome
             try:
                 measured = case.measure() if self.is_measuring else case
                 outcome = _check_conversation(self.opened, measured)
@@ -234,8 +209,11 @@ class _Evaluator:
             yield case, self._build_result(case, outcome, time.monotonic() - start_time)
 
     def _check(
-        self, questions: Sequence["AnyQuestion"], deployment: Deployment, prompts: Sequence["Start"]
-    ) -> "Iterator[tuple[int, CaseOutcome]]":
+        self,
+        questions: Sequence["QuestionLike"],
+        deployment: Deployment,
+        prompts: Sequence["Start"],
+    ) -> "Iterator[tuple[int, CheckOutcome]]":
         if deployment.model.has_distributions:
             return evaluate(cast(OpenModel, self.opened), questions, prompts)
         # imported here, as in `evaluate`
@@ -243,7 +221,7 @@ class _Evaluator:
 
         return check_texts(cast("TextModel", self.opened), questions)
 
-    def _build_result(self, case: Case, answer: "CaseOutcome", seconds: float) -> CaseResult:
+    def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
             return _build_error(case, answer, seconds)
         try:
@@ -256,9 +234,9 @@ class _Evaluator:
 
 def evaluate(
     opened: OpenModel,
-    questions: Sequence["AnyQuestion"],
+    questions: Sequence["QuestionLike"],
     prompts: Sequence["Start"],
-) -> Iterator[tuple[int, "CaseOutcome"]]:
+) -> Iterator[tuple[int, "CheckOutcome"]]:
     """Yield the number of each question and its answer, as soon as it is known.
 
     Args:
@@ -279,7 +257,8 @@ def _check_conversation(opened: "OpenModel | TextModel", case: Case) -> Answer:
     from llmchecker.checking.conversations.conversation_check import check_conversation
     from llmchecker.checking.conversations.text_conversations import check_text_conversation
 
-    conversation, asked = case.question.conversation, _CaseQuestion(case).asked
+    conversation = case.question.conversation
+    asked = case.question.checked_query.create_quantifiers()
     assert conversation is not None
     if not case.deployment.model.has_distributions:
         model = cast("TextModel", opened)
@@ -324,6 +303,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
     decision = None if case.is_measured else _find_decision(case, answer, confidence)
     status = Status.MEASURED if decision is None else Status(decision.outcome)
     texts = find_texts(case.question.query, answer)
+    explored = None if answer.evidence is None else answer.evidence.conversation
     return CaseResult(
         case=case.name,
         deployment=case.deployment.name,
@@ -342,6 +322,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
         required_passes=_forecast_passes(case, answer) if status is Status.UNKNOWN else None,
         evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
         examples=texts.examples,
+        conversation=None if explored is None else explored.build_tree(_MAX_STORED_ANSWERS),
     )
 
 

@@ -64,5 +64,5 @@ def _format_entry(entry: Entry, with_model: bool) -> list[str]:
     details = "; ".join(part for part in (entry.figures, entry.about) if part)
     return [
         f"{entry.verdict:<9}{' ' * (len(entry.verdict) > 8)}{format_name(entry, with_model)}",
-        *(f"{'':<11}{line}" for line in (details, *entry.reasons) if line),
+        *(f"{'':<11}{line}" for line in (details, *entry.lines) if line),
     ]

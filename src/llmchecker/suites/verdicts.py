@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
+from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
 from llmchecker.checking.witnesses import Witness
@@ -62,6 +63,8 @@ class CaseResult:
         error: the message of an error, else None.
         evidence: for a member of an average, the evidence of its samples; None without samples.
         examples: answers that violate its requirement, and others.
+        conversation: the most probable answers of a conversation; None for one text, and for a
+            model that returns texts alone.
     """
 
     case: str
@@ -74,6 +77,7 @@ class CaseResult:
     error: str | None = None
     evidence: MeanEvidence | None = None
     examples: tuple[Example, ...] = ()
+    conversation: AnswerTree | None = None
 
     @property
     def measurement(self) -> Measurement:

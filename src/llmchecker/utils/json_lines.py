@@ -4,13 +4,15 @@ A kill cuts at most the last line short, so that a later run can continue with t
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.errors import ConfigError, DamagedFile, UnusableDataset
 from llmchecker.utils.atomic_files import atomic_write
+
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,33 @@ def read_lines(path: Path) -> JsonLines:
     except OSError as error:
         raise _build_error(path, "read", error) from error
     return JsonLines(tuple(objects))
+
+
+def resume_lines(path: Path, parse: Callable[[JsonLines], _Content], fix: str) -> _Content:
+    """Read a file of JSON lines to which this run appends.
+
+    A last line that a kill cut short is removed, so that the next line does not continue it.
+
+    Args:
+        path: the file.
+        parse: parses the content. It raises `KeyError`, `TypeError` or `ValueError` for content
+            of another kind, and the file then stays as it is.
+        fix: what the user should do with a damaged file.
+
+    Raises:
+        DamagedFile: a whole line is not a JSON object, or the content is of another kind.
+        ConfigError: the file cannot be read or written.
+    """
+    try:
+        lines = read_lines(path)
+        content = parse(lines)
+    except (UnusableDataset, KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(
+            f"{path}: damaged or from another version: {error}", path, f"; {fix}"
+        ) from error
+    if lines.remainder:
+        write_lines(path, lines.objects)
+    return content
 
 
 def write_lines(path: Path, contents: Iterable[Mapping[str, Any]]) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker import __version__
-from llmchecker.errors import ConfigError, UnreadableProgram, UnusableDataset
+from llmchecker.errors import ConfigError, DamagedFile, UnreadableProgram
 from llmchecker.interfaces.cli.output import check_output_file
-from llmchecker.utils.json_lines import append_line, read_lines, write_lines
+from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
@@ -54,27 +54,24 @@ class VerdictLog:
         if not self._path.exists():
             return {}
         try:
-            lines = read_lines(self._path)
-        except UnusableDataset as error:
-            raise self._build_error() from error
-        remainder = lines.remainder
-        # only a line that `verify` began may be cut short
-        is_own = _LINE_BEGINNING.startswith(remainder[: len(_LINE_BEGINNING)])
-        if not is_own or any(not record.keys() >= _KEYS for record in lines.objects):
-            raise self._build_error()
-        # the next record must not continue it
-        if remainder:
-            write_lines(self._path, lines.objects)
-        return {
-            (record["file"], record["digest"]): record
-            for record in lines.objects
-            if record["outcome"] not in _TEMPORARY_OUTCOMES
-        }
+            return resume_lines(self._path, _parse_records, "name another file")
+        except DamagedFile as error:
+            raise ConfigError(
+                f"--resume {self._path}: it contains other lines than verdicts; name another file"
+            ) from error
 
-    def _build_error(self) -> ConfigError:
-        return ConfigError(
-            f"--resume {self._path}: it contains other lines than verdicts; name another file"
-        )
+
+def _parse_records(lines: JsonLines) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the records by file and digest, without those of temporary outcomes."""
+    # only a line that `verify` began may be cut short
+    is_own = _LINE_BEGINNING.startswith(lines.remainder[: len(_LINE_BEGINNING)])
+    if not is_own or any(not record.keys() >= _KEYS for record in lines.objects):
+        raise ValueError("a line is not a verdict")
+    return {
+        (record["file"], record["digest"]): record
+        for record in lines.objects
+        if record["outcome"] not in _TEMPORARY_OUTCOMES
+    }
 
 
 def compute_digest(file: Path, settings: Sequence[str]) -> str | None:

@@ -4,11 +4,12 @@ An attempt is the result of a single strategy on a single program. Failures and 
 outcomes too, so every table contains every program.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from loop_invariants.ir.expressions import Semantics
@@ -125,30 +126,16 @@ def select_method_attempts(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
     )
 
 
+_ATTEMPTS = TypeAdapter(tuple[Attempt, ...])
+
+
 def write_attempts(attempts: Sequence[Attempt], path: str | Path) -> None:
     """Write attempts as JSON."""
-    write_json_with_digest({"attempts": [asdict(attempt) for attempt in attempts]}, path)
+    records = _ATTEMPTS.dump_python(tuple(attempts), mode="json")
+    write_json_with_digest({"attempts": records}, path)
 
 
 def read_attempts(*paths: str | Path) -> tuple[Attempt, ...]:
     """Read the attempts of files from `write_attempts`."""
-    return tuple(
-        _parse_attempt(record)
-        for path in paths
-        for record in read_json_with_digest(path)["attempts"]
-    )
-
-
-def _parse_attempt(record: Mapping[str, Any]) -> Attempt:
-    invariants = tuple(
-        Invariant(i["line"], i["text"], tuple(CandidateSource(source) for source in i["sources"]))
-        for i in record["invariants"]
-    )
-    # JSON has only strings, so the enumerations are restored by value.
-    enum_fields = {
-        "semantics": Semantics(record["semantics"]),
-        "outcome": Outcome(record["outcome"]),
-        "invariants": invariants,
-        "limits": tuple(map(Limit, record["limits"])),
-    }
-    return Attempt(**{**record, **enum_fields})
+    records = [record for path in paths for record in read_json_with_digest(path)["attempts"]]
+    return _ATTEMPTS.validate_python(records)

@@ -7,6 +7,7 @@ loop is the start string, `provable` is the quantifier, and Storm checks the que
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.check import check_query
@@ -15,6 +16,7 @@ from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties import scores
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
 from loop_invariants.experiments.provable_quantifier import Provable
@@ -48,9 +50,20 @@ def _iter_loop_probabilities(
             ranges = {"provable": (quantifier.minimum, quantifier.maximum)}
             for query_name, query in QUERIES.items():
                 answer = check_query(tree, values, parse(query), ranges)
-                figures = (answer.bounded, answer.lower, answer.upper, answer.costs.states)
-                key = (program.name, loop.line, integer_semantics, query_name)
-                yield ProvableProbability(*key, *figures, _find_witness_text(answer))
+                # A query for a number has both.
+                assert answer.bounded is not None
+                assert answer.costs.states is not None
+                yield ProvableProbability(
+                    program.name,
+                    loop.line,
+                    integer_semantics,
+                    query_name,
+                    float(answer.bounded),
+                    answer.lower,
+                    answer.upper,
+                    answer.costs.states,
+                    _find_witness_text(answer),
+                )
 
 
 def iter_provable_probabilities(
@@ -75,10 +88,10 @@ def iter_provable_probabilities(
 
 def _iter_quantifiers(
     file: Path, loop: int, semantics: Sequence[Semantics]
-) -> Iterator[tuple[Semantics, Provable]]:
+) -> Iterator[tuple[Semantics, Quantifier]]:
     for integer_semantics in semantics:
         try:
-            yield integer_semantics, Provable(file, loop, integer_semantics)
+            yield integer_semantics, cast(Quantifier, Provable(file, loop, integer_semantics))
         # The semantics may not cover the program, although others do.
         except ConfigError as error:
             logging.info("%s is left out over %s: %s", file.stem, integer_semantics, error)

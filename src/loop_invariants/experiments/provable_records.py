@@ -1,8 +1,10 @@
 """Records of provable probabilities, and their JSON file."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from loop_invariants.ir.expressions import Semantics
@@ -39,16 +41,14 @@ class ProvableProbability:
     text: str
 
 
+_RECORDS = TypeAdapter(tuple[ProvableProbability, ...])
+
+
 def write_provable_probabilities(records: Sequence[ProvableProbability], path: str | Path) -> None:
     """Write the records of a model as JSON."""
-    write_json_with_digest({"provable": [asdict(record) for record in records]}, path)
+    write_json_with_digest({"provable": _RECORDS.dump_python(tuple(records), mode="json")}, path)
 
 
 def read_provable_probabilities(path: str | Path) -> tuple[ProvableProbability, ...]:
     """Read the records of a file from `write_provable_probabilities`."""
-    records = read_json_with_digest(path)["provable"]
-    return tuple(
-        # JSON has only strings, so the enumeration is restored by value.
-        ProvableProbability(**r | {"semantics": Semantics(r["semantics"])})
-        for r in records
-    )
+    return _RECORDS.validate_python(read_json_with_digest(path)["provable"])

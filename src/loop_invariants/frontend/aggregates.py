@@ -3,7 +3,7 @@
 Allocation always succeeds, as in SV-COMP, and allocated memory has arbitrary initial values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pycparser import c_ast
 
@@ -18,7 +18,7 @@ from loop_invariants.frontend.symbol_table import (
     Target,
     root_variable,
 )
-from loop_invariants.frontend.syntax_tree import is_void
+from loop_invariants.frontend.syntax_tree import find_definitions, is_void
 from loop_invariants.ir.expressions import (
     Binary,
     Cast,
@@ -55,11 +55,14 @@ class _AggregateReader(EffectReader):
             return self._read_multi_array_element(node, bound_names)
         symbol = self._symbols.look_up(node.name.name)
         # A quantified variable hides an array of the same name.
-        array = isinstance(symbol, Identifier) and symbol.type.is_array
-        if not array or node.name.name in bound_names:
-            problem = f"an index of {node.name.name!r}, which is not an array in scope,"
-            raise self.build_error(node, problem)
-        return symbol.element(self.read(node.subscript, bound_names))
+        if (
+            isinstance(symbol, Identifier)
+            and symbol.type.is_array
+            and node.name.name not in bound_names
+        ):
+            return symbol.element(self.read(node.subscript, bound_names))
+        problem = f"an index of {node.name.name!r}, which is not an array in scope,"
+        raise self.build_error(node, problem)
 
     def _read_multi_array_element(
         self, node: c_ast.ArrayRef, bound_names: frozenset[str]
@@ -145,9 +148,7 @@ class AllocationReader(_AggregateReader):
 
     def prescan(self, unit: c_ast.FileAST) -> None:
         """Collect the functions that a file defines."""
-        self._defined_functions = {
-            definition.decl.name for definition in unit.ext if isinstance(definition, c_ast.FuncDef)
-        }
+        self._defined_functions = find_definitions(unit)
 
     def read_allocation(
         self, node: c_ast.Node, target_type: Type | StructType | None, name: str
@@ -182,7 +183,7 @@ class AllocationReader(_AggregateReader):
         self, node: c_ast.FuncCall, target_type: Type | StructType, name: str
     ) -> Target:
         """Create a variable for allocated memory, with arbitrary values."""
-        arguments = node.args.exprs if node.args else ()
+        arguments: Sequence[c_ast.Node] = node.args.exprs if node.args else ()
         is_single = len(arguments) == 1 and self._is_sizeof(arguments[0], target_type)
         if isinstance(target_type, StructType) and is_single:
             structure = self._symbols.create_structure(name, target_type)

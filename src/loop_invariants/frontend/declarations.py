@@ -1,7 +1,7 @@
 """Declarations of C: types, variables and their initial values."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from pycparser import c_ast
@@ -91,14 +91,11 @@ class DeclarationReader:
             raise self._build_error(node, "a structure as a type")
         return type_
 
-    def read_base_type(self, node: c_ast.Node) -> Type | StructType:
-        """Return the integer type or the structure of a type name."""
-        return self._read_type_specifier(node)
-
     def read_typedef(self, node: c_ast.Typedef) -> None:
         """Read a typedef; an unsupported type is an error only at its use."""
+        symbol: Symbol
         try:
-            symbol = self._read_type_specifier(node.type)
+            symbol = self.read_base_type(node.type)
         except UnsupportedProgram as error:
             symbol = UnsupportedType(error)
         # The declaration of a variable would not contain the qualifier.
@@ -148,11 +145,11 @@ class DeclarationReader:
         """Read a structure or an enumeration without a variable."""
         has_members = getattr(node.type, "decls", None) is not None
         if not isinstance(node.type, c_ast.Struct | c_ast.Union):
-            self._read_type_specifier(node)
+            self.read_base_type(node)
         # An incomplete declaration names no fields yet.
         elif has_members:
             try:
-                self._read_type_specifier(node)
+                self.read_base_type(node)
             # An unsupported structure is an error only where it is used.
             except UnsupportedProgram as error:
                 word = "struct" if isinstance(node.type, c_ast.Struct) else "union"
@@ -161,8 +158,8 @@ class DeclarationReader:
     def _build_error(self, node: c_ast.Node, construct: str) -> Exception:
         return self.expression_reader.build_error(node, construct)
 
-    def _read_type_specifier(self, node: c_ast.Node) -> Type | StructType:
-        """Return the type that a declaration names."""
+    def read_base_type(self, node: c_ast.Node) -> Type | StructType:
+        """Return the integer type or the structure that a declaration or a type name names."""
         integer_type = parse_integer_type(node)
         if integer_type is not None:
             return integer_type
@@ -264,11 +261,14 @@ class DeclarationReader:
 
     def _declare_static(self, node: c_ast.Decl) -> Block:
         """Declare a `static` variable, initialized before the start (C11 6.2.4p3)."""
-        if id(node) not in self._static_symbols:
+        symbol = self._static_symbols.get(id(node))
+        if symbol is None:
             self.static_initializers += self._declare_object(node, is_zeroed=True, is_static=True)
-            self._static_symbols[id(node)] = self._symbols.look_up(node.name)
+            symbol = self._symbols.look_up(node.name)
+            assert symbol is not None
+            self._static_symbols[id(node)] = symbol
         # A function that is inlined again uses the same variable.
-        self._symbols.bind(node.name, self._static_symbols[id(node)])
+        self._symbols.bind(node.name, symbol)
         return ()
 
     def _declare_object(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool = False) -> Block:
@@ -289,20 +289,20 @@ class DeclarationReader:
         if isinstance(type_, c_ast.ArrayDecl):
             length, length_effects = self._read_length(node)
             type_ = type_.type
-        element = self._read_type_specifier(type_)
+        element = self.read_base_type(type_)
         if isinstance(element, StructType):
             return (
                 *length_effects,
                 *self._declare_structure(node, element, length, is_zeroed or is_static),
             )
         if length is None and node.init is not None:
-            initialization = self.expression_reader.evaluate(node.init)
+            evaluation = self.expression_reader.evaluate(node.init)
             # C requires a constant for static storage (C11 6.7.9p4).
-            if is_zeroed and fold_constant(initialization.value) is None:
+            if is_zeroed and fold_constant(evaluation.value) is None:
                 raise self._build_error(node, "a first value that is no constant")
             variable = self._declare_variable(node, element, is_static)
-            assignment = Assign(variable, initialization.value)
-            return (*length_effects, *initialization.effects, assignment)
+            assignment = Assign(variable, evaluation.value)
+            return (*length_effects, *evaluation.effects, assignment)
         # A variable without an initial value is 0 if static, and arbitrary otherwise.
         if length is None:
             variable = self._declare_variable(node, element, is_static)
@@ -312,10 +312,7 @@ class DeclarationReader:
         array = self._declare_variable(node, element.to_array(length), is_static)
         if values is None:
             return (*length_effects, Havoc(array.name))
-        initialization = (
-            Assign(array.element(Constant(i)), value) for i, value in enumerate(values)
-        )
-        return (*length_effects, *effects, *initialization)
+        return (*length_effects, *effects, *_assign_elements(array, values))
 
     def _declare_variable(
         self, node: c_ast.Decl, type_: Type, is_static: bool = False
@@ -366,8 +363,9 @@ class DeclarationReader:
             if not array.type.is_array:
                 assignments.append(Assign(array, Constant(0)))
                 continue
-            count = len(self._read_array_values(node, array.type.length, is_zeroed=True)[1])
-            assignments += [Assign(array.element(Constant(i)), Constant(0)) for i in range(count)]
+            assert array.type.length is not None
+            _, values = self._read_array_values(node, array.type.length, is_zeroed=True)
+            assignments += _assign_elements(array, values or ())
         return tuple(assignments)
 
     def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool) -> Block:
@@ -379,39 +377,38 @@ class DeclarationReader:
             type_ = type_.type
         if min(sizes) <= 0:
             raise self._build_error(node, "an array of arrays of an open length")
-        element = self._read_type_specifier(type_)
+        element = self.read_base_type(type_)
         if isinstance(element, StructType):
             raise self._build_error(node, "an array of arrays of structures")
         length = Constant(prod(sizes))
-        effects: Block = ()
-        values: Sequence[Expression] | None = None
-        # Each value becomes an assignment, so their number is limited.
-        if is_zeroed or node.init is not None:
-            if length.value > _MAX_INITIALIZERS:
-                problem = f"giving values to more than {_MAX_INITIALIZERS} elements"
-                raise self._build_error(node, problem)
-            effects, values = self.expression_reader.collect_values(
-                self._flatten_initializer(node, node.init, sizes)
-            )
+        effects, values = self._read_array_values(node, length, is_zeroed, sizes)
         array = self._declare_variable(node, element.to_array(length), is_static)
         self._symbols.bind(node.name, MultiArray(array, tuple(sizes)))
         self._symbols.has_renames = True
         if values is None:
             return (Havoc(array.name),)
-        assignments = (Assign(array.element(Constant(i)), value) for i, value in enumerate(values))
-        return (*effects, *assignments)
+        return (*effects, *_assign_elements(array, values))
+
+    def _collect_initializers(
+        self, node: c_ast.Decl, sizes: Sequence[int]
+    ) -> tuple[Block, list[Expression]]:
+        """Read all initial values, and the statements of their side effects."""
+        values = self._flatten_initializer(node, node.init, sizes)
+        return self.expression_reader.collect_values(values)
 
     def _flatten_initializer(
         self, node: c_ast.Decl, init: c_ast.Node | None, sizes: Sequence[int]
     ) -> list[c_ast.Node]:
-        """Return the initial values of an array of arrays, in row-major order."""
+        """Return the initial values of a structure or an array, in row-major order."""
         if not sizes:
-            if isinstance(init, c_ast.InitList | c_ast.NamedInitializer):
+            if isinstance(init, c_ast.InitList):
                 raise self._build_error(node, "such a list of values")
             return [init or c_ast.Constant("int", "0", node.coord)]
         if init is not None and not isinstance(init, c_ast.InitList):
             raise self._build_error(node, "an array that is not given a list of values")
         expressions = init.exprs if init is not None else []
+        if any(isinstance(value, c_ast.NamedInitializer) for value in expressions):
+            raise self._build_error(node, "an index in a list of values")
         if len(expressions) > sizes[0]:
             raise self._build_error(node, "more values than elements")
         # Missing values are 0 (C11 6.7.9p21).
@@ -433,12 +430,7 @@ class DeclarationReader:
                 return (), list(symbol.variables.values())
         if node.init is None:
             return (), [Constant(0)] * len(struct_type.types) if is_zeroed else None
-        effects, listed_values = self._read_initializer_list(node)
-        # Missing values are 0 (C11 6.7.9p21).
-        return effects, [
-            *listed_values,
-            *[Constant(0)] * (len(struct_type.types) - len(listed_values)),
-        ]
+        return self._collect_initializers(node, [len(struct_type.types)])
 
     def _read_length(self, node: c_ast.Decl) -> tuple[Expression, Block]:
         """Read an array's length, and the statements that store an unknown length."""
@@ -460,24 +452,27 @@ class DeclarationReader:
         )
 
     def _read_array_values(
-        self, node: c_ast.Decl, length: Expression, is_zeroed: bool
+        self, node: c_ast.Decl, length: Expression, is_zeroed: bool, sizes: Sequence[int] = ()
     ) -> tuple[Block, Sequence[Expression] | None]:
-        """Read the initial values of an array's elements; None if they are arbitrary."""
+        """Read the initial values of an array's elements; None if they are arbitrary.
+
+        Args:
+            node: the declaration.
+            length: number of elements.
+            is_zeroed: whether missing values are 0, not arbitrary.
+            sizes: for an array of arrays, the number of elements in each dimension.
+        """
         if node.init is None and not is_zeroed:
             return (), None
-        effects, listed_values = (
-            ((), []) if node.init is None else self._read_initializer_list(node)
-        )
+        # Each value becomes an assignment, so their number is limited.
         if not isinstance(length, Constant) or length.value > _MAX_INITIALIZERS:
             raise self._build_error(
                 node, f"giving values to more than {_MAX_INITIALIZERS} elements"
             )
-        return effects, [*listed_values, *[Constant(0)] * (length.value - len(listed_values))]
+        return self._collect_initializers(node, sizes or [length.value])
 
-    def _read_initializer_list(self, node: c_ast.Decl) -> tuple[Block, list[Expression]]:
-        """Read a list of initial values, and the statements of their side effects."""
-        if not isinstance(node.init, c_ast.InitList):
-            raise self._build_error(node, "an array that is not given a list of values")
-        if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
-            raise self._build_error(node, "an index in a list of values")
-        return self.expression_reader.collect_values(node.init.exprs)
+
+def _assign_elements(array: Identifier, values: Sequence[Expression]) -> Iterator[Assign]:
+    """Yield the assignments of values to the first elements of an array."""
+    for index, value in enumerate(values):
+        yield Assign(array.element(Constant(index)), value)

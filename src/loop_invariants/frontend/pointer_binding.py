@@ -169,6 +169,7 @@ class BindingReader(AllocationReader):
         if loop_stack != tuple(self._symbols.loop_stack):
             raise self.build_error(node, "memory that is freed in another loop than allocated")
         pointer_value = self._assert_initialized(self._read_pointer(node), line=0)
+        assert pointer_value.target is not None
         self._symbols.freed_variables.add(root_variable(pointer_value.target))
         invalidations = tuple(
             _build_if_valid(alias.state, (Assign(alias.state, UNINITIALIZED),))
@@ -243,10 +244,10 @@ class BindingReader(AllocationReader):
         # A `void` pointer fits every target.
         if pointer_value.target is None or target_type is None:
             return pointer_value
-        if isinstance(pointer_value.target, Structure):
-            own_type = pointer_value.target.struct_type
-        else:
-            own_type = pointer_value.target.type.element_type
+        target = pointer_value.target
+        own_type: Type | StructType = (
+            target.struct_type if isinstance(target, Structure) else target.type.element_type
+        )
         if target_type == own_type:
             return replace(pointer_value, view_type=None)
         if (
@@ -317,14 +318,13 @@ class BindingReader(AllocationReader):
         self, node: c_ast.TernaryOp, pointer: Pointer, can_move: bool
     ) -> PointerValue:
         condition = self.read(self.build_truth_test(node.cond))
-        blocks = []
-        for side in (node.iftrue, node.iffalse):
-            with self._symbols.optional_region():
-                bound = self._collect_effects(
-                    lambda s=side: self._bind(s, pointer, can_move).offset
-                )
-            blocks.append(bound.effects)
-        self.add((Branch(condition, *blocks),))
+        with self._symbols.optional_region():
+            then = self._collect_effects(lambda: self._bind(node.iftrue, pointer, can_move).offset)
+        with self._symbols.optional_region():
+            otherwise = self._collect_effects(
+                lambda: self._bind(node.iffalse, pointer, can_move).offset
+            )
+        self.add((Branch(condition, then.effects, otherwise.effects),))
         return self._load_pointer(node, pointer)
 
     def _bind_to_value(
@@ -336,7 +336,7 @@ class BindingReader(AllocationReader):
             raise NullablePointer(pointer.name)
         self._assert_initialized(pointer_value)
         if pointer_value.target is not None:
-            self._set_target(node, pointer, pointer_value, can_move)
+            self._set_target(node, pointer, pointer_value, pointer_value.target, can_move)
         elif pointer_value.state != NULL:
             raise self.build_error(node, "a pointer whose target is not known here")
         self._symbols.has_renames = True
@@ -351,30 +351,35 @@ class BindingReader(AllocationReader):
         )
 
     def _set_target(
-        self, node: c_ast.Node, pointer: Pointer, pointer_value: PointerValue, can_move: bool
+        self,
+        node: c_ast.Node,
+        pointer: Pointer,
+        pointer_value: PointerValue,
+        target: Target,
+        can_move: bool,
     ) -> None:
         """Set the target of a pointer, or raise an error if it cannot be its target."""
         self._apply_view(node, pointer.target_type, pointer_value)
         self._check_constant(node, pointer_value, pointer.is_read_only)
-        loop_stack = self._symbols.allocation_loops.get(root_variable(pointer_value.target), ())
+        loop_stack = self._symbols.allocation_loops.get(root_variable(target), ())
         if loop_stack != pointer.loop_stack[: len(loop_stack)]:
             # Each iteration allocates a new target, and this pointer may outlive the iteration.
             raise self.build_error(node, "a pointer from outside of a loop to what it allocates")
-        if pointer.target not in (None, pointer_value.target):
+        if pointer.target not in (None, target):
             raise self.build_error(node, f"a second target for the pointer {pointer.name!r}")
-        if self._symbols.can_outlive(pointer, pointer_value.target):
+        if self._symbols.can_outlive(pointer, target):
             raise self.build_error(node, f"the pointer {pointer.name!r} to what ends before it")
         # A pointer into an array needs a variable for its offset, unless that is always 0.
         if (
             pointer.target is None
-            and self._is_array_target(pointer_value.target)
+            and self._is_array_target(target)
             and (can_move or pointer_value.offset != ZERO_OFFSET)
         ):
             pointer.offset = self._symbols.create_variable(LONG, f"{pointer.name}_place")
         # The earlier binding is not certain here, so later uses rely on this one.
         if not self._is_definitely_bound(pointer):
             pointer.binding_regions = self._symbols.optional_regions
-        pointer.target = pointer_value.target
+        pointer.target = target
 
     def _is_array_target(self, target: Target) -> bool:
         """Check that a target is an array, in which an offset can change."""

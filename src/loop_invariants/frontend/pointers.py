@@ -53,11 +53,10 @@ class PointerReader(BindingReader):
     def prescan(self, unit: c_ast.FileAST) -> None:
         """Collect the functions that return pointers, in addition to the base class."""
         super().prescan(unit)
-        definitions = [
-            definition.decl for definition in unit.ext if isinstance(definition, c_ast.FuncDef)
-        ]
         self._pointer_functions = {
-            d.name for d in definitions if isinstance(d.type.type, c_ast.PtrDecl)
+            name
+            for name, definition in self._defined_functions.items()
+            if isinstance(definition.decl.type.type, c_ast.PtrDecl)
         }
 
     def evaluate_arguments(
@@ -268,8 +267,9 @@ class PointerReader(BindingReader):
             case _ if is_null(node):
                 return NULL_POINTER
             case c_ast.ID(name=name):
-                if self._is_array(node):
-                    return PointerValue(self._symbols.look_up(name), ZERO_OFFSET)
+                symbol = self._symbols.look_up(name)
+                if isinstance(symbol, Identifier | Structure) and self._is_array_target(symbol):
+                    return PointerValue(symbol, ZERO_OFFSET)
                 pointer = self._find_pointer(node)
                 if pointer is not None:
                     return self._load_pointer(node, pointer)
@@ -295,8 +295,8 @@ class PointerReader(BindingReader):
                 return replace(
                     pointer_value, offset=self._move_offset(pointer_value.offset, step, node.op)
                 )
-            case c_ast.Assignment(lvalue=left) if self._find_pointer(left) is not None:
-                return self._reassign_pointer(node, self._find_pointer(left))
+            case c_ast.Assignment(lvalue=left) if (pointer := self._find_pointer(left)) is not None:
+                return self._reassign_pointer(node, pointer)
         raise self.build_error(node, "a pointer whose target is not known here")
 
     def _read_address(self, node: c_ast.Node, inner: c_ast.Node) -> PointerValue:

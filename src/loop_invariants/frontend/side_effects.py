@@ -188,12 +188,15 @@ class EffectReader(ExpressionReader):
         }
 
     def _read_modification(
-        self, node: c_ast.Node, bound_names: frozenset[str], read: Callable
+        self,
+        node: c_ast.Node,
+        bound_names: frozenset[str],
+        read: Callable[[c_ast.Node, bool], Expression],
     ) -> Expression:
         # A change would happen once, but a quantifier evaluates its body for every value.
         if bound_names:
             raise self.build_error(node, "a change inside a quantifier")
-        return read(node, is_used=True)
+        return read(node, True)
 
     def _read_constant(self, node: c_ast.Constant, bound_names: frozenset[str]) -> Expression:
         return self._read_typed_constant(node) or super()._read_constant(node, bound_names)
@@ -234,7 +237,7 @@ class EffectReader(ExpressionReader):
             type_ = self._read_type(node.expr.type)
         else:
             type_ = self._find_sizeof_type(node)
-        count = 1 if type_.length is None else type_.length.value
+        count = type_.length.value if isinstance(type_.length, Constant) else 1
         return Cast(_UNSIGNED_LONG, Constant(max(1, type_.bits // 8) * count))
 
     def _find_sizeof_type(self, node: c_ast.UnaryOp) -> Type:
@@ -297,11 +300,9 @@ class EffectReader(ExpressionReader):
             return Ternary(condition, then.value, otherwise.value)
         types = (evaluation.value.type for evaluation in (then, otherwise))
         result = self._symbols.create_temporary(common_type(*types), "chosen")
-        blocks = (
-            (*evaluation.effects, Assign(result, evaluation.value))
-            for evaluation in (then, otherwise)
-        )
-        self.add((Branch(condition, *blocks),))
+        then_block = (*then.effects, Assign(result, then.value))
+        else_block = (*otherwise.effects, Assign(result, otherwise.value))
+        self.add((Branch(condition, then_block, else_block),))
         return result
 
     def _read_cast(self, node: c_ast.Cast, bound_names: frozenset[str]) -> Expression:
@@ -325,30 +326,33 @@ class EffectReader(ExpressionReader):
             raise self.build_error(node, f"the call of {callee_name(node)} in an expression")
         return value
 
-    def _read_target(self, node: c_ast.Node) -> Evaluation:
-        # An element may have an index with side effects.
+    def _read_target(self, node: c_ast.Node) -> tuple[Block, Identifier | Element]:
+        """Return the side effects of a target, such as those of its index, and the target."""
         evaluation = self.evaluate(node)
         if isinstance(evaluation.value, Identifier | Element):
-            return evaluation
+            return evaluation.effects, evaluation.value
         raise self.build_error(node, "an assignment to neither a variable nor an element")
 
     def _read_assignment(self, node: c_ast.Assignment, is_used: bool) -> Expression:
         if node.op != "=" and node.op[:-1] not in self._operators | {*BITWISE, *SHIFTS}:
             raise self.build_error(node, f"the operator {node.op}")
-        target, right = self._read_target(node.lvalue), self.evaluate(node.rvalue)
+        effects, target = self._read_target(node.lvalue)
+        right = self.evaluate(node.rvalue)
         # An assignment reads the index of its target, but not the target itself.
-        index = target.value.index if isinstance(target.value, Element) else Constant(0)
-        accessed_expression = index if node.op == "=" else target.value
-        self._check_conflict(node, Evaluation(target.effects, accessed_expression), right)
-        self._check_single_change(node, target.value, right)
-        self.add((*target.effects, *right.effects))
+        index = target.index if isinstance(target, Element) else Constant(0)
+        accessed_expression = index if node.op == "=" else target
+        self._check_conflict(node, Evaluation(effects, accessed_expression), right)
+        self._check_single_change(node, target, right)
+        self.add((*effects, *right.effects))
         value = right.value
         if node.op != "=":
-            self._check_fixed_target(target.value, node)
-            value = Binary(node.op[:-1], target.value, value)
-        return self._store(target.value, value, is_used)
+            self._check_fixed_target(target, node)
+            value = Binary(node.op[:-1], target, value)
+        return self._store(target, value, is_used)
 
-    def _check_single_change(self, node: c_ast.Assignment, target: Expression, right: Evaluation):
+    def _check_single_change(
+        self, node: c_ast.Assignment, target: Identifier | Element, right: Evaluation
+    ) -> None:
         """Reject a right side that changes the target, except for a call.
 
         A call is complete before the assignment (C11 6.5.2.2p10).
@@ -360,11 +364,10 @@ class EffectReader(ExpressionReader):
             raise self.build_error(node, f"an assignment that changes {name} twice")
 
     def _read_increment(self, node: c_ast.UnaryOp, is_used: bool) -> Expression:
-        target = self._read_target(node.expr)
-        self.add(target.effects)
-        self._check_fixed_target(target.value, node)
+        effects, operand = self._read_target(node.expr)
+        self.add(effects)
+        self._check_fixed_target(operand, node)
         operator = node.op.strip("p")[0]
-        operand = target.value
         new_value = Binary(operator, operand, Constant(1))
         if not is_used or node.op in ("++", "--"):
             return self._store(operand, new_value, is_used)
@@ -382,7 +385,7 @@ class EffectReader(ExpressionReader):
         )
         return old_value
 
-    def _store(self, target: Expression, value: Expression, is_used: bool) -> Expression:
+    def _store(self, target: Identifier | Element, value: Expression, is_used: bool) -> Expression:
         """Store a value; the result is the target's new value (C11 6.5.16p3)."""
         if not is_used or isinstance(target, Identifier):
             self.add((Assign(target, value),))

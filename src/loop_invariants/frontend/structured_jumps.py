@@ -179,8 +179,7 @@ def _drop_trailing_jumps(label: str, block: Block) -> Block:
 def _negate_condition(condition: Expression) -> Expression:
     """Negate a condition, which may be any integer."""
     # Only the truth matters here, so `!x` is undone even for an integer x.
-    return condition.operand if _is_not(condition) else negate(condition)
-
-
-def _is_not(condition: Expression) -> bool:
-    return isinstance(condition, Unary) and condition.operator == "!"
+    match condition:
+        case Unary(operator="!", operand=operand):
+            return operand
+    return negate(condition)

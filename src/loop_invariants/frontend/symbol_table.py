@@ -231,16 +231,17 @@ class SymbolTable:
         for frame in self._frames:
             for scope in frame:
                 for symbol in scope.values():
+                    value: Symbol | None = symbol
                     if isinstance(symbol, Pointer):
                         # Memory without a name is alive through the pointer.
                         live_variables.update(symbol.variables)
-                        symbol = symbol.target
-                    if isinstance(symbol, MultiArray):
-                        symbol = symbol.array
-                    if isinstance(symbol, Identifier):
-                        live_variables.add(symbol.name)
-                    elif isinstance(symbol, Structure):
-                        live_variables.update(v.name for v in symbol.variables.values())
+                        value = symbol.target
+                    if isinstance(value, MultiArray):
+                        value = value.array
+                    if isinstance(value, Identifier):
+                        live_variables.add(value.name)
+                    elif isinstance(value, Structure):
+                        live_variables.update(v.name for v in value.variables.values())
         return frozenset(live_variables)
 
     def collect_visible_variables(self) -> tuple[str, ...]:

@@ -142,23 +142,18 @@ def _check_size(program: Program, file: str) -> None:
     loop_statements = {id(s) for loop in loops for s in iter_statements((loop,))}
     # The message for loops names the line of the first loop above the limit.
     loop = f"{file}:{loops[min(len(loops) - 1, _MAX_LOOPS)].line}" if loops else file
+    expression_nodes = sum(1 for _ in iter_subexpressions(*iter_expressions(program.body)))
     counted_kind = "statements in loops, those of called functions included,"
     for number, limit, problem, location in (
         (len(loops), _MAX_LOOPS, "loops", loop),
         (len(loop_statements), _MAX_LOOP_STATEMENTS, counted_kind, loop),
         (sum(1 for _ in iter_statements(program.body)), _MAX_STATEMENTS, "statements", file),
-        (_count_expression_nodes(program), _MAX_EXPRESSION_NODES, "parts of expressions", file),
+        (expression_nodes, _MAX_EXPRESSION_NODES, "parts of expressions", file),
     ):
         if number > limit:
             raise UnsupportedProgram(
                 f"{location}: more than {limit:,} {problem} are not supported; split them"
             )
-
-
-def _count_expression_nodes(program: Program) -> int:
-    return sum(
-        1 for expression in iter_expressions(program.body) for _ in iter_subexpressions(expression)
-    )
 
 
 class _FrontEnd:
@@ -219,7 +214,7 @@ class _FrontEnd:
         global_statements: list[Statement] = []
         for declaration in unit.ext:
             global_statements += self._read_global(declaration, declarations, reader)
-        parameter_statements = self._read_main_parameters(main, names, declarations, reader)
+        parameter_statements = self._read_main_parameters(main, declarations, reader)
         calls.argv_name = _find_argv(main)
         if main.decl.storage or main.decl.funcspec:
             raise reader.build_error(main, "a main that is static or inline")
@@ -248,7 +243,6 @@ class _FrontEnd:
     def _read_main_parameters(
         self,
         main: c_ast.FuncDef,
-        symbols: SymbolTable,
         declarations: DeclarationReader,
         reader: PointerReader,
     ) -> list[Statement]:
@@ -273,8 +267,8 @@ class _FrontEnd:
             statements += declarations.declare(parameter)
         # The first parameter is the number of arguments.
         if len(parameters) > 1 and is_pointer(parameters[1].type) and integer_parameters:
-            symbol = symbols.look_up(integer_parameters[0].name)
-            statements.append(Assume(Binary(">=", symbol, Constant(0))))
+            count = reader.read(c_ast.ID(integer_parameters[0].name))
+            statements.append(Assume(Binary(">=", count, Constant(0))))
         return statements
 
     def _read_global(
@@ -313,6 +307,6 @@ def _is_prototype(node: c_ast.Node) -> bool:
 def _find_argv(main: c_ast.FuncDef) -> str:
     """Return the second parameter of `main`, if the first is its length; else empty."""
     match list_parameters(main.decl):
-        case [c_ast.Decl(), c_ast.Decl(name=name, type=c_ast.PtrDecl() | c_ast.ArrayDecl())]:
+        case [c_ast.Decl(), c_ast.Decl(name=str(name), type=c_ast.PtrDecl() | c_ast.ArrayDecl())]:
             return name
     return ""

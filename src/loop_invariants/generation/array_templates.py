@@ -28,8 +28,8 @@ from loop_invariants.ir.expressions import (
     Element,
     Expression,
     Identifier,
-    Quantified,
     Ternary,
+    bound_variables,
     has_nondet,
     is_boolean,
     iter_subexpressions,
@@ -44,9 +44,9 @@ from loop_invariants.ir.statements import (
     Loop,
     Program,
     child_blocks,
+    collect_constants,
     find_modified_variables,
     iter_conditions,
-    iter_expressions,
 )
 
 _MAX_CANDIDATES = 60
@@ -112,11 +112,8 @@ class _Collector:
         used_names = set(re.findall(r"\w+", self.program.source)) | set(self.program.types)
         names = ("k", "j", "p", "q", *(f"k{n}" for n in range(len(used_names) + 1)))
         self.bound_variable = Identifier(next(n for n in names if n not in used_names), INT)
-        subexpressions = (
-            part for e in iter_expressions(self.program.body) for part in iter_subexpressions(e)
-        )
-        numbers = dict.fromkeys(part.value for part in subexpressions if isinstance(part, Constant))
-        self.constants = [Constant(number) for number in {0: None, 1: None} | numbers]
+        numbers = dict.fromkeys((0, 1, *collect_constants(self.program.body)))
+        self.constants = [Constant(number) for number in numbers]
 
     def visit_block(self, block: Block) -> None:
         """Visit a block and collect the candidates of its loops."""
@@ -199,8 +196,10 @@ class _Collector:
             # An element is no counter, even if it moves by a constant.
             if isinstance(variable, Element):
                 continue
-            old_value = {(variable,): 1}
-            changes = [sum_of(decompose_linear(e), old_value, -1) for e in iter_leaves(value)]
+            changes = [
+                sum_of(decompose_linear(e), decompose_linear(variable), -1)
+                for e in iter_leaves(value)
+            ]
             # A counter moves by the same constant on every path of an iteration.
             steps = {change.get((), 0) for change in changes} - {0}
             if len(steps) == 1 and all(change.keys() <= {()} for change in changes):
@@ -286,16 +285,12 @@ class _Collector:
         A loop can establish an assertion only if it changes a variable of it. A condition that the
         loop tests must have its counter as the index.
         """
-        asserted_conditions = [assertion.condition for assertion in self.program.assertions]
-        asserted_conditions = dict.fromkeys(
-            (*asserted_conditions, *_iter_comparisons(asserted_conditions))
-        )
-        tested_conditions = list(iter_conditions((loop,)))
+        assertions = [assertion.condition for assertion in self.program.assertions]
+        asserted_conditions = dict.fromkeys((*assertions, *_iter_comparisons(assertions)))
+        tests = list(iter_conditions((loop,)))
         # The loop may take either branch of a test, so both are candidates.
         tested_conditions = dict.fromkeys(
-            e
-            for c in (*tested_conditions, *_iter_comparisons(tested_conditions))
-            for e in (c, negate(c))
+            e for c in (*tests, *_iter_comparisons(tests)) for e in (c, negate(c))
         )
         processed_ranges = self._find_processed_ranges(counter, state)
         for condition in (
@@ -314,11 +309,8 @@ class _Collector:
 
     def _generalize_condition(self, condition: Expression) -> Iterator[tuple[str, Expression]]:
         """Yield a condition over the bound variable, and the variable that it replaces."""
-        has_quantifier = any(
-            isinstance(part, Quantified) for part in iter_subexpressions(condition)
-        )
         # Nested quantifiers and nondeterministic values are not generalized.
-        if has_nondet(condition) or has_quantifier or not is_boolean(condition):
+        if has_nondet(condition) or bound_variables(condition) or not is_boolean(condition):
             return
         for index in dict.fromkeys(
             e.index for e in iter_subexpressions(condition) if isinstance(e, Element)
@@ -395,13 +387,11 @@ def _build_equality(own: Element, value: Expression) -> Expression | None:
             # The condition has no value afterwards, so either alternative may hold.
             if has_nondet(condition):
                 return left if left == right else left and right and Binary("||", left, right)
-            if left is None and right is None:
-                return None
             # Only the alternative with a known value restricts the element.
+            if right is None:
+                return left and Binary("||", negate(condition), left)
             if left is None:
                 return Binary("||", condition, right)
-            if right is None:
-                return Binary("||", negate(condition), left)
             then_case = Binary("&&", condition, left)
             return Binary("||", then_case, Binary("&&", negate(condition), right))
     if has_nondet(value) or own in iter_subexpressions(value):
@@ -412,8 +402,8 @@ def _build_equality(own: Element, value: Expression) -> Expression | None:
 def _iter_bounds(own: Element, value: Expression) -> Iterator[Expression]:
     """Yield bounds of an element, if its value is chosen from constants."""
     leaves = list(iter_leaves(value))
-    if len(leaves) > 1 and all(isinstance(leaf, Constant) for leaf in leaves):
-        numbers = [leaf.value for leaf in leaves]
+    numbers = [leaf.value for leaf in leaves if isinstance(leaf, Constant)]
+    if 1 < len(leaves) == len(numbers):
         yield Binary(">=", own, Constant(min(numbers)))
         yield Binary("<=", own, Constant(max(numbers)))
 
@@ -435,7 +425,6 @@ def _collect_identifiers(expression: Expression) -> frozenset[str]:
 
 def _iter_comparisons(expressions: Iterable[Expression]) -> Iterator[Binary]:
     """Yield the comparisons in conditions."""
-    for expression in expressions:
-        for part in iter_subexpressions(expression):
-            if isinstance(part, Binary) and part.operator in COMPARISONS:
-                yield part
+    for part in iter_subexpressions(*expressions):
+        if isinstance(part, Binary) and part.operator in COMPARISONS:
+            yield part

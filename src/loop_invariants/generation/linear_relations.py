@@ -224,10 +224,10 @@ def _reduce_rows(rows: Sequence[Sequence[int]]) -> list[_Row]:
         for echelon_row in echelon_rows:
             pivot = next(i for i, value in enumerate(echelon_row) if value)
             row = _subtract_multiple(row, row[pivot], echelon_row)
-        pivot = next((i for i, value in enumerate(row) if value), None)
         # A row of zeros depends on the earlier rows.
-        if pivot is None:
+        if not any(row):
             continue
+        pivot = next(i for i, value in enumerate(row) if value)
         row = [value / row[pivot] for value in row]
         echelon_rows = [
             _subtract_multiple(echelon_row, echelon_row[pivot], row) for echelon_row in echelon_rows

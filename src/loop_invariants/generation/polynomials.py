@@ -54,7 +54,9 @@ def find_polynomial_equalities(
     for polynomial in _iter_vanishing_polynomials(len(variables), points, max_degree):
         named_polynomial = {tuple(variables[v] for v in m): c for m, c in polynomial.items()}
         # The result modulo the prime may fail over the integers, so it is checked exactly.
-        if 1 < len(polynomial) <= _MAX_TERMS and not any(evaluate(polynomial, p) for p in points):
+        if 1 < len(polynomial) <= _MAX_TERMS and not any(
+            evaluate(polynomial, dict(enumerate(p))) for p in points
+        ):
             equalities.append(_build_equality(named_polynomial))
     return tuple(equalities)
 
@@ -113,9 +115,12 @@ def _is_divisor(divisor: tuple[int, ...], monomial: tuple[int, ...]) -> bool:
 
 def _lift_to_integers(polynomial: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int] | None:
     """Convert the coefficients to integers; None if they are too large."""
-    fractions = {m: _reconstruct_fraction(c) for m, c in polynomial.items()}
-    if any(f is None for f in fractions.values()):
-        return None
+    fractions: dict[tuple[int, ...], tuple[int, int]] = {}
+    for monomial, residue in polynomial.items():
+        fraction = _reconstruct_fraction(residue)
+        if fraction is None:
+            return None
+        fractions[monomial] = fraction
     scale = lcm(*(f[1] for f in fractions.values()))
     integers = {m: n * (scale // d) for m, (n, d) in fractions.items()}
     return integers if max(map(abs, integers.values())) <= _MAX_COEFFICIENT else None
@@ -133,7 +138,7 @@ def _reconstruct_fraction(residue: int) -> tuple[int, int] | None:
     return (b, y) if y > 0 else (-b, -y)
 
 
-def _build_equality(polynomial: Polynomial) -> Expression:
+def _build_equality(polynomial: Polynomial[Identifier]) -> Expression:
     """Build an equality with positive coefficients, highest degrees first."""
     monomials = sorted(polynomial, key=lambda m: (-len(m), *map(str, m)))
     # The leading term stands on the left.

@@ -6,7 +6,7 @@ coincide.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loop_invariants.interpreter.evaluator import Evaluator
 from loop_invariants.ir.expressions import (
@@ -65,7 +65,9 @@ class LoopStep:
 
     def locate(self, target: Identifier | Element) -> Identifier | Element:
         """Evaluate the index of an element; return a variable unchanged."""
-        return with_children(target, lambda index: simplify(self.evaluate(index)))
+        if isinstance(target, Identifier):
+            return target
+        return replace(target, index=simplify(self.evaluate(target.index)))
 
     def evaluate(self, expression: Expression) -> Expression:
         """Evaluate an expression over the state at the loop head.
@@ -164,7 +166,7 @@ def simplify(expression: Expression) -> Expression:
 _EVALUATOR = Evaluator(Semantics.INTEGERS, lambda type_: 0)
 
 
-def _build_sum(polynomial: Polynomial) -> Expression:
+def _build_sum(polynomial: Polynomial[Expression]) -> Expression:
     """Build the expression of a sum, beginning with a positive summand if possible."""
     factors = dict(polynomial)
     constant = factors.pop((), 0)

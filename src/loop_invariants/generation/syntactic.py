@@ -81,9 +81,10 @@ def build_congruences(program: Program, loop: Loop) -> tuple[Expression, ...]:
                 case Binary("%", _, Constant(value)) | Binary("*", Constant(value), _):
                     moduli[abs(value)] = None
     loop_variables = [
-        n for n in sorted(find_modified_variables((loop,))) if not program.types[n].is_array
+        program.variable(name)
+        for name in sorted(find_modified_variables((loop,)))
+        if name in loop.scope and not program.types[name].is_array
     ]
-    loop_variables = [program.variable(name) for name in loop_variables if name in loop.scope]
     congruences: dict[Expression, None] = {}
     for modulus in sorted(m for m in moduli if 2 <= m <= _MAX_MODULUS):
         parts = [Binary("%", variable, Constant(modulus)) for variable in loop_variables]
@@ -126,16 +127,6 @@ def branch_conditions(loop: Loop) -> tuple[Expression, ...]:
     """Return the conditions on the state by which iterations of a loop differ."""
     conditions = (c for c in iter_conditions(loop.body) if is_boolean(c) and not has_nondet(c))
     return tuple(c for c in dict.fromkeys(conditions) if variables(c) <= set(loop.scope))
-
-
-def collect_constants(program: Program) -> tuple[int, ...]:
-    """Return the constants of a program, in the order of its text."""
-    parts = (
-        part
-        for expression in iter_expressions(program.body)
-        for part in iter_subexpressions(expression)
-    )
-    return tuple(dict.fromkeys(part.value for part in parts if isinstance(part, Constant)))
 
 
 def nontermination_guards(program: Program, loop: Loop) -> tuple[Expression, ...]:

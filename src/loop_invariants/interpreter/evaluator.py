@@ -1,6 +1,7 @@
 """Evaluator of expressions in concrete states, by the semantics of integers."""
 
 from collections.abc import Callable
+from typing import Any
 
 from loop_invariants.ir.expressions import (
     Element,
@@ -14,7 +15,7 @@ from loop_invariants.ir.expressions import (
 )
 from loop_invariants.ir.interpretation import Interpretation
 
-ConcreteState = dict[str, object]
+ConcreteState = dict[str, Any]
 """Value of every variable: an int, or a dict from index to int for an array."""
 
 
@@ -60,34 +61,28 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
         self._is_wrapping = semantics is Semantics.INT32
         self._draw = draw
 
-    def constant(self, value: int) -> CompiledExpression:
-        """Compile a literal."""
+    def _constant(self, value: int) -> CompiledExpression:
         return lambda state: value
 
-    def variable(self, name: str) -> CompiledExpression:
-        """Compile an integer variable."""
+    def _variable(self, name: str) -> CompiledExpression:
         return lambda state: state[name]
 
-    def nondet(self, type_: Type) -> CompiledExpression:
-        """Compile a nondeterministic value, drawn at each evaluation."""
+    def _nondet(self, type_: Type) -> CompiledExpression:
         return lambda state: self._draw(type_)
 
-    def convert(self, value: CompiledExpression, from_: Type, to: Type) -> CompiledExpression:
-        """Compile a conversion from one type to another."""
+    def _convert(self, value: CompiledExpression, from_: Type, to: Type) -> CompiledExpression:
         # Signed mathematical integers are unbounded, so no conversion changes them.
         if from_ == to or (from_.signed and to.signed and not self._is_wrapping):
             return value
         return lambda state: convert_number(value(state), from_, to, self._semantics)
 
-    def apply_unary(self, op: str, value: CompiledExpression, type_: Type) -> CompiledExpression:
-        """Compile `-` or `~`."""
+    def _apply_unary(self, op: str, value: CompiledExpression, type_: Type) -> CompiledExpression:
         function = _UNARY_FUNCTIONS[op]
-        return lambda state: self.wrap(function(value(state)), type_)
+        return lambda state: self._wrap(function(value(state)), type_)
 
-    def choose(
+    def _choose(
         self, condition: Expression, then: Expression, otherwise: Expression, type_: Type
     ) -> CompiledExpression:
-        """Compile `?:`, which evaluates one side only."""
         test, a, b = (
             self.interpret_condition(condition),
             self.interpret_as(then, type_),
@@ -95,33 +90,28 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
         )
         return lambda state: a(state) if test(state) else b(state)
 
-    def from_truth(self, truth: CompiledExpression) -> CompiledExpression:
-        """Return a truth value, which is 1 or 0 already."""
+    def _from_truth(self, truth: CompiledExpression) -> CompiledExpression:
         return truth
 
-    def is_nonzero(self, value: CompiledExpression, type_: Type) -> CompiledExpression:
-        """Return a value as its own truth value, as in Python."""
+    def _is_nonzero(self, value: CompiledExpression, type_: Type) -> CompiledExpression:
         return value
 
-    def negate(self, truth: CompiledExpression) -> CompiledExpression:
-        """Compile `!` of a truth value."""
+    def _negate(self, truth: CompiledExpression) -> CompiledExpression:
         return lambda state: int(not truth(state))
 
-    def connect(self, op: str, left: Expression, right: Expression) -> CompiledExpression:
-        """Compile `&&` or `||`, which evaluates its right side only if necessary."""
+    def _connect(self, op: str, left: Expression, right: Expression) -> CompiledExpression:
         a, b = self.interpret_condition(left), self.interpret_condition(right)
         if op == "&&":
             return lambda state: int(bool(a(state)) and bool(b(state)))
         return lambda state: int(bool(a(state)) or bool(b(state)))
 
-    def compare(
+    def _compare(
         self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type
     ) -> CompiledExpression:
-        """Compile a comparison of two values of a type."""
         function = _BINARY_FUNCTIONS[op]
         return lambda state: int(function(a(state), b(state)))
 
-    def wrap(self, value: int, type_: Type) -> int:
+    def _wrap(self, value: int, type_: Type) -> int:
         """Reduce a result to the range of its type, if it has one."""
         if self._is_wrapping or not type_.signed:
             return wrap(value, type_)
@@ -133,7 +123,7 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
     def compile_index(self, element: Element) -> CompiledExpression:
         """Compile the index of an element, with a check of the array's range."""
         value = self.interpret(element.index)
-        length = self.interpret(element.array_type.length)
+        length = self.interpret(element.length)
 
         def evaluate(state: ConcreteState) -> int:
             position = value(state)
@@ -143,13 +133,12 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
 
         return evaluate
 
-    def element(self, element: Element) -> CompiledExpression:
-        """Compile an array element."""
+    def _element(self, element: Element) -> CompiledExpression:
         compute_index = self.compile_index(element)
 
         def read(state: ConcreteState) -> int:
             index_value = compute_index(state)
-            values = state[element.array]
+            values: dict[int, int] = state[element.array]
             # An element is drawn when it is first read, since arrays may be long.
             if index_value not in values:
                 values[index_value] = self._draw(element.type)
@@ -157,17 +146,16 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
 
         return read
 
-    def apply_binary(
+    def _apply_binary(
         self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type, right: Expression
     ) -> CompiledExpression:
-        """Compile an arithmetic or bitwise operator."""
         function = _BINARY_FUNCTIONS[op]
         # Only signed machine division can overflow.
         if op in ("/", "%") and self._is_wrapping and type_.signed:
             return self._compile_division(function, a, b, type_)
-        return lambda state: self.wrap(function(a(state), b(state)), type_)
+        return lambda state: self._wrap(function(a(state), b(state)), type_)
 
-    def apply_shift(
+    def _apply_shift(
         self,
         op: str,
         value: CompiledExpression,
@@ -175,13 +163,12 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
         type_: Type,
         of_places: Type,
     ) -> CompiledExpression:
-        """Compile a shift by less than the width of the left operand (C11 6.5.7)."""
 
         def shift(state: ConcreteState) -> int:
             number, distance = value(state), places(state)
             if not 0 <= distance < type_.bits:
                 raise Violation(0)
-            return self.wrap(number << distance if op == "<<" else number >> distance, type_)
+            return self._wrap(number << distance if op == "<<" else number >> distance, type_)
 
         return shift
 
@@ -201,12 +188,11 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
             dividend, divisor = a(state), b(state)
             if dividend == result_type.min_value and divisor == -1:
                 raise Violation(0)
-            return self.wrap(function(dividend, divisor), result_type)
+            return self._wrap(function(dividend, divisor), result_type)
 
         return divide
 
-    def quantify(self, expression: Quantified) -> CompiledExpression:
-        """Compile a quantifier; without a deciding value it raises Undetermined."""
+    def _quantify(self, expression: Quantified) -> CompiledExpression:
         body = self.interpret_condition(expression.body)
         is_universal = expression.quantifier == "forall"
         arrays = [

@@ -123,7 +123,7 @@ class _Value:
         bits: the value equals the polynomial modulo 2 to this power; None if they are equal.
     """
 
-    polynomial: Polynomial
+    polynomial: Polynomial[str]
     bits: int | None = None
 
 
@@ -159,8 +159,8 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
             if self.types[name].is_array:
                 raise NoClosedForm
             self.values[name] = _Value({(name,): 1}, self.width(self.types[name]))
-        self.sign_conditions: list[Polynomial] = []
-        self.divisibility_conditions: list[tuple[Polynomial, int]] = []
+        self.sign_conditions: list[Polynomial[str]] = []
+        self.divisibility_conditions: list[tuple[Polynomial[str], int]] = []
 
     def width(self, type_: Type) -> int | None:
         """Return the number of bits of a type's range; None if the type is unbounded."""
@@ -199,7 +199,7 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
             case Assign(target=Identifier(name=name, type=type_), value=value):
                 self.values[name] = self.interpret_as(value, type_)
             case Havoc(name=name) if not self.types[name].is_array:
-                self.values[name] = self.nondet(self.types[name])
+                self.values[name] = self._nondet(self.types[name])
             case Assume(condition=condition) | Assert(condition=condition):
                 # The concrete run ends here, so no iteration follows.
                 if not self.interpret_condition(condition):
@@ -224,38 +224,33 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
                 raise NoClosedForm
         return None
 
-    def nondet(self, type_: Type) -> _Value:
-        """Return the next nondeterministic value of the concrete run."""
+    def _nondet(self, type_: Type) -> _Value:
         value = next(self._draws, None)
         if value is None:
             raise NoClosedForm
         return _build_constant(value)
 
-    def quantify(self, expression: Quantified) -> bool:
-        """Raise NoClosedForm: quantifiers are not supported."""
+    def _quantify(self, expression: Quantified) -> bool:
         raise NoClosedForm
 
-    def negate(self, truth: bool) -> bool:
-        """Negate a truth value."""
+    def _negate(self, truth: bool) -> bool:
         return not truth
 
-    def connect(self, op: str, left: Expression, right: Expression) -> bool:
-        """Evaluate `&&` or `||`, with its right side only if necessary."""
+    def _connect(self, op: str, left: Expression, right: Expression) -> bool:
         return (
             self.interpret_condition(right)
             if self.interpret_condition(left) == (op == "&&")
             else op == "||"
         )
 
-    def is_nonzero(self, value: _Value, type_: Type) -> bool:
-        """Check that a value is not zero, here and in the repeated iterations."""
-        return self._compare("!=", self._reduce_to_range(value, type_), {})
+    def _is_nonzero(self, value: _Value, type_: Type) -> bool:
+        return self._compare_polynomials("!=", self._reduce_to_range(value, type_), {})
 
-    def compare(self, op: str, a: _Value, b: _Value, type_: Type) -> bool:
-        """Compare two values; record the condition for the same result later."""
-        return self._compare(op, self._reduce_to_range(a, type_), self._reduce_to_range(b, type_))
+    def _compare(self, op: str, a: _Value, b: _Value, type_: Type) -> bool:
+        sides = (self._reduce_to_range(value, type_) for value in (a, b))
+        return self._compare_polynomials(op, *sides)
 
-    def _compare(self, op: str, left: Polynomial, right: Polynomial) -> bool:
+    def _compare_polynomials(self, op: str, left: Polynomial[str], right: Polynomial[str]) -> bool:
         difference = sum_of(left, right, -1)
         initial_value = self._evaluate_polynomial(difference)
         sign = (initial_value > 0) - (initial_value < 0)
@@ -278,11 +273,11 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         )
         return (sign > 0) == (op == ">")
 
-    def _evaluate_polynomial(self, polynomial: Polynomial) -> int:
+    def _evaluate_polynomial(self, polynomial: Polynomial[str]) -> int:
         """Evaluate a polynomial in the initial state."""
         return evaluate(polynomial, self.state)
 
-    def _reduce_to_range(self, value: _Value, type_: Type) -> Polynomial:
+    def _reduce_to_range(self, value: _Value, type_: Type) -> Polynomial[str]:
         """Return a polynomial equal to a value of a type, not only modulo a power of 2."""
         if value.bits is None:
             return value.polynomial
@@ -298,12 +293,12 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         self.sign_conditions.append(sum_of({(): type_.max_value}, reduced_polynomial, -1))
         return reduced_polynomial
 
-    def convert(self, value: _Value, from_: Type, to: Type) -> _Value:
-        """Convert a value from one type to another."""
+    def _convert(self, value: _Value, from_: Type, to: Type) -> _Value:
         if from_ == to:
             return value
         if to == BOOL:
-            return _build_constant(self._compare("!=", self._reduce_to_range(value, from_), {}))
+            difference = self._reduce_to_range(value, from_)
+            return _build_constant(self._compare_polynomials("!=", difference, {}))
         # As in `convert_number`.
         has_range = not to.signed or (not from_.signed and from_.bits >= to.bits)
         if self.width(to) is None:
@@ -326,42 +321,36 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
             return _build_constant(wrap(value.polynomial.get((), 0), type_))
         return _Value(value.polynomial, bits if value.bits is None else min(bits, value.bits))
 
-    def constant(self, value: int) -> _Value:
-        """Return a literal."""
+    def _constant(self, value: int) -> _Value:
         return _build_constant(value)
 
-    def from_truth(self, truth: bool) -> _Value:
-        """Convert a truth value to 1 or 0."""
+    def _from_truth(self, truth: bool) -> _Value:
         return _build_constant(truth)
 
-    def variable(self, name: str) -> _Value:
-        """Return a variable, as a number if the loop does not change it."""
+    def _variable(self, name: str) -> _Value:
         return self.values.get(name) or _build_constant(self.state[name])
 
-    def element(self, element: Element) -> _Value:
-        """Raise NoClosedForm: arrays are not supported."""
+    def _element(self, element: Element) -> _Value:
         raise NoClosedForm
 
-    def apply_shift(
+    def _apply_shift(
         self, op: str, value: _Value, places: _Value, type_: Type, of_places: Type
     ) -> _Value:
-        """Raise NoClosedForm: shifts are not supported."""
         raise NoClosedForm
 
-    def choose(
+    def _choose(
         self, condition: Expression, then: Expression, otherwise: Expression, type_: Type
     ) -> _Value:
-        """Evaluate the side of `?:` that the initial state selects."""
         return self.interpret_as(then if self.interpret_condition(condition) else otherwise, type_)
 
-    def apply_unary(self, op: str, value: _Value, type_: Type) -> _Value:
-        """Apply `-` or `~` to a value."""
+    def _apply_unary(self, op: str, value: _Value, type_: Type) -> _Value:
         # `~x` is `-1 - x` in two's complement.
-        start = {(): -1} if op == "~" else {}
+        start = _build_constant(-1 if op == "~" else 0).polynomial
         return self._wrap(_Value(sum_of(start, value.polynomial, -1), value.bits), type_)
 
-    def apply_binary(self, op: str, a: _Value, b: _Value, type_: Type, right: Expression) -> _Value:
-        """Apply an arithmetic operator to polynomials."""
+    def _apply_binary(
+        self, op: str, a: _Value, b: _Value, type_: Type, right: Expression
+    ) -> _Value:
         if op == "%":
             return self._compute_remainder(
                 self._reduce_to_range(a, type_), self._reduce_to_range(b, type_)
@@ -375,7 +364,7 @@ class _PolynomialExecutor(Interpretation[_Value, bool]):
         widths = [bits for bits in (a.bits, b.bits) if bits is not None]
         return self._wrap(_Value(polynomial, min(widths, default=None)), type_)
 
-    def _compute_remainder(self, dividend: Polynomial, divisor: Polynomial) -> _Value:
+    def _compute_remainder(self, dividend: Polynomial[str], divisor: Polynomial[str]) -> _Value:
         """Compute a remainder by a constant that stays the same in all iterations."""
         modulus = abs(divisor.get((), 0))
         # A remainder by a variable has no closed form.

@@ -11,7 +11,6 @@ from loop_invariants.interpreter.evaluator import (
     Evaluator,
     Undetermined,
     Violation,
-    copy_state,
 )
 from loop_invariants.ir.expressions import Constant, Expression, Identifier, Semantics, Type
 from loop_invariants.ir.statements import (
@@ -29,7 +28,6 @@ from loop_invariants.ir.statements import (
     Program,
     Statement,
     Stop,
-    iter_statements,
 )
 
 _Jump = Break | Continue | BreakTo | None
@@ -37,13 +35,6 @@ _Jump = Break | Continue | BreakTo | None
 
 _CompiledStatement = Callable[[ConcreteState], _Jump]
 """A compiled statement: it changes a state and returns the jump that ended it."""
-
-
-_MAX_RETRIES = 1000
-"""Maximum number of repeated iterations in one run."""
-
-_MAX_RETRIES_PER_ROUND = 100
-"""Maximum number of repetitions of one iteration."""
 
 
 class _RunEnd(Exception):
@@ -68,20 +59,11 @@ class Machine:
         on_head: called with the loop, the iteration and the state at every loop head.
         skip_iterations: called at every loop head. It may skip iterations: it then changes the
             state and returns their number, otherwise 0.
-        count_draws: returns the number of values that the run has drawn.
-        rewind: discards all values after the given number, and returns whether there were any. An
-            iteration in which an assumption fails or the program stops is then repeated with other
-            values, since few runs satisfy many assumptions otherwise. None disables repetition.
-        min_iterations: number of iterations of a loop in which an exit from the loop is also
-            repeated.
     """
 
     draw: Callable[[Type, str], int]
     on_head: Callable[[Loop, int, ConcreteState], None]
     skip_iterations: Callable[[Loop, int, ConcreteState], int]
-    count_draws: Callable[[], int]
-    rewind: Callable[[int], bool] | None
-    min_iterations: int
 
     def __init__(self, program: Program, semantics: Semantics, max_iterations: int) -> None:
         self._types = program.types
@@ -89,10 +71,8 @@ class Machine:
         self._has_range_checks = program.has_range_checks
         self._evaluator = Evaluator(semantics, lambda type_: self.draw(type_, ""))
         self._run_body = self._compile_block(program.body)
-        self._remaining_iterations = self._remaining_retries = 0
-        self.count_draws = lambda: 0
-        self.rewind = None
-        self.min_iterations = 0
+        self._remaining_iterations = 0
+        self.on_head = lambda loop, iteration, state: None
         self.skip_iterations = lambda loop, iteration, state: 0
 
     def run(self, state: ConcreteState) -> int | None:
@@ -102,7 +82,7 @@ class Machine:
             The line of the failed assertion; 0 if an index, a divisor, a shift or an array's length
             is out of range; None without a violation.
         """
-        self._remaining_iterations, self._remaining_retries = self._max_iterations, _MAX_RETRIES
+        self._remaining_iterations = self._max_iterations
         try:
             self._run_body(state)
         except Violation as violation:
@@ -113,7 +93,11 @@ class Machine:
             pass
         return None
 
-    def draw_variable(self, name: str) -> object:
+    def draw_state(self) -> ConcreteState:
+        """Draw an arbitrary value of every variable."""
+        return {name: self._draw_variable(name) for name in self._types}
+
+    def _draw_variable(self, name: str) -> int | dict[int, int]:
         """Draw an arbitrary value of a variable."""
         type_ = self._types[name]
         # Elements of an array are drawn when they are first read.
@@ -140,13 +124,13 @@ class Machine:
             case Assign():
                 return self._compile_assignment(statement)
             case Havoc(name=name):
-                return lambda state: state.update({name: self.draw_variable(name)})
+                return lambda state: state.update({name: self._draw_variable(name)})
             case Assume(condition=condition):
                 return self._compile_check(condition, _RunEnd)
             case Assert(condition=condition, line=None):
                 # Without a line, a compiled program continues, so the run proves no violation.
                 return self._compile_check(condition, Undetermined)
-            case Assert(condition=condition, line=line):
+            case Assert(condition=condition, line=int(line)):
                 return self._compile_check(condition, lambda: Violation(line))
             case Branch(condition=condition, then=then, otherwise=otherwise):
                 test = self._evaluator.interpret(condition)
@@ -159,8 +143,10 @@ class Machine:
                 return lambda state: _catch_jump(run_body(state), target)
             case Stop():
                 return self._compile_check(Constant(0), _RunEnd)
-        # Break, Continue and BreakTo are the jumps themselves.
-        return lambda state: statement
+            # The jumps return themselves.
+            case Break() | Continue() | BreakTo():
+                return lambda state: statement
+        raise TypeError(statement)
 
     def _compile_check(
         self, condition: Expression, error: Callable[[], Exception]
@@ -184,22 +170,6 @@ class Machine:
     def _compile_loop(self, loop: Loop) -> _CompiledStatement:
         test = self._evaluator.interpret(loop.guard)
         body, step = self._compile_block(loop.body), self._compile_block(loop.step)
-        # Without these statements, an iteration is repeated only to stay in the loop.
-        can_end_run = any(isinstance(s, Assume | Stop) for s in iter_statements((loop,)))
-
-        def run_round(state: ConcreteState) -> _Jump:
-            """Execute an iteration; return a break where the guard is false."""
-            if not test(state):
-                return Break()
-            self._remaining_iterations -= 1
-            if self._remaining_iterations < 0:
-                raise _IterationLimit
-            jump = body(state)
-            # `continue` ends the body only.
-            if not isinstance(jump, Break | BreakTo):
-                jump = None
-                step(state)
-            return jump
 
         def run_loop(state: ConcreteState) -> _Jump:
             iteration = 0
@@ -210,47 +180,19 @@ class Machine:
                 if skip_count:
                     iteration += skip_count
                     self.on_head(loop, iteration, state)
-                must_stay = iteration < self.min_iterations
-                can_retry = self.rewind is not None and (can_end_run or must_stay)
-                jump = (
-                    self._retry_round(run_round, state, must_stay)
-                    if can_retry
-                    else run_round(state)
-                )
-                if jump is not None:
+                if not test(state):
+                    return None
+                self._remaining_iterations -= 1
+                if self._remaining_iterations < 0:
+                    raise _IterationLimit
+                jump = body(state)
+                # `continue` ends the body only.
+                if isinstance(jump, Break | BreakTo):
                     return _catch_jump(jump, Break())
+                step(state)
                 iteration += 1
 
         return run_loop
-
-    def _retry_round(
-        self, run_round: _CompiledStatement, state: ConcreteState, must_stay: bool
-    ) -> _Jump:
-        """Execute an iteration; repeat it with other values while it ends the run."""
-        count, remaining_iterations, min_retries = (
-            self.count_draws(),
-            self._remaining_iterations,
-            max(0, self._remaining_retries - _MAX_RETRIES_PER_ROUND),
-        )
-        initial_state = copy_state(state)
-        while True:
-            try:
-                jump = run_round(state)
-                if jump is None or not must_stay or not self._prepare_retry(count, min_retries):
-                    return jump
-            except _RunEnd:
-                if not self._prepare_retry(count, min_retries):
-                    raise
-            # A repeated iteration must not count twice.
-            self._remaining_iterations = remaining_iterations
-            state.update(copy_state(initial_state))
-
-    def _prepare_retry(self, count: int, min_retries: int) -> bool:
-        """Discard an iteration's values if it may be repeated; return whether it may."""
-        if self._remaining_retries <= min_retries or not self.rewind(count):
-            return False
-        self._remaining_retries -= 1
-        return True
 
 
 def _catch_jump(jump: _Jump, target: Break | BreakTo) -> _Jump:

@@ -22,7 +22,9 @@ class NoClosedForm(Exception):
 
 
 def solve(
-    updates: Mapping[str, Polynomial], initial_values: Mapping[str, int], targets: Collection[str]
+    updates: Mapping[str, Polynomial[str]],
+    initial_values: Mapping[str, int],
+    targets: Collection[str],
 ) -> dict[str, PolynomialSequence]:
     """Solve recurrences: return variables as polynomial sequences.
 
@@ -63,7 +65,7 @@ def solve(
 
 
 def compose(
-    polynomial: Polynomial, variables: Mapping[str, PolynomialSequence]
+    polynomial: Polynomial[str], variables: Mapping[str, PolynomialSequence]
 ) -> PolynomialSequence:
     """Evaluate a polynomial over variables that are polynomial sequences.
 
@@ -84,7 +86,7 @@ def _constant_sequence(value: int) -> PolynomialSequence:
     return (value,) if value else ()
 
 
-def product_of(one: Polynomial, other: Polynomial) -> Polynomial:
+def product_of(one: Polynomial[str], other: Polynomial[str]) -> Polynomial[str]:
     """Multiply two polynomials.
 
     Raises:

@@ -39,8 +39,7 @@ def replay_inputs(
         machine.draw = draw
 
     start()
-    machine.on_head = lambda loop, iteration, state: None
-    line = machine.run({name: machine.draw_variable(name) for name in program.types})
+    line = machine.run(machine.draw_state())
     if line is None:
         return None
     # The same run again, with a record of its events.

@@ -8,6 +8,7 @@ once. Integers follow the semantics, as in `verification.z3_encoding`.
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from loop_invariants.interpreter.evaluator import (
     CompiledExpression,
@@ -23,17 +24,15 @@ from loop_invariants.ir.expressions import (
     BOOL,
     INT_MAX,
     INT_MIN,
-    Constant,
     Expression,
     Semantics,
     Type,
     convert_number,
-    iter_subexpressions,
 )
 from loop_invariants.ir.statements import (
     Loop,
     Program,
-    iter_expressions,
+    collect_constants,
     iter_statements,
 )
 
@@ -158,8 +157,8 @@ def run_program(
     Args:
         program: the program.
         semantics: semantics of its integers.
-        runs: number of runs; half as many additional runs search for long paths through loops.
-            Large programs get fewer runs.
+        runs: number of runs; half as many additional runs draw mostly truth values. Large programs
+            get fewer runs.
         max_iterations: maximum number of iterations of all loops together in a run.
         max_states: maximum number of distinct states that are returned for a loop and each of the
             iterations 0, 1, 2, 3, 5, 8, 13, 21, 34 and 55.
@@ -171,18 +170,17 @@ def run_program(
     pool = _build_pool(program, semantics)
     recorder = _HeadStateRecorder(program, max_states)
     failure = None
+
+    def build_draw(number: int) -> _Draw:
+        # In the last third, function results are mostly truth values, as branches need them.
+        rng = random.Random(f"{seed} {number}")
+        return _build_draw(pool, rng, semantics, has_decisions=number >= runs)
+
     for number in range(runs + runs // 2):
-        source = random.Random(f"{seed} {number}")
-        # The last third searches for long paths through loops.
-        machine.min_iterations = source.randint(1, max_iterations) if number >= runs else 0
-        draws = _Draws(
-            _build_draw(pool, source, semantics, has_decisions=machine.min_iterations > 0)
-        )
-        machine.draw, machine.on_head = draws.draw, recorder.record
-        machine.count_draws, machine.rewind = draws.count, draws.rewind
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        machine.draw, machine.on_head = build_draw(number), recorder.record
+        line = machine.run(machine.draw_state())
         if line is not None and failure is None:
-            machine.draw = draws.replay()  # for the same run again, now written down
+            machine.draw = build_draw(number)  # for the same run again, now written down
             failure = Failure(line, record_trace(machine, program))
     # Accelerated runs matter only for loops, and one violation is enough.
     if failure is None and program.loops:
@@ -197,56 +195,26 @@ def _find_long_failure(
     size = sum(1 for _ in iter_statements(program.body))
     machine = Machine(program, semantics, _MAX_LONG_ITERATIONS)
     skip_count = try_count = 0
+
+    def build_accelerator(run_seed: str) -> LoopAccelerator:
+        rng = random.Random(f"{run_seed} values")
+        draw = _build_draw(pool, rng, semantics, is_wide=True)
+        # A name for the seed makes a replay of the run exact.
+        return LoopAccelerator(program, semantics, random.Random(run_seed), draw)
+
     for number in range(min(_MAX_LONG_RUNS, _MAX_STEPS // (_MAX_LONG_ITERATIONS * size))):
         # Without skips, these runs are like the ordinary ones.
         if try_count > _MAX_TRIES or (skip_count == 0 and number == _MAX_RUNS_WITHOUT_SKIP):
             break
-        run_seed = f"{seed} long {number}"
-        rng = random.Random(f"{run_seed} values")
-        draws = _Draws(_build_draw(pool, rng, semantics, is_wide=True))
-        # A name for the seed makes a replay of the run exact.
-        accelerator = LoopAccelerator(program, semantics, random.Random(run_seed), draws.draw)
-        machine.draw, machine.on_head = accelerator.draw, lambda loop, iteration, state: None
-        machine.skip_iterations = accelerator.skip_iterations
-        line = machine.run({name: machine.draw_variable(name) for name in program.types})
+        accelerator = build_accelerator(f"{seed} long {number}")
+        machine.draw, machine.skip_iterations = accelerator.draw, accelerator.skip_iterations
+        line = machine.run(machine.draw_state())
         skip_count += accelerator.skip_count
         try_count += accelerator.try_count
         if line is not None:
-            replayed = LoopAccelerator(program, semantics, random.Random(run_seed), draws.replay())
+            replayed = build_accelerator(f"{seed} long {number}")
             return Failure(line, record_trace(machine, program, replayed))
     return None
-
-
-class _Draws:
-    """The nondeterministic values of one run.
-
-    Args:
-        draw_new: draws a value of a type for an uninitialized variable.
-    """
-
-    def __init__(self, draw_new: _Draw) -> None:
-        self._draw_new = draw_new
-        self._values: list[int] = []
-
-    def draw(self, type_: Type, name: str) -> int:
-        """Draw the next value."""
-        self._values.append(self._draw_new(type_, name))
-        return self._values[-1]
-
-    def count(self) -> int:
-        """Return the number of values drawn so far."""
-        return len(self._values)
-
-    def rewind(self, count: int) -> bool:
-        """Discard all values but the first `count`; return whether there were any."""
-        has_more = len(self._values) > count
-        del self._values[count:]
-        return has_more
-
-    def replay(self) -> _Draw:
-        """Return a function that draws the same values for another run."""
-        values = iter(self._values)
-        return lambda type_, name: next(values)
 
 
 def filter_unrefuted(
@@ -314,13 +282,10 @@ def record_trace(
 ) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
     """Repeat a run and record its nondeterministic values and loop heads."""
     events: list[NondetValue | HeadState | RepeatedIterations] = []
-    # Redrawn values would appear twice in the trace.
-    machine.rewind = None
     if accelerator is not None:
         machine.draw = accelerator.draw
         machine.skip_iterations = accelerator.skip_iterations
-    state = {name: machine.draw_variable(name) for name in program.types}
-    draw = machine.draw
+    state, draw = machine.draw_state(), machine.draw
 
     def record_draw(type_: Type, name: str) -> int:
         value = draw(type_, name)
@@ -347,7 +312,7 @@ class _HeadStateRecorder:
 
     def __init__(self, program: Program, max_states: int) -> None:
         self._max_states = max_states
-        self._states: dict[int, dict[int, dict[tuple, ConcreteState]]] = {
+        self._states: dict[int, dict[int, dict[tuple[Any, ...], ConcreteState]]] = {
             loop.number: {iteration: {} for iteration in _SAMPLED_ITERATIONS}
             for loop in program.loops
         }
@@ -373,13 +338,8 @@ class _HeadStateRecorder:
 
 def _build_pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
     """Build the pool: small values, extremes, literals and their neighbours."""
-    neighbors = {
-        node.value + offset
-        for expression in iter_expressions(program.body)
-        for node in iter_subexpressions(expression)
-        if isinstance(node, Constant)
-        for offset in (-1, 0, 1)
-    }
+    constants = collect_constants(program.body)
+    neighbors = {value + offset for value in constants for offset in (-1, 0, 1)}
     # Unsigned values wrap around even over mathematical integers.
     signed = all(t.signed or t.element_type == BOOL for t in program.types.values())
     has_wide_range = semantics is Semantics.INT32 or not signed

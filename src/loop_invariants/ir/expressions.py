@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -21,14 +22,17 @@ class Semantics(StrEnum):
     """Two's complement of the type's width; overflow wraps around."""
 
 
+@dataclass(frozen=True)
 class Expression:
-    """An expression without side effects.
+    """An expression without side effects."""
 
-    Attributes:
-        type: C type of the value.
-    """
+    # A subclass has the type as a field or computes it. At run time, dataclasses would take an
+    # inherited property for the default value of such a field.
+    if TYPE_CHECKING:
 
-    type: "Type"
+        @property
+        def type(self) -> "Type":
+            """C type of the value."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,12 @@ class Element(Expression):
     def type(self) -> Type:
         """Type of the elements of the array."""
         return self.array_type.element_type
+
+    @property
+    def length(self) -> Expression:
+        """Number of elements of the array: a constant or a variable."""
+        assert self.array_type.length is not None
+        return self.array_type.length
 
     def __str__(self) -> str:
         return f"{self.array}[{format_c(self.index)}]"
@@ -255,14 +265,15 @@ def format_c(expression: Expression) -> str:
     return str(expression)
 
 
+_Node = TypeVar("_Node", bound=Expression)
+
+
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct subexpressions, in the order of the text."""
     return tuple(part for part in vars(expression).values() if isinstance(part, Expression))
 
 
-def with_children(
-    expression: Expression, transform: Callable[[Expression], Expression]
-) -> Expression:
+def with_children(expression: _Node, transform: Callable[[Expression], Expression]) -> _Node:
     """Return a copy of an expression with each direct subexpression transformed."""
     parts = {
         name: transform(part)
@@ -272,11 +283,11 @@ def with_children(
     return replace(expression, **parts) if parts else expression
 
 
-def iter_subexpressions(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all its subexpressions, outermost first."""
-    yield expression
-    for child in children(expression):
-        yield from iter_subexpressions(child)
+def iter_subexpressions(*expressions: Expression) -> Iterator[Expression]:
+    """Yield expressions, each followed by all its subexpressions, outermost first."""
+    for expression in expressions:
+        yield expression
+        yield from iter_subexpressions(*children(expression))
 
 
 def substitute(expression: Expression, old: Expression, new: Expression) -> Expression:
@@ -300,6 +311,12 @@ def variables(expression: Expression) -> frozenset[str]:
         case Quantified(variable=variable, body=body):
             return variables(body) - {variable}
     return frozenset().union(*map(variables, children(expression)))
+
+
+def bound_variables(*expressions: Expression) -> frozenset[str]:
+    """Return the variables that quantifiers of expressions bind."""
+    parts = iter_subexpressions(*expressions)
+    return frozenset(part.variable for part in parts if isinstance(part, Quantified))
 
 
 def size(expression: Expression) -> int:

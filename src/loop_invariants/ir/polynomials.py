@@ -6,19 +6,23 @@ name of a program's variable.
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial, reduce
+from typing import TypeVar
 
 from loop_invariants.ir.expressions import Binary, Constant, Expression
 
-Polynomial = Mapping[tuple[Hashable, ...], int]
+_Variable = TypeVar("_Variable", bound=Hashable)
+_Part = TypeVar("_Part", bound=Expression)
+
+Polynomial = Mapping[tuple[_Variable, ...], int]
 """Nonzero coefficient of each product of variables."""
 
 
-def find_variables(polynomials: Iterable[Polynomial]) -> frozenset:
+def find_variables(polynomials: Iterable[Polynomial[_Variable]]) -> frozenset[_Variable]:
     """Return the variables of polynomials."""
     return frozenset(name for p in polynomials for names in p for name in names)
 
 
-def evaluate(polynomial: Polynomial, variables: Mapping[Hashable, int]) -> int:
+def evaluate(polynomial: Polynomial[_Variable], variables: Mapping[_Variable, int]) -> int:
     """Evaluate a polynomial."""
     total = 0
     for names, coefficient in polynomial.items():
@@ -28,12 +32,14 @@ def evaluate(polynomial: Polynomial, variables: Mapping[Hashable, int]) -> int:
     return total
 
 
-def scale(polynomial: Polynomial, factor: int) -> Polynomial:
+def scale(polynomial: Polynomial[_Variable], factor: int) -> Polynomial[_Variable]:
     """Multiply a polynomial by a number."""
     return sum_of({}, polynomial, factor)
 
 
-def sum_of(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
+def sum_of(
+    one: Polynomial[_Variable], other: Polynomial[_Variable], factor: int = 1
+) -> Polynomial[_Variable]:
     """Add a multiple of a polynomial to another."""
     total = dict(one)
     for names, coefficient in other.items():
@@ -41,7 +47,7 @@ def sum_of(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
     return {names: coefficient for names, coefficient in total.items() if coefficient}
 
 
-def decompose_linear(expression: Expression) -> Polynomial:
+def decompose_linear(expression: Expression) -> Polynomial[Expression]:
     """Decompose an expression into a polynomial of degree 1 over its parts."""
     match expression:
         case Constant(value=value):
@@ -67,13 +73,13 @@ def build_product(coefficient: int, factors: Iterable[Expression]) -> Expression
     return reduce(partial(Binary, "*"), factors)
 
 
-def build_sum(polynomial: Polynomial) -> Expression:
+def build_sum(polynomial: Polynomial[_Part]) -> Expression:
     """Build the sum of the products of a polynomial."""
     products = [build_product(coefficient, names) for names, coefficient in polynomial.items()]
     return reduce(partial(Binary, "+"), products) if products else Constant(0)
 
 
-def build_comparison(operator: str, polynomial: Polynomial) -> Binary:
+def build_comparison(operator: str, polynomial: Polynomial[_Part]) -> Binary:
     """Build the comparison of a polynomial with 0, with positive coefficients only."""
     left = {names: coefficient for names, coefficient in polynomial.items() if coefficient > 0}
     right = {names: -coefficient for names, coefficient in polynomial.items() if coefficient < 0}

@@ -216,7 +216,8 @@ class _Vocabulary:
 
     def __init__(self, model: LanguageModel, prompt: Sequence[int], grammar: Grammar) -> None:
         self._grammar = grammar
-        self._trie = _build_trie(model, tuple(prompt[-1:]))
+        # Models are hashed by identity, which their protocol does not state.
+        self._trie = _build_trie(model, tuple(prompt[-1:]))  # type: ignore[arg-type]
         self._cache: dict[GrammarState, _AllowedTokens] = {}
 
     def find_allowed_tokens(self, state: GrammarState) -> _AllowedTokens:

@@ -16,6 +16,7 @@ _MAX_DIGITS = 10
 """Maximum number of digits of a number: those of the largest 32-bit number."""
 
 _OperandKind = Literal["any", "value", "truth"]
+_NextKind = _OperandKind | Literal["operator", "index"]
 
 _ARITHMETIC = ("+", "-", "*")
 _OPERATORS = (*COMPARISONS, *CONNECTIVES, *_ARITHMETIC, "!")
@@ -39,7 +40,7 @@ class _Level:
     closer: Literal[")", "]"]
     required_kind: _OperandKind
     clause: Literal["", "value", "comparison", "truth"]
-    next_kind: _OperandKind | Literal["operator", "index"]
+    next_kind: _NextKind
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,10 @@ class Grammar:
             if level.next_kind not in ("any", "value"):
                 return None
             # The name of an array alone is not a value: an index must follow.
-            next_kind = "index" if lexeme in self._arrays else "operator"
-            next_level = replace(level, clause=level.clause or "value", next_kind=next_kind)
+            next_kind: _NextKind = "index" if lexeme in self._arrays else "operator"
+            next_level: _Level | None = replace(
+                level, clause=level.clause or "value", next_kind=next_kind
+            )
         else:
             next_level = _apply_operator(level, lexeme)
         if next_level is None:
@@ -196,7 +199,7 @@ def _apply_operator(level: _Level, operator: str) -> _Level | None:
 def _close_level(state: GrammarState, closer: str) -> GrammarState | None:
     """Return the state after the innermost level is closed; None if not allowed."""
     *outer_levels, level = state.levels
-    kind = "value" if level.clause == "value" else "truth"
+    kind: Literal["value", "truth"] = "value" if level.clause == "value" else "truth"
     if (
         closer != level.closer
         or level.next_kind != "operator"
@@ -207,7 +210,5 @@ def _close_level(state: GrammarState, closer: str) -> GrammarState | None:
     if not outer_levels:
         return replace(state, levels=()) if state.has_variable else None
     *outer_levels, outer_level = outer_levels
-    clause = outer_level.clause or kind
-    return replace(
-        state, levels=(*outer_levels, replace(outer_level, clause=clause, next_kind="operator"))
-    )
+    closed_level = replace(outer_level, clause=outer_level.clause or kind, next_kind="operator")
+    return replace(state, levels=(*outer_levels, closed_level))

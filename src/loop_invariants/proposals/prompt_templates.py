@@ -67,11 +67,11 @@ def build_prompt(
     """
     is_full = variant is PromptVariant.FULL
     # The examples have failures only if the program has them, so that their format agrees.
-    variant = [example.format_example(is_full, bool(failures)) for example in _EXAMPLES]
+    parts = [example.format_example(is_full, bool(failures)) for example in _EXAMPLES]
     lines = [_format_main(program, loop), *(f"{INVARIANT_KEYWORD}({text});" for text in invariants)]
     lines += [f"// {line}" for line in failures]
-    variant.append("\n".join([*lines, f"{INVARIANT_KEYWORD}("]))
-    return "\n".join([_EXPLANATION, *variant] if is_full else variant)
+    parts.append("\n".join([*lines, f"{INVARIANT_KEYWORD}("]))
+    return "\n".join([_EXPLANATION, *parts] if is_full else parts)
 
 
 def build_message(text: str, limit: int) -> str:
@@ -119,8 +119,11 @@ def _format_main(program: Program, loop: Loop) -> str:
     # The mark has the form of an invariant, and is then replaced by a comment.
     marks = {loop.number: [Identifier(_LOOP_MARK, INT)]} if len(program.loops) > 1 else {}
     text = annotate(program, marks)
-    main = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE).group()
-    main = main.replace(f"{INVARIANT_FUNCTION}({_LOOP_MARK});", "// the loop of the invariants:")
+    match = re.search(r"^[^\n]*\bmain\(.*?^\}", text, re.DOTALL | re.MULTILINE)
+    assert match is not None, "a program has a main"
+    main = match.group().replace(
+        f"{INVARIANT_FUNCTION}({_LOOP_MARK});", "// the loop of the invariants:"
+    )
     for pattern, replacement in _ABBREVIATIONS.items():
         main = re.sub(pattern, replacement, main)
     return main

@@ -1,9 +1,11 @@
 """A language model's proposals for a set of programs, stored as JSON."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from llmchecker.errors import UnsupportedProgram
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
@@ -36,6 +38,16 @@ class ParsedAnswer:
     candidates: tuple[Expression, ...]
     rejected_texts: tuple[str, ...]
     unparsable_texts: tuple[str, ...]
+
+    @property
+    def error_count(self) -> int:
+        """Number of texts without a condition."""
+        return len(self.rejected_texts) + len(self.unparsable_texts)
+
+
+def merge_candidates(answers: Iterable[ParsedAnswer]) -> tuple[Expression, ...]:
+    """Return the distinct candidates of answers, in their order."""
+    return tuple(dict.fromkeys(c for answer in answers for c in answer.candidates))
 
 
 @dataclass(frozen=True)
@@ -116,28 +128,15 @@ def parse_answer(
     return ParsedAnswer(iteration, tuple(candidates), tuple(rejected_texts), tuple(unparsed_texts))
 
 
+_PROPOSALS = TypeAdapter(dict[str, dict[int, LoopProposals]])
+
+
 def write_proposals(proposals: Mapping[str, ProgramProposals], path: str | Path) -> None:
     """Write the proposals for programs as JSON, by program name."""
-    content = {
-        # JSON has only strings as keys.
-        name: {str(number): asdict(loop_proposals) for number, loop_proposals in loops.items()}
-        for name, loops in proposals.items()
-    }
-    write_json_with_digest(content, path)
+    content = {name: dict(loops) for name, loops in proposals.items()}
+    write_json_with_digest(_PROPOSALS.dump_python(content, mode="json"), path)
 
 
-def read_proposals(path: str | Path) -> dict[str, ProgramProposals]:
+def read_proposals(path: str | Path) -> dict[str, dict[int, LoopProposals]]:
     """Read the proposals of a file from `write_proposals`."""
-    return {
-        name: {int(number): _parse_proposals(record) for number, record in loops.items()}
-        for name, loops in read_json_with_digest(path).items()
-    }
-
-
-def _parse_proposals(record: Mapping) -> LoopProposals:
-    return LoopProposals(
-        {PromptVariant(variant): texts for variant, texts in record["answers"].items()},
-        {PromptVariant(variant): seconds for variant, seconds in record["seconds"].items()},
-        [(text, probability) for text, probability in record["enumerated"]],
-        record["enumeration_seconds"],
-    )
+    return _PROPOSALS.validate_python(read_json_with_digest(path))

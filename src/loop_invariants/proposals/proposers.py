@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
@@ -104,7 +104,7 @@ def load_proposer(
     settings: ProposalSettings,
     cache_directory: Path,
     threads: int,
-    load_arguments: Mapping[str, str],
+    load_arguments: Mapping[str, Any],
 ) -> Proposer:
     """Load the proposer of a model directory.
 
@@ -120,7 +120,9 @@ def load_proposer(
     # The import of transformers takes seconds, and a server does not need it.
     from llmchecker.models.transformers.load import load_model
 
-    return LocalProposer(load_model(directory, threads=threads, **load_arguments), settings)
+    model = load_model(directory, threads=threads, **load_arguments)
+    # The configuration accepts causal models only.
+    return LocalProposer(cast(LanguageModel, model), settings)
 
 
 def _propose_for_program(

@@ -4,12 +4,15 @@ Each semantics has a panel. As in the project's other figures, shape or hatch re
 a colour.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from llmchecker.errors import InvalidTable
@@ -48,11 +51,11 @@ def draw_solved_sets(table: pd.DataFrame) -> Figure:
     bars_inches, dots_inches = 0.9, 0.14 * len(strategies) + 0.1
     with use_figure_style():
         size = (COLUMN_WIDTH, len(panels) * (bars_inches + dots_inches + 0.3))
-        figure = plt.figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(h_pad=0.03, hspace=0)
+        layout = ConstrainedLayoutEngine(h_pad=0.03, hspace=0)
+        figure = plt.figure(figsize=size, layout=layout)
         ratios = [bars_inches, dots_inches] * len(panels)
         grid = figure.add_gridspec(len(ratios), 1, height_ratios=ratios)
-        shared_axes = None
+        shared_axes: Axes | None = None
         for index, (semantics, sets) in enumerate(panels):
             # All panels share the x axis, so that their bars have equal widths.
             bars = shared_axes = figure.add_subplot(grid[2 * index], sharex=shared_axes)
@@ -65,7 +68,7 @@ def draw_solved_sets(table: pd.DataFrame) -> Figure:
                 for strategy, count in zip(strategies, solved_counts, strict=True)
             ]
             _draw_dots(dots, drawn_sets, labels)
-            bars.set_title(semantics, fontsize=9, loc="left")
+            bars.set_title(str(semantics), fontsize=9, loc="left")
             # Sets that are not drawn still count in the text below.
             omitted_sets = sets.drop(drawn_sets.index)
             if len(omitted_sets):
@@ -77,6 +80,7 @@ def draw_solved_sets(table: pd.DataFrame) -> Figure:
         max_columns = max(
             [_MIN_COLUMNS, *(len(_select_largest_sets(sets, strategies)) for _, sets in panels)]
         )
+        assert shared_axes is not None, "the table has rows"
         shared_axes.set_xlim(-0.6, max_columns - 0.4)
         return figure
 
@@ -161,8 +165,15 @@ def _draw_bars(axes: Axes, sets: pd.DataFrame, strategies: list[str]) -> None:
     blue = sns.color_palette()[0]
     colours = [blue if solved else "0.85" for solved in is_solved]
     hatches = ["" if solved else HATCHES[1] for solved in is_solved]
-    style = {"color": colours, "hatch": hatches, "edgecolor": "black", "linewidth": 0.6}
-    bars = axes.bar(range(len(sets)), sets["programs"], width=0.65, **style)
+    bars = axes.bar(
+        range(len(sets)),
+        sets["programs"],
+        width=0.65,
+        color=colours,
+        hatch=hatches,
+        edgecolor="black",
+        linewidth=0.6,
+    )
     axes.bar_label(bars, fontsize=_SMALL_FONT_SIZE, padding=1)
     axes.margins(y=0.15)
     axes.set(ylabel="programs")
@@ -180,8 +191,8 @@ def _draw_dots(axes: Axes, sets: pd.DataFrame, labels: list[str]) -> None:
         if len(rows):
             axes.plot([x, x], [rows[0], rows[-1]], color="black", linewidth=1, zorder=1)
     for solved, colour in ((False, "0.85"), (True, "black")):
-        x, y = np.nonzero(is_filled == solved)
-        axes.scatter(x, y, s=14, color=colour, linewidth=0, zorder=2 + solved)
+        columns, rows = np.nonzero(is_filled == solved)
+        axes.scatter(columns, rows, s=14, color=colour, linewidth=0, zorder=2 + solved)
     axes.set_yticks(range(len(labels)), labels, fontsize=_SMALL_FONT_SIZE)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.tick_params(labelbottom=False)
@@ -189,7 +200,7 @@ def _draw_dots(axes: Axes, sets: pd.DataFrame, labels: list[str]) -> None:
     sns.despine(ax=axes, left=True, bottom=True)
 
 
-def _draw_points(axes: Axes, points: pd.DataFrame, edge: float, **look) -> None:
+def _draw_points(axes: Axes, points: pd.DataFrame, edge: float, **look: Any) -> None:
     # Programs that neither verifies are only counted in the corner.
     drawn_points = points[points["verified"] | points["tool_verified"]]
     axes.axhline(edge, color=_GREY, linewidth=0.6, zorder=1)
@@ -208,13 +219,13 @@ def _draw_points(axes: Axes, points: pd.DataFrame, edge: float, **look) -> None:
     tool_count = (~points["verified"] & points["tool_verified"]).sum()
     inner_share = 1 / (1 + _EDGE_BAND)
     centre, edge_centre = inner_share / 2, (1 + inner_share) / 2
-    text_style = {
+    text_style: dict[str, Any] = {
         "fontsize": _SMALL_FONT_SIZE,
         "ha": "center",
         "va": "center",
         "transform": axes.transAxes,
+        "bbox": {"color": "white", "pad": 0.5},
     }
-    text_style["bbox"] = {"color": "white", "pad": 0.5}
     axes.text(edge_centre, centre, f"not verified: {method_count}", rotation=90, **text_style)
     axes.text(centre, edge_centre, f"not verified: {tool_count}", **text_style)
-    axes.text(edge_centre, edge_centre, len(points) - len(drawn_points), **text_style)
+    axes.text(edge_centre, edge_centre, str(len(points) - len(drawn_points)), **text_style)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from llmchecker.utils.number_format import format_count
 from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
@@ -11,7 +12,6 @@ from loop_invariants.experiments.attempts import (
     Attempt,
 )
 from loop_invariants.experiments.provable_records import ProvableProbability
-from loop_invariants.ir.expressions import Semantics
 from loop_invariants.reporting.tables import (
     PROGRAM_SOURCES,
     TIMEOUT_OUTCOMES,
@@ -66,7 +66,7 @@ def build_variant_notes(attempts: AttemptsByModel) -> list[str]:
 def build_source_notes(attempts: AttemptsByModel) -> list[str]:
     """Build the notes of the table of sources; the model's gain is first."""
     gain_notes = [
-        _describe_model_gain(model, semantics, group)
+        _describe_model_gain(model, str(semantics), group)
         for model, model_attempts in attempts.items()
         for semantics, group in build_frame(model_attempts).groupby("semantics", sort=False)
     ]
@@ -139,7 +139,7 @@ def _collect_notes(
     )
 
 
-def _describe_model_gain(model: str, semantics: Semantics, group: pd.DataFrame) -> str:
+def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str:
     """Describe the programs that are solved with a model's proposals only.
 
     With the model: solved by any combination with a source of the model. Without: solved by any
@@ -170,10 +170,10 @@ def _describe_model_gain(model: str, semantics: Semantics, group: pd.DataFrame) 
     )
     bare_count = group.loc[group["bare"], "program"].nunique()
     return (
-        f"{model} over {semantics}: of {_format_program_count(len(programs))}, "
+        f"{model} over {semantics}: of {format_count(len(programs), 'program')}, "
         f"{len(solved_programs)} verified with the model's proposals and "
         f"{len(model_free_programs)} without. {gain}. Each source alone: {single_sources}; "
-        f"{_format_program_count(bare_count)} among them without any invariant."
+        f"{format_count(bare_count, 'program')} among them without any invariant."
     )
 
 
@@ -209,7 +209,7 @@ def _describe_untreated(frame: pd.DataFrame) -> list[str]:
             strategies: dict[tuple[str, ...], list[str]] = {}
             for strategy, attempts in group.groupby("way", sort=False):
                 programs = tuple(attempts.loc[attempts["outcome"] == outcome, "program"])
-                strategies.setdefault(programs, []).append(strategy)
+                strategies.setdefault(programs, []).append(str(strategy))
             for programs, agreeing_strategies in strategies.items():
                 # If all strategies agree, the note needs no names of strategies.
                 source = (
@@ -241,8 +241,4 @@ def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
 
 
 def _format_programs(names: Sequence[str]) -> str:
-    return f"{_format_program_count(len(names))} ({', '.join(names)})"
-
-
-def _format_program_count(programs: int) -> str:
-    return f"{programs} {'program' if programs == 1 else 'programs'}"
+    return f"{format_count(len(names), 'program')} ({', '.join(names)})"

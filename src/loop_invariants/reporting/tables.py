@@ -7,6 +7,7 @@ programs have columns of their own, and the notes list them.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -142,7 +143,8 @@ def build_tools_table(attempts: Sequence[Attempt], published_figures: pd.DataFra
         for column in _COLUMNS_OF_TOOLS[2:]
         if column not in ("mean_seconds_of_solved", "limits")
     ]
-    dtypes = {**dict.fromkeys(integer_columns, "Int64"), "mean_seconds_of_solved": float}
+    dtypes: dict[str, Any] = dict.fromkeys(integer_columns, "Int64")
+    dtypes["mean_seconds_of_solved"] = float
     return table[_COLUMNS_OF_TOOLS].astype(dtypes)
 
 
@@ -174,7 +176,7 @@ def build_used_invariants_table(attempts: Sequence[Attempt]) -> pd.DataFrame:
             {i.line for attempt in program_attempts.values() for i in attempt.invariants}
         )
         # A program without invariants keeps its outcome in a row without a line.
-        for line in lines or [None]:
+        for line in (*lines,) or (None,):
             cells = [_build_invariant_cells(program_attempts.get(s), line) for s in semantics]
             records.append([program, line, *(cell for loop_cells in cells for cell in loop_cells)])
     return pd.DataFrame(records, columns=columns).astype({"line": "Int64"})
@@ -241,18 +243,18 @@ def build_seconds_table(attempts: Sequence[Attempt], method: str = THIS_METHOD) 
 
 def build_provable_table(by_model: Mapping[str, Sequence[ProvableProbability]]) -> pd.DataFrame:
     """Build the table of provable invariants, by loop, semantics and model."""
-    rows: dict[tuple, dict] = {}
+    columns = ["program", "line", "semantics", "model"]
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for model, records in by_model.items():
         for record in records:
             key = (record.program, record.line, record.semantics, model)
-            key_cells = dict(zip(("program", "line", "semantics", "model"), key, strict=True))
+            key_cells: dict[str, Any] = dict(zip(columns, key, strict=True))
             # Both queries of a loop are in one row.
             row = rows.setdefault(key, key_cells)
             row |= {
                 f"{record.wanted}_{name}": figure
                 for name, figure in _select_figures(record).items()
             }
-    columns = ["program", "line", "semantics", "model"]
     columns += [f"{query}_{figure}" for query in QUERIES for figure in _PROVABLE_COLUMNS]
     sorted_rows = sorted(rows.items(), key=lambda item: item[0])
     return pd.DataFrame([row for _, row in sorted_rows], columns=columns)
@@ -270,11 +272,14 @@ def read_published(path: str | Path) -> pd.DataFrame:
         raise InvalidTable(f"{path}: {error}") from error
     if list(table) != _COLUMNS_OF_PUBLISHED_FIGURES:
         expected = ", ".join(_COLUMNS_OF_PUBLISHED_FIGURES)
-        raise InvalidTable(f"{path}: the columns are {', '.join(table)}; expected {expected}")
-    for row in table.itertuples():
-        if not 0 <= row.solved <= row.programs:
+        raise InvalidTable(
+            f"{path}: the columns are {', '.join(table.columns)}; expected {expected}"
+        )
+    rows = zip(table["tool"], table["solved"], table["programs"], strict=True)
+    for tool, solved, programs in rows:
+        if not 0 <= solved <= programs:
             raise InvalidTable(
-                f"{path}: {row.tool} solves {row.solved} of {format_count(row.programs, 'program')}"
+                f"{path}: {tool} solves {solved} of {format_count(programs, 'program')}"
             )
     return table
 
@@ -302,7 +307,7 @@ def build_frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
 
 def _iter_groups(
     attempts: AttemptsByModel,
-) -> Iterator[tuple[str, str, pd.DataFrame, str, pd.DataFrame]]:
+) -> Iterator[tuple[str, Any, pd.DataFrame, Any, pd.DataFrame]]:
     """Yield model, semantics with its attempts, and way with its attempts."""
     for model, model_attempts in attempts.items():
         for semantics, semantics_group in build_frame(model_attempts).groupby(

@@ -85,21 +85,22 @@ class BoundedSearch:
         result = SearchResult()
         depth = _FIRST_DEPTH
         while depth <= max_depth and not result.problem:
-            result = self._search_depth(replace(self._task, depth=depth), result)
+            result = self._search_depth(depth, result)
             if result.is_complete or result.violation:
                 break
             depth *= 2
         return replace(result, seconds=time.monotonic() - start_time)
 
-    def _search_depth(self, task: EsbmcTask, previous: SearchResult) -> SearchResult:
+    def _search_depth(self, depth: int, previous: SearchResult) -> SearchResult:
         """Check one depth; a failure without a result keeps the previous depth."""
+        task = replace(self._task, depth=depth)
         verdict = self._run(task)
         is_complete = verdict.answer is EsbmcAnswer.SUCCESSFUL
         if verdict.is_incomplete:
             # The violation of an unwinding assertion hides those of the property.
             verdict = self._run(replace(task, has_unwinding_assertions=False))
         if verdict.answer is EsbmcAnswer.SUCCESSFUL:
-            return SearchResult(task.depth, is_complete)
+            return SearchResult(depth, is_complete)
         if verdict.answer is EsbmcAnswer.FAILED:
             traced = self._run(replace(task, has_unwinding_assertions=False, has_trace=True))
             inputs = traced.inputs or verdict.inputs or RunInputs()

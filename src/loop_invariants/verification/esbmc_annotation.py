@@ -6,6 +6,7 @@ treat a function without a body as a function that returns any value and has no 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pycparser import c_ast, c_generator, c_parser
 
@@ -22,11 +23,10 @@ from loop_invariants.ir.expressions import (
     Expression,
     Identifier,
     Nondet,
-    Quantified,
     Type,
+    bound_variables,
     format_c,
     format_type,
-    iter_subexpressions,
     with_children,
 )
 from loop_invariants.ir.statements import (
@@ -73,10 +73,11 @@ def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -
         if invariants.get(number)
     }
     calls = {id(call): _convert_call(call) for call in iter_nodes(main.body, (c_ast.FuncCall,))}
-    return _AnnotatedPrinter(statements, calls).visit(program.syntax_tree)
+    text: str = _AnnotatedPrinter(statements, calls).visit(program.syntax_tree)
+    return text
 
 
-class _AnnotatedPrinter(c_generator.CGenerator):
+class _AnnotatedPrinter(c_generator.CGenerator):  # type: ignore[misc]  # it has no types
     """A printer of a syntax tree with statements before loops and converted calls.
 
     Args:
@@ -95,10 +96,12 @@ class _AnnotatedPrinter(c_generator.CGenerator):
     def _generate_stmt(self, n: c_ast.Node, add_indent: bool = False) -> str:
         if id(n) in self._stated:
             n = _build_annotated_loop(n, self._stated[id(n)])
-        return super()._generate_stmt(n, add_indent)
+        text: str = super()._generate_stmt(n, add_indent)
+        return text
 
     def visit_FuncCall(self, n: c_ast.FuncCall) -> str:  # noqa: N802
-        return super().visit_FuncCall(self._calls.get(id(n), n))
+        text: str = super().visit_FuncCall(self._calls.get(id(n), n))
+        return text
 
 
 def _format_program(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
@@ -114,13 +117,6 @@ def _format_program(program: Program, invariants: Mapping[int, Sequence[Expressi
     input_declarations = [
         f"extern {name} {NONDET_PREFIX}{suffix}(void);" for suffix, name in names.items()
     ]
-    all_invariants = [i for loop_invariants in invariants.values() for i in loop_invariants]
-    bound_variables = {
-        q.variable
-        for i in all_invariants
-        for q in iter_subexpressions(i)
-        if isinstance(q, Quantified)
-    }
     # An array of variable length cannot be declared before its length has a value.
     declarations = [
         _format_declaration(name, type_)
@@ -128,7 +124,8 @@ def _format_program(program: Program, invariants: Mapping[int, Sequence[Expressi
         if type_.length is None or isinstance(type_.length, Constant)
     ]
     # A bound variable needs a declaration, since ESBMC's quantifiers take a C variable.
-    declarations += [f"int {name};" for name in sorted(bound_variables - set(program.types))]
+    names_of_quantifiers = bound_variables(*chain.from_iterable(invariants.values()))
+    declarations += [f"int {name};" for name in sorted(names_of_quantifiers - set(program.types))]
     body = _CPrinter(program.types, invariants).format_block(program.body)
     return "\n".join([*input_declarations, "int main(void)", "{", *declarations, *body, "}", ""])
 
@@ -288,10 +285,7 @@ def _build_invariant_statements(
     invariants: Sequence[Expression], scope: Sequence[str]
 ) -> list[c_ast.Node]:
     """Build the statements of invariants, with declarations for their bound variables."""
-    bound_variables = {
-        q.variable for i in invariants for q in iter_subexpressions(i) if isinstance(q, Quantified)
-    }
-    lines = [f"int {name};" for name in sorted(bound_variables - set(scope))]
+    lines = [f"int {name};" for name in sorted(bound_variables(*invariants) - set(scope))]
     lines += [f"{INVARIANT_FUNCTION}({format_c(invariant)});" for invariant in invariants]
     # The parser accepts only whole translation units.
     unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")

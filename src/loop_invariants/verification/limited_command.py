@@ -104,7 +104,7 @@ def run_command(command: list[str], folder: str, seconds: float) -> CommandRun:
     return replace(run, output=output_path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _wait(process: subprocess.Popen, folder: str, max_clock_seconds: float) -> CommandRun:
+def _wait(process: subprocess.Popen[bytes], folder: str, max_clock_seconds: float) -> CommandRun:
     """Wait for the end of a process, up to the limits of clock and disk."""
     full_disk = CommandRun(problem=f"output and files of more than {_MAX_DISK_BYTES >> 20} MB")
     deadline = time.monotonic() + max_clock_seconds

@@ -85,10 +85,10 @@ def verify_file(path: Path, task: FileTask) -> tuple[VerificationResult, Program
     """
     start_time = time.monotonic()
     text = read_original_text(path, task.required_property, task.error_names)
+    program: Program | None = None
     try:
         program = read_program(path, task.required_property, task.error_names)
     except UnsupportedProgram as error:
-        program = None
         result = VerificationResult(Outcome.UNSUPPORTED, message=str(error))
     else:
         limits = VerificationLimits(seconds=task.seconds * _PROOF_TIME_SHARE)

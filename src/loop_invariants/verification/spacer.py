@@ -35,7 +35,7 @@ from loop_invariants.verification.verification_conditions import (
     VerificationConditions,
     build_verification_conditions,
 )
-from loop_invariants.verification.z3_encoding import Encoder
+from loop_invariants.verification.z3_encoding import Encoder, SymbolicState
 
 _INT64 = Type(64)
 _MAX_COMPARISONS = 60
@@ -114,7 +114,9 @@ def _iter_clauses(
     def apply_predicate(number: int, state: Mapping[str, z3.ExprRef]) -> z3.BoolRef:
         return predicates[number](*[state[name] for name in names[number]])
 
-    targets = [(p.path, p.loop, p.state) for p in conditions.induction_cases]
+    targets: list[tuple[z3.BoolRef, int | None, SymbolicState]] = [
+        (case.path, case.loop, case.state) for case in conditions.induction_cases
+    ]
     targets += [(z3.And(g.path, z3.Not(g.condition)), None, {}) for g in conditions.goals]
     # A head that no run reaches has the flag False, which is no Boolean of its own.
     flags = {
@@ -202,9 +204,8 @@ class _TermReader:
         if z3.is_not(term):
             return negate(self._read_condition(term.arg(0)))
         if z3.is_and(term) or z3.is_or(term):
-            operator = "&&" if z3.is_and(term) else "||"
-            operands = map(self._read_condition, term.children())
-            return reduce(partial(Binary, operator), operands)
+            connective = "&&" if z3.is_and(term) else "||"
+            return reduce(partial(Binary, connective), map(self._read_condition, term.children()))
         if z3.is_implies(term):
             left, right = map(self._read_condition, term.children())
             return Binary("||", negate(left), right)
@@ -219,8 +220,10 @@ class _TermReader:
         """Build a comparison of sums in which every factor is positive."""
         difference = sum_of(self._read_sum(left), self._read_sum(right), -1)
         divisor = gcd(*difference.values()) or 1
-        factors = {parts: factor // divisor for parts, factor in difference.items()}
-        constant = factors.pop((), 0)
+        constant = difference.get((), 0) // divisor
+        factors: Polynomial[Expression] = {
+            parts: factor // divisor for parts, factor in difference.items() if parts
+        }
         # A side without a positive factor would be 0, so both sides swap and change their signs.
         if not any(factor > 0 for factor in factors.values()):
             constant, operator = -constant, SWAPPED_COMPARISONS[operator]
@@ -237,7 +240,7 @@ class _TermReader:
             return Binary(operator, build_sum(factors), Constant(-constant))
         return build_comparison(operator, {**factors, (): constant})
 
-    def _read_sum(self, term: z3.ArithRef) -> Polynomial:
+    def _read_sum(self, term: z3.ArithRef) -> Polynomial[Expression]:
         """Read a term as a polynomial of degree 1."""
         kind = term.decl().kind()
         if z3.is_int_value(term):
@@ -251,7 +254,7 @@ class _TermReader:
             return scale(self._read_sum(term.arg(1)), term.arg(0).as_long())
         return {(self._read_value(term),): 1}
 
-    def _widen(self, polynomial: Polynomial) -> Polynomial:
+    def _widen(self, polynomial: Polynomial[Expression]) -> Polynomial[Expression]:
         """Convert the parts of sums of machine integers to 64 bits."""
         if not self._wide:
             return polynomial

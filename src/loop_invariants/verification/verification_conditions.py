@@ -11,7 +11,7 @@ The three kinds of conditions are:
 A proof therefore never relies on undefined behaviour of C.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import z3
@@ -77,12 +77,12 @@ class Goal:
     """A goal: `condition` must hold wherever `path` does.
 
     Attributes:
-        line: line of the assertion; 0 for a range check.
+        line: line of the assertion, as in `Assert`; 0 for a range check.
         path: path condition of the assertion.
         condition: condition that must hold.
     """
 
-    line: int
+    line: int | None
     path: z3.BoolRef
     condition: z3.BoolRef
 
@@ -182,12 +182,10 @@ class _ConditionGenerator:
                 return path
             case Branch(condition=condition, then=then, otherwise=otherwise):
                 truth = self._encode_condition(condition, path)
-                ends = (
-                    # Both branches start from the same path; only the condition differs.
-                    self.visit_block(then, _assume(path, truth)),
-                    self.visit_block(otherwise, _assume(path, z3.Not(truth))),
-                )
-                return _merge_paths([end for end in ends if end is not None])
+                # Both branches start from the same path; only the condition differs.
+                then_end = self.visit_block(then, _assume(path, truth))
+                else_end = self.visit_block(otherwise, _assume(path, z3.Not(truth)))
+                return _merge_paths([then_end, else_end])
             case Loop():
                 return self._visit_loop(statement, path)
             # Jumps store their path for the enclosing loop or block, and nothing follows them.
@@ -198,8 +196,7 @@ class _ConditionGenerator:
             case LabelledBlock(label=label, body=body):
                 self._block_exits[label] = []
                 end = self.visit_block(body, path)
-                ends = [*self._block_exits.pop(label), *([end] if end is not None else [])]
-                return _merge_paths(ends)
+                return _merge_paths([*self._block_exits.pop(label), end])
             case BreakTo(label=label):
                 self._block_exits[label].append(path)
             case Stop():
@@ -252,11 +249,8 @@ class _ConditionGenerator:
         # The head is in an arbitrary iteration, so a single run of the body covers all.
         self._continues.append([])
         end = self.visit_block(loop.body, _assume(head, guard))
-        ends = [*self._continues.pop(), *([end] if end is not None else [])]
         # Both the end of the body and `continue` lead to the step, and then back to the head.
-        step_path = _merge_paths(ends)
-        if step_path is not None:
-            step_path = self.visit_block(loop.step, step_path)
+        step_path = self.visit_block(loop.step, _merge_paths([*self._continues.pop(), end]))
         if step_path is not None:
             self.induction_cases.append(
                 InductionCase(loop.number, "step", step_path.condition, step_path.state)
@@ -269,8 +263,12 @@ def _assume(path: _Path, condition: z3.BoolRef) -> _Path:
     return _Path(z3.And(path.condition, condition), path.state)
 
 
-def _merge_paths(paths: list[_Path]) -> _Path | None:
-    """Merge paths that meet at a program point; each run takes exactly one of them."""
+def _merge_paths(ends: Sequence[_Path | None]) -> _Path | None:
+    """Merge paths that meet at a program point; each run takes exactly one of them.
+
+    An end of None is not reached.
+    """
+    paths = [path for path in ends if path is not None]
     if not paths:
         return None
     # The conditions exclude each other, so the first that holds selects the value.

@@ -28,9 +28,8 @@ from loop_invariants.ir.expressions import (
     Binary,
     Constant,
     Expression,
-    Quantified,
     Semantics,
-    iter_subexpressions,
+    bound_variables,
 )
 from loop_invariants.ir.statements import (
     Loop,
@@ -145,7 +144,8 @@ class Verifier:
         self.runs = run_program(program, semantics, runs=limits.runs)
         self._esbmc_verdicts: dict[str, esbmc.EsbmcVerdict] = {}
         self._unrefuted_cache: dict[Candidate, bool] = {}  # whether no run refutes a candidate
-        self._spacer_solutions: dict[tuple, _CandidatesByLoop] = {}  # by the known invariants
+        # by the known invariants
+        self._spacer_solutions: dict[tuple[tuple[int, Expression], ...], _CandidatesByLoop] = {}
         self._has_products = has_products(program)
         # Where variables are multiplied, many bounds make every query slow.
         is_nonlinear = self._has_products
@@ -207,8 +207,8 @@ class Verifier:
         prover = Prover(self._program, self._semantics, self._limits.query_seconds, deadline)
         pool = CandidatePool()
         for loop in self._program.loops:
-            for source, candidates in proposals.items():
-                pool.add(source, loop, candidates.get(loop.number, ()))
+            for proposer, candidates in proposals.items():
+                pool.add(proposer, loop, candidates.get(loop.number, ()))
         proven_invariants: tuple[Candidate, ...] = ()
         has_timeout = is_sufficient = False
         # Slow sources come last and are tried only if the others do not suffice. The first round,
@@ -237,7 +237,8 @@ class Verifier:
                 has_timeout = True
                 continue
             finally:
-                pool.tried_sources |= {source} - {None}
+                if source is not None:
+                    pool.tried_sources.add(source)
             if is_sufficient:
                 minimal_invariants = prover.minimize(proven_invariants)
                 invariants = tuple(
@@ -302,16 +303,14 @@ class Verifier:
             seconds: maximum seconds for finding the candidates.
         """
         if source is CandidateSource.SPACER:
-            known_invariants = [(candidate.loop, candidate.expression) for candidate in invariants]
-            key = tuple(known_invariants)
+            key = tuple((candidate.loop, candidate.expression) for candidate in invariants)
             # A repeated verification with the same known invariants reuses Spacer's solution.
             if key not in self._spacer_solutions:
                 self._spacer_solutions[key] = solve_horn_clauses(
-                    self._program, self._semantics, seconds, known_invariants
+                    self._program, self._semantics, seconds, key
                 )
-            candidates = self._spacer_solutions[key]
             for loop in self._program.loops:
-                pool.add(source, loop, candidates.get(loop.number, ()))
+                pool.add(source, loop, self._spacer_solutions[key].get(loop.number, ()))
             return
         for loop in self._program.loops:
             states = self.runs.head_states[loop.number]
@@ -350,8 +349,8 @@ class Verifier:
                 if expression not in proven_expressions
             ]
             for guard in nontermination_guards(self._program, loop):
-                disjunctions = (Binary("||", guard, part) for part in parts[:max_disjunctions])
-                pool.add(CandidateSource.DISJUNCTIONS, loop, disjunctions)
+                joined = (Binary("||", guard, part) for part in parts[:max_disjunctions])
+                pool.add(CandidateSource.DISJUNCTIONS, loop, joined)
         candidates = pool.select_candidates(loop, excluded_sources=_RUN_SOURCES)
         unproven_expressions = [
             expression for expression in candidates if expression not in proven_expressions
@@ -421,12 +420,7 @@ class Verifier:
         is_cached = annotated_source in self._esbmc_verdicts
         difficulty = esbmc.Difficulty.PRODUCTS if self._has_products else esbmc.Difficulty.NONE
         # Quantifiers take precedence over products: Boolector does not support them at all.
-        if any(
-            isinstance(part, Quantified)
-            for e in invariants.values()
-            for i in e
-            for part in iter_subexpressions(i)
-        ):
+        if bound_variables(*(invariant.expression for invariant in result.invariants)):
             difficulty = esbmc.Difficulty.QUANTIFIERS
         remaining_seconds = max(_MIN_ESBMC_SECONDS, deadline - time.process_time())
         verdict = self._run_esbmc(annotated_source, remaining_seconds, difficulty)

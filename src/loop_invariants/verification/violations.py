@@ -32,13 +32,11 @@ def confirm_violation(
         program: the program of the frontend; None if it does not cover the text.
     """
     inputs = found.inputs or RunInputs()
-    failure = None
     if program is not None:
         failure = replay_inputs(program, semantics, inputs.values, inputs.variables)
-    if failure is not None:
-        return VerificationResult(
-            Outcome.FALSE, failure=failure, message=format_failure(program, failure)
-        )
+        if failure is not None:
+            message = format_failure(program, failure)
+            return VerificationResult(Outcome.FALSE, failure=failure, message=message)
     # A compiled program computes with machine integers. Without an overflow or a conversion, these
     # are mathematical integers too.
     is_exact = semantics is Semantics.INT32 or (program is not None and _has_int_only(program))
@@ -53,9 +51,7 @@ def confirm_violation(
 def _has_int_only(program: Program) -> bool:
     """Return whether every variable and expression of a program is an `int`."""
     return set(program.types.values()) <= {INT} and all(
-        part.type == INT
-        for expression in iter_expressions(program.body)
-        for part in iter_subexpressions(expression)
+        part.type == INT for part in iter_subexpressions(*iter_expressions(program.body))
     )
 
 

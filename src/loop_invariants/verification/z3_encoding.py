@@ -78,11 +78,6 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         self._state = state
         return self.interpret_condition(expression)
 
-    def encode_value(self, expression: Expression, state: SymbolicState) -> z3.ExprRef:
-        """Encode the value of an expression, in its own type."""
-        self._state = state
-        return self.interpret(expression)
-
     def encode_conversion(
         self, expression: Expression, to: Type, state: SymbolicState
     ) -> z3.ExprRef:
@@ -110,31 +105,25 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             return self._encode_number(value, to)
         return super().interpret_as(expression, to)
 
-    def constant(self, value: int) -> z3.ExprRef:
-        """Encode a literal."""
+    def _constant(self, value: int) -> z3.ExprRef:
         return self._encode_number(value, Constant(value).type)
 
-    def variable(self, name: str) -> z3.ExprRef:
-        """Return the term of a variable in the state."""
+    def _variable(self, name: str) -> z3.ExprRef:
         return self._state[name]
 
-    def from_truth(self, truth: z3.BoolRef) -> z3.ExprRef:
-        """Encode a Boolean as the int 1 or 0."""
+    def _from_truth(self, truth: z3.BoolRef) -> z3.ExprRef:
         return z3.If(truth, self._encode_number(1), self._encode_number(0))
 
-    def is_nonzero(self, value: z3.ExprRef, type_: Type) -> z3.BoolRef:
-        """Build the condition that a value is not zero."""
+    def _is_nonzero(self, value: z3.ExprRef, type_: Type) -> z3.BoolRef:
         return value != 0
 
-    def negate(self, truth: z3.BoolRef) -> z3.BoolRef:
-        """Negate a Boolean term."""
+    def _negate(self, truth: z3.BoolRef) -> z3.BoolRef:
         return z3.Not(truth)
 
     def _encode_number(self, value: int, type_: Type = INT) -> z3.ExprRef:
         return z3.BitVecVal(value, type_.bits) if self._has_bit_vectors else z3.IntVal(value)
 
-    def convert(self, term: z3.ExprRef, from_: Type, to: Type) -> z3.ExprRef:
-        """Convert a term from one type to another."""
+    def _convert(self, term: z3.ExprRef, from_: Type, to: Type) -> z3.ExprRef:
         if self._has_wrapping_integers:
             # A value in the range of both types needs no wrapping, which keeps the term small.
             is_in_range = from_.min_value >= to.min_value and from_.max_value <= to.max_value
@@ -148,8 +137,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         extend = z3.SignExt if from_.signed else z3.ZeroExt
         return extend(to.bits - from_.bits, term)
 
-    def nondet(self, type_: Type) -> z3.ExprRef:
-        """Create a nondeterministic value of a type."""
+    def _nondet(self, type_: Type) -> z3.ExprRef:
         return self._restrict_to_type(self.create_fresh("nondet", type_), type_)
 
     def _restrict_to_type(self, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
@@ -166,8 +154,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             )
         return term % (1 << type_.bits)
 
-    def compare(self, op: str, a: z3.ExprRef, b: z3.ExprRef, type_: Type) -> z3.BoolRef:
-        """Compare two terms of a type."""
+    def _compare(self, op: str, a: z3.ExprRef, b: z3.ExprRef, type_: Type) -> z3.BoolRef:
         if op == "==":
             return a == b
         if op == "!=":
@@ -177,8 +164,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             return {"<": z3.ULT, "<=": z3.ULE, ">": z3.UGT, ">=": z3.UGE}[op](a, b)
         return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
 
-    def connect(self, op: str, left: Expression, right: Expression) -> z3.BoolRef:
-        """Encode `&&` or `||`, with the checks of the right operand where it is evaluated."""
+    def _connect(self, op: str, left: Expression, right: Expression) -> z3.BoolRef:
         first = self.interpret_condition(left)
         check_count = len(self.checks)
         second = self.interpret_condition(right)
@@ -190,10 +176,9 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         ]
         return z3.And(first, second) if op == "&&" else z3.Or(first, second)
 
-    def choose(
+    def _choose(
         self, condition: Expression, then: Expression, otherwise: Expression, type_: Type
     ) -> z3.ExprRef:
-        """Encode `?:`, with the checks of each operand where it is evaluated."""
         truth = self.interpret_condition(condition)
         terms = []
         for branch, guard in ((then, truth), (otherwise, z3.Not(truth))):
@@ -205,10 +190,9 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             ]
         return z3.If(truth, *terms)
 
-    def apply_binary(
+    def _apply_binary(
         self, op: str, a: z3.ExprRef, b: z3.ExprRef, type_: Type, right: Expression
     ) -> z3.ExprRef:
-        """Encode an arithmetic or bitwise operator on terms of a type."""
         if op in ("/", "%"):
             return self._encode_division(op, a, b, type_, right)
         if op in BITWISE:
@@ -244,8 +228,7 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             result = z3.If(b == 0, _divide_by_zero(op, a, type_), _wrap_around("*", result, type_))
         return result
 
-    def apply_unary(self, op: str, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
-        """Encode `-` or `~` on a term of a promoted type."""
+    def _apply_unary(self, op: str, term: z3.ExprRef, type_: Type) -> z3.ExprRef:
         if self._has_bit_vectors:
             return -term if op == "-" else ~term
         if op == "~":
@@ -270,13 +253,12 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         self.is_exact = False
         return z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())(a, b)
 
-    def apply_shift(
+    def _apply_shift(
         self, op: str, a: z3.ExprRef, places: z3.ExprRef, type_: Type, of_places: Type
     ) -> z3.ExprRef:
-        """Encode a shift by less than the width of the shifted operand (C11 6.5.7)."""
         if self._has_bit_vectors:
             self.checks.append(z3.ULT(places, type_.bits))
-            places = self.convert(places, of_places, type_)
+            places = self._convert(places, of_places, type_)
             if op == "<<":
                 return a << places
             return a >> places if type_.signed else z3.LShR(a, places)
@@ -289,28 +271,22 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
             return a / factor
         return _wrap_around("*", a * factor, type_) if self._is_bounded(type_) else a * factor
 
-    def element(self, element: Element) -> z3.ExprRef:
-        """Encode an element of an array and check its index."""
+    def _element(self, element: Element) -> z3.ExprRef:
         value = z3.Select(self._state[element.array], self._encode_index(element))
         return self._restrict_to_type(value, element.type)
 
     def _encode_index(self, element: Element) -> z3.ExprRef:
-        length = element.array_type.length
+        length = element.length
         index_type = Type(64)
         term = self.interpret_as(element.index, index_type)
-        if isinstance(length, Constant):
-            self.checks.append(
-                z3.And(term >= 0, term < self._encode_number(length.value, index_type))
-            )
-        else:
-            self.checks.append(z3.And(term >= 0, term < self._state[length.name]))
+        # A length is a constant or a variable of the type of the index.
+        self.checks.append(z3.And(term >= 0, term < self.interpret_as(length, index_type)))
         if self._has_bit_vectors or self._has_wrapping_integers:
             # Z3's arrays have 32-bit indices: beyond INT_MAX, two elements would coincide.
             self.checks.append(term <= self._encode_number(INT_MAX, index_type))
-        return self.convert(term, index_type, INT)
+        return self._convert(term, index_type, INT)
 
-    def quantify(self, expression: Quantified) -> z3.BoolRef:
-        """Encode a quantifier over a fresh int."""
+    def _quantify(self, expression: Quantified) -> z3.BoolRef:
         bound_variable = self.create_fresh(expression.variable, INT)
         check_count = len(self.checks)
         state = self._state

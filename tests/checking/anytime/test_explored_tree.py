@@ -26,7 +26,7 @@ from llmchecker.checking.anytime.model_batches import answer_step
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import split_tree
 from llmchecker.checking.markov import dtmc
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, ImpossibleCondition
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.monitor import is_linear_time
@@ -60,7 +60,8 @@ def find_truth(model, formula, quantifiers) -> float:
 
 def find_ends(tree: ExploredTree) -> tuple[float, float]:
     """Return the certain bounds of a probability."""
-    return tree.numerator, 1 - tree.complement
+    satisfied, violated = tree.decided.tolist()
+    return satisfied, 1 - violated
 
 
 @settings(max_examples=80)
@@ -94,7 +95,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     low, high = find_ends(tree)
     assert low - 1e-12 <= truth <= high + 1e-12
     assert high - low == pytest.approx(split_tree(tree).total, abs=1e-12)
-    built, scores = tree.build_tree()
+    built, scores, _ = tree.build_tree()
     for name, quantifier in quantifiers.items():
         is_text = built.kind != StateKind.REST
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])
@@ -110,6 +111,39 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
         assert interval.lower <= low + 1e-12
         assert high <= interval.upper + 1e-12
     assert len(dtmc.build_dtmc(built, scores)) == len(built)
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 2**32),
+    formula=about_texts,
+    condition=about_texts,
+    form=st.sampled_from(["P>={p} [ {f} ]", "P<{p} [ {f} ]", "A [ {f} ]", "P=? [ {f} || {g} ]"]),
+    percent=st.sampled_from([0, 10, 49, 75, 100]),
+    passes=st.integers(1, 30),
+)
+def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
+    seed, formula, condition, form, percent, passes
+):
+    """Thresholds, A and conditionals have the same bounds by the sums of an explored tree, by
+    those of the built tree, and by Storm, where every token has a row."""
+    texts = {"f": oracle.written(formula), "g": oracle.written(condition), "p": percent / 100}
+    asked = CheckedQuery(parse(form.format(**texts)), READ_QUANTIFIERS, LENGTH)
+    tree, server = plant(asked, table_model(seed), listed_tokens=5)
+    check = AnytimeCheck(tree, asked, Budget(passes=passes))
+    serve(check.run(), server)
+    built, scores, _ = tree.build_tree()
+    try:
+        interval, _ = bounds.bound_by_storm(built, scores, asked.query, asked.ranges)
+    except ImpossibleCondition:
+        with pytest.raises(ImpossibleCondition):
+            check.bound_answer()
+        return
+    sums = bounds.bound_by_sums(built, scores, asked.query, asked.ranges)
+    ends = pytest.approx((interval.lower, interval.upper), abs=1e-12)
+    assert (sums.lower, sums.upper) == ends
+    found = check.bound_answer()
+    assert (found.lower, found.upper) == ends
 
 
 @settings(max_examples=40)
@@ -211,7 +245,7 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
     assert len(rows) > (300 if is_read else 10)
     # bytes of characters are opaque
     assert not is_read or not tree.is_scored.all()
-    built, scores = tree.build_tree()
+    built, scores, _ = tree.build_tree()
     is_text = built.kind != StateKind.REST
     for name, quantifier in quantifiers.items():
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])

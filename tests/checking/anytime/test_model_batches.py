@@ -8,8 +8,8 @@ from helpers.anytime_checks import FakeClock, Kind, copied, plant, spread_model
 from helpers.random_tables import START
 
 from llmchecker.checking.anytime import model_batches
-from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import BatchSize, ModelBatches
 from llmchecker.models.table_model import TableModel

@@ -1,6 +1,6 @@
 import gc
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime import model_batches
-from llmchecker.checking.anytime.answer import check_anytime
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.anytime.side_by_side import Question, check_side_by_side
+from llmchecker.checking.anytime.side_by_side import check_side_by_side
 from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
 from llmchecker.models.decoding.settings import Decoding
@@ -23,6 +23,15 @@ from llmchecker.properties.logic.parser import parse
 
 STARTS = ("a", "ab", "b", "bca", "abca", "d")
 QUERIES = ("P=? [ F gender > 2 ]", "P>=0.4 [ G gender > -2 ]", "P=? [ F G polarity > 0 ]")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question without a model."""
+
+    prompt: str
+    checked_query: CheckedQuery
+    budget: Budget
 
 
 def question(start: str, query: str, passes: int = 60, seed: int = 3) -> Question:
@@ -52,7 +61,7 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     found = dict(check_side_by_side(model, questions))
     assert sorted(found) == list(range(len(questions)))
     for index, each in enumerate(questions):
-        alone = check_anytime(model, each.start, each.asked, each.budget)
+        alone = check_anytime(model, each.prompt, each.checked_query, each.budget)
         assert figures(found[index]) == figures(alone)
         assert found[index].evidence.tree.digest == alone.evidence.tree.digest
 
@@ -68,7 +77,7 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     questions += [replace(each, budget=timed) for each in questions]
     expected = dict(check_side_by_side(model, questions[:3]))
     exact = Budget(width=1e-9)
-    truths = [check_anytime(model, q.start, q.asked, exact) for q in questions[3:]]
+    truths = [check_anytime(model, q.prompt, q.checked_query, exact) for q in questions[3:]]
     clock = FakeClock(monkeypatch)
     found = {}
     for index, result in check_side_by_side(clock.slow(model), questions):
@@ -131,7 +140,7 @@ def test_texts_of_several_questions_share_batches():
     list(check_side_by_side(model, questions))
     together, model.batches = model.batches.copy(), []
     for each in questions:
-        check_anytime(model, each.start, each.asked, each.budget)
+        check_anytime(model, each.prompt, each.checked_query, each.budget)
     assert len(together) < len(model.batches)
     assert np.mean(together) > np.mean(model.batches)
 
@@ -213,7 +222,7 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
     questions = [Question(start, asked, budget) for start in starts]
     found = dict(check_side_by_side(model, questions))
     for index, each in enumerate(questions):
-        alone = check_anytime(model, each.start, each.asked, each.budget)
+        alone = check_anytime(model, each.prompt, each.checked_query, each.budget)
         np.testing.assert_array_equal(found[index].evidence.tree.parent, alone.evidence.tree.parent)
         np.testing.assert_allclose(
             found[index].evidence.tree.probability, alone.evidence.tree.probability, rtol=1e-4
@@ -226,17 +235,17 @@ def test_the_query_of_a_question_is_built_when_its_check_begins():
     read = []
 
     class Late:
-        start, budget = "a", Budget(passes=20)
+        prompt, budget = "a", Budget(passes=20)
 
         def __init__(self, number: int) -> None:
             self._number = number
 
         @property
-        def asked(self) -> CheckedQuery:
+        def checked_query(self) -> CheckedQuery:
             read.append(self._number)
             if self._number == 1:
                 raise ConfigError("pattern: unusable; write another")
-            return question("a", QUERIES[0]).asked
+            return question("a", QUERIES[0]).checked_query
 
     answers = check_side_by_side(table_model(3), [Late(number) for number in range(100)])
     index, error = next(answers)
@@ -252,14 +261,16 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
     """The bounds of the probability of a threshold contain its value on the whole tree."""
     model = table_model(6)
     few = question("a", "P>=0.5 [ F gender > 2 ]", passes=10)
-    threshold = check_anytime(model, "a", few.asked, few.budget)
+    threshold = check_anytime(model, "a", few.checked_query, few.budget)
     lower, upper = threshold.probability.lower, threshold.probability.upper
     assert 0 <= lower < upper <= 1
-    whole = CheckedQuery(parse("P=? [ F gender > 2 ]"), few.asked.quantifiers, few.asked.length)
+    whole = CheckedQuery(
+        parse("P=? [ F gender > 2 ]"), few.checked_query.quantifiers, few.checked_query.length
+    )
     exact = check_anytime(model, "a", whole, Budget(width=1e-9))
     assert lower <= exact.lower <= exact.upper <= upper
     combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
-    found = check_anytime(model, "a", combined.asked, combined.budget)
+    found = check_anytime(model, "a", combined.checked_query, combined.budget)
     assert found.probability == PROBABILITIES
 
 
@@ -278,7 +289,7 @@ def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
     try:
         for outcome in check_side_by_side(table_model(2), questions):
             del outcome
-        check_anytime(table_model(2), "a", questions[0].asked, questions[0].budget)
+        check_anytime(table_model(2), "a", questions[0].checked_query, questions[0].budget)
         assert len(trees) == 0
     finally:
         gc.enable()

@@ -122,7 +122,7 @@ def recorded(program: Program, semantics: Semantics, source: random.Random):
             drawn.append([])
 
     machine.draw, machine.on_head = value, head
-    machine.run({name: machine.draw_variable(name) for name in program.types})
+    machine.run(machine.draw_state())
     return states, drawn[1:]
 
 

@@ -26,6 +26,7 @@ from loop_invariants.ir.expressions import (
     Type,
     format_c,
     promote,
+    wrap,
 )
 from loop_invariants.verification.z3_encoding import Encoder
 
@@ -73,7 +74,7 @@ def simplified(
         name: z3.BitVecVal(value, types[name].bits) if machine else z3.IntVal(value)
         for name, value in state.items()
     }
-    term = z3.simplify(encoder.encode_value(expression, terms))
+    term = z3.simplify(encoder.encode_conversion(expression, expression.type, terms))
     if not encoder.is_exact:
         return None
     if not machine:
@@ -102,7 +103,7 @@ def test_values_and_types_are_those_of_a_compiler(tmp_path: Path) -> None:
     values = evaluator(Semantics.INT32)
     for (state, written), line in zip(CASES, printed[:-1], strict=True):
         type_ = promote(written.type)
-        value = int(values.wrap(values.interpret(written)(dict(state)), Type(64)))
+        value = int(wrap(values.interpret(written)(dict(state)), Type(64)))
         assert line == f"{value} {type_.bits} {int(type_.signed)}", (format_c(written), state)
 
 

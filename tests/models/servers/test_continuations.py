@@ -11,7 +11,7 @@ from helpers.random_tables import END, START
 from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_texts, fake
 
 import llmchecker as lc
-from llmchecker.checking.anytime.answer import AnytimeRun
+from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import answer_step
 from llmchecker.checking.anytime.path_formulas import CheckedQuery

@@ -42,9 +42,11 @@ from llmchecker.checking.anytime.path_sampler import (
 from llmchecker.checking.anytime.refinement import expect_decided_share, select_batch
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.token_step import StepResult
-from llmchecker.checking.decided_mass import DecidedMass, Mass, bound_quotient
-from llmchecker.checking.interval import Interval
-from llmchecker.properties.logic.ast import Probability
+from llmchecker.checking.bounds import bound_probability, evaluate_bounds
+from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.tree_sums import PathSums
+from llmchecker.errors import ImpossibleCondition
+from llmchecker.properties.logic.ast import PathQuantifier, Probability
 
 _MIN_ROUND = 16
 """The number of samples of the first rounds, unless the budget allows fewer."""
@@ -144,6 +146,7 @@ class AnytimeCheck:
         self._start_time = time.monotonic()
         can_estimate = asked.estimation_obstacle is None and not budget.certain
         self._estimand = tree.estimand
+        self._query, self._paths = asked.query, asked.paths
         root = asked.query.root
         self._threshold = root.threshold if isinstance(root, Probability) else None
         threshold = None if self._threshold is None else float(self._threshold)
@@ -194,19 +197,23 @@ class AnytimeCheck:
     @property
     def rounding_error(self) -> float:
         """A limit above the rounding error of the ends of both intervals."""
-        progress = self.compute_bounds()
-        certain = self.compute_certain_interval()
+        certain = self._compute_bounds()
+        rounding = certain.upper - certain.lower - self._undecided_width
         # an interval of samples has the relative error of the sums too
-        return max(
-            progress[0] - certain.lower,
-            certain.upper - progress[1],
-            self.tree.rounding_error * max(1.0, abs(progress[0]), abs(progress[1])),
-        )
+        return max(rounding, self.tree.rounding_error * _find_scale(certain))
+
+    @property
+    def _undecided_width(self) -> float:
+        """The width of the certain bounds without rounding."""
+        part = split_tree(self.tree)
+        size = self._largest_denominator(part)
+        # without any mass of the condition nothing is known
+        return self._estimand.size * part.total / size if size > 0 else 1.0
 
     @property
     def is_exact(self) -> bool:
         """Whether the tree decides the answer up to rounding, so that no estimate is needed."""
-        return self._is_estimable and self._is_rounding(*self.compute_bounds())
+        return self._is_estimable and self._is_rounding()
 
     @property
     def estimate(self) -> float | None:
@@ -217,7 +224,8 @@ class AnytimeCheck:
 
     def compute_progress(self) -> Progress:
         """Compute both intervals from the tree and the samples so far."""
-        lower, upper = self.compute_bounds()
+        certain = self._compute_bounds()
+        lower, upper = certain.lower, certain.upper
         low = high = None
         if (interval := self.interval) is not None:
             # the two never contradict each other but for rounding and misses
@@ -271,49 +279,45 @@ class AnytimeCheck:
         # nothing is left to visit, or the next round would need more passes than are left
         self.is_finished = self.tree.passes == passes and self.samples == samples
 
-    def compute_bounds(self) -> tuple[float, float]:
-        """Return the certain bounds, in which only the tree counts."""
-        tree, estimand = self.tree, self._estimand
-        part = split_tree(tree)
-        if estimand.is_ratio:
-            size = self._largest_denominator(part)
-            # no text can meet the condition
-            if size <= 0:
-                return 0.0, 1.0
-            return part.numerator / size, min(1.0, (part.numerator + part.total) / size)
-        # near 1 the complement has more correct digits
-        low = max(part.numerator, 1 - (tree.complement + part.total))
-        high = min(part.numerator + part.total, 1 - tree.complement)
-        return estimand.to_answer(low), estimand.to_answer(max(low, high))
-
     def compute_certain_interval(self) -> Interval:
-        """Return the certain bounds, rounded outwards.
+        """Return the certain bounds of a probability or a score, rounded outwards.
 
-        A sum without any term is exact, so that 0 and 1 are not moved.
+        Only the tree counts. A sum without any term is exact, so that 0 and 1 are not moved.
+
+        Raises:
+            ImpossibleCondition: no text can satisfy the condition of a conditional.
         """
-        tree, estimand, part = self.tree, self._estimand, split_tree(self.tree)
-        error = 2 * tree.rounding_error
-        undecided = Mass(part.total, error, tree.difference_error * (part.total > 0))
-        satisfied = Mass(part.numerator, error)
-        if estimand.is_ratio:
-            size = Mass(part.denominator, error)
-            # without any mass of the condition nothing is known
-            if size.is_empty and undecided.is_empty:
-                return Interval(0.0, 1.0)
-            # the denominator is the numerator and the mass of !φ & ψ
-            return bound_quotient(
-                Interval(satisfied.low, satisfied.high + undecided.high),
-                Interval(
-                    max(0.0, size.low - satisfied.high),
-                    max(0.0, size.high - satisfied.low) + undecided.high,
-                ),
-            )
-        mass = DecidedMass(satisfied, Mass(tree.complement, error), undecided)
+        estimand = self._estimand
+        if self._paths:
+            return bound_probability(self._sums, self._query)
+        (mass,) = self.tree.find_masses()
+        if not estimand.is_score:
+            return mass.interval
         low, high = (estimand.to_answer(end) for end in (mass.interval.lower, mass.interval.upper))
         # an offset and a size are rounded too
-        if estimand.is_score:
-            return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
-        return Interval(low, high)
+        return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
+
+    def bound_answer(self) -> Interval:
+        """Return the certain bounds of the answer, which for a threshold is its truth.
+
+        Raises:
+            ImpossibleCondition: as in `compute_certain_interval`.
+        """
+        if self._paths:
+            return evaluate_bounds(self._sums, self._query)
+        return self.compute_certain_interval()
+
+    @property
+    def _sums(self) -> PathSums:
+        """The evaluator of the query's path formulas, as far as the tree is explored."""
+        return PathSums(dict(zip(self._paths, self.tree.find_masses(), strict=True)).__getitem__)
+
+    def _compute_bounds(self) -> Interval:
+        """Return the certain interval; all probabilities for an impossible condition."""
+        try:
+            return self.compute_certain_interval()
+        except ImpossibleCondition:
+            return PROBABILITIES
 
     def _largest_denominator(self, part: UndecidedPart) -> float:
         return part.denominator + part.total if self._estimand.is_ratio else 1.0
@@ -321,8 +325,8 @@ class AnytimeCheck:
     def _is_narrow(self, progress: Progress) -> bool:
         """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""
         is_wanted = progress.width <= self._budget.width
-        if is_wanted or self._is_rounding(progress.lower, progress.upper):
-            return True
+        if is_wanted or self._is_rounding():
+            return not self._needs_every_text() or self.bound_answer().is_exact
         if self.tree.passes == 0:
             return False
         ends = [(progress.lower, progress.upper)]
@@ -330,6 +334,16 @@ class AnytimeCheck:
             ends.append((progress.low, progress.high))
         # the rounding error takes longer to compute, so it is only where it can matter
         return self._is_decided(ends) and self._is_decided(ends, self.rounding_error)
+
+    def _needs_every_text(self) -> bool:
+        """Return whether a threshold of 0 or 1 depends on undecided texts, however improbable."""
+        root = self._query.root
+        is_extreme = isinstance(root, PathQuantifier) or (
+            self._threshold is not None and Fraction(self._threshold) in (0, 1)
+        )
+        # no number of passes shows what a server does not list
+        can_show = bool(self._paths) and self.tree.lists_vocabulary
+        return is_extreme and can_show and split_tree(self.tree).total > 0
 
     def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
         """Return whether an interval, with a margin, excludes the threshold."""
@@ -340,13 +354,13 @@ class AnytimeCheck:
             not Fraction(low - margin) <= threshold <= Fraction(high + margin) for low, high in ends
         )
 
-    def _is_rounding(self, lower: float, upper: float) -> bool:
-        """Return whether certain bounds differ by no more than rounding errors."""
-        width = upper - lower
+    def _is_rounding(self) -> bool:
+        """Return whether the certain bounds differ by no more than rounding errors."""
+        width = self._undecided_width
         # no rounding error is computed where it cannot matter
         return width <= 0 or (
             width < _MAX_ROUNDING
-            and width <= self.rounding_error * max(1.0, abs(lower), abs(upper))
+            and width <= self.rounding_error * _find_scale(self._compute_bounds())
         )
 
     def _remaining_passes(self) -> float:
@@ -599,3 +613,8 @@ class AnytimeCheck:
         if math.isinf(passes):
             return float(max(self.samples, _MIN_ROUND))
         return max(0.0, passes / self._passes_per_sample - count)
+
+
+def _find_scale(interval: Interval) -> float:
+    """Return the size of an interval's ends, at least 1."""
+    return max(1.0, abs(interval.lower), abs(interval.upper))

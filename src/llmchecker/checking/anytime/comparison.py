@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.text_run import TextRun

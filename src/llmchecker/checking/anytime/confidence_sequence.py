@@ -20,7 +20,7 @@ then let the wealth at the threshold grow fastest. The other wealth is bet for a
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -32,8 +32,8 @@ _MAX_LOSS = 0.97
 _ROUNDING_MARGIN = 1e-6
 """A limit above the rounding error of the logarithm of the wealth."""
 
-_RESOLUTION = 2.0**-40
-"""The precision of the ends of an interval."""
+RESOLUTION = 2.0**-40
+"""The precision of the ends of an interval, and the least divisor of a stake."""
 
 _PLAN_SHARE = 0.9
 """The share of the wealth that is bet for the planned number of values."""
@@ -147,7 +147,7 @@ class ConfidenceSequence:
         precision = self._precision + values.planned / values.variances[0]
         distance = -_NORMAL.inv_cdf(self._gamblers[0].error_probability) / math.sqrt(precision)
         # an end outside of the range would need no refutation
-        return min(1 - _RESOLUTION, max(_RESOLUTION, self.estimate - sign * distance))
+        return min(1 - RESOLUTION, max(RESOLUTION, self.estimate - sign * distance))
 
 
 class _Gambler:
@@ -185,7 +185,7 @@ class _Gambler:
         self.denominator = np.append(self.denominator, values.denominator)
         self._limits = np.append(self._limits, np.full(n, limit))
         self._sizes = np.append(self._sizes, np.full(n, values.size))
-        self.end = self._find_interval_end()
+        self.end = find_last_refuted(self.end, 1.0 if self.sign > 0 else 0.0, self._is_refuted)
 
     def compute_growth_stakes(self, values: Values, ratio: float) -> np.ndarray:
         """Return stakes that nearly maximize the growth of the wealth at a ratio.
@@ -216,7 +216,7 @@ class _Gambler:
         log_wealth = float(earlier_logs[-1]) if len(earlier_logs) else 0.0
         share_needed = math.log(self.error_probability / _PLAN_SHARE)
         loss = self.sign * (ratio * values.size - limit)
-        largest = _MAX_LOSS / max(loss, _RESOLUTION * values.size + _TINY)
+        largest = _MAX_LOSS / max(loss, RESOLUTION * values.size + _TINY)
         stakes, remaining = [], values.planned
         z = self.sign * (values.numerator - ratio * values.denominator)
         for value, variance in zip(z.tolist(), values.variances.tolist(), strict=True):
@@ -235,7 +235,7 @@ class _Gambler:
         loss = self.sign * (ratio * self._sizes - self._limits)
         # a larger stake could lose more than `_MAX_LOSS` with one value; no loss is possible
         # where no value of the range is below the ratio
-        least = _RESOLUTION * self._sizes + _TINY
+        least = RESOLUTION * self._sizes + _TINY
         stakes = np.minimum(self._stakes, _MAX_LOSS / np.maximum(loss, least))
         return np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=1)
 
@@ -246,16 +246,24 @@ class _Gambler:
         )
         return bool(wealths.max() >= self._target)
 
-    def _find_interval_end(self) -> float:
-        """Return the last refuted ratio: the wealth falls beyond it."""
-        refuted, open_ratio = self.end, (1.0 if self.sign > 0 else 0.0)
-        while abs(open_ratio - refuted) > _RESOLUTION:
-            middle = (refuted + open_ratio) / 2
-            if self._is_refuted(middle):
-                refuted = middle
-            else:
-                open_ratio = middle
-        return refuted
+
+def find_last_refuted(
+    refuted: float, open_number: float, is_refuted: Callable[[float], bool]
+) -> float:
+    """Return the last number that bets refute, by bisection: the wealth falls beyond it.
+
+    Args:
+        refuted: a refuted number.
+        open_number: a number that is not refuted.
+        is_refuted: whether bets refute a number.
+    """
+    while abs(open_number - refuted) > RESOLUTION:
+        middle = (refuted + open_number) / 2
+        if is_refuted(middle):
+            refuted = middle
+        else:
+            open_number = middle
+    return refuted
 
 
 def predict_variances(earlier: np.ndarray, values: np.ndarray) -> np.ndarray:

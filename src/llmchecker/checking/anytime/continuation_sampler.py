@@ -215,9 +215,8 @@ class ContinuationRound(SampleRound):
         is_open = (tree.truth[:, listed] == UNDECIDED).any(axis=0)
         decided = listed[~is_open]
         weights = probabilities[~is_open]
-        values = estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])[:2]
-        sums = values @ weights
-        average = sums / weights.sum() if len(decided) else np.zeros(2)
+        shares = estimand.compute_shares(tree.truth[:, decided], tree.scores[:, decided])
+        average = shares @ weights / weights.sum() if len(decided) else np.zeros(len(shares))
         predictions = np.full(len(listed), average[0])
         predictions[is_open] = self._predict(listed[is_open], np.zeros(is_open.sum(), dtype=bool))
         (of_rest,) = self._predict(np.array([row]), np.ones(1, dtype=bool))

@@ -13,9 +13,10 @@ from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 class Estimand:
     """The quantity that samples estimate: E[numerator] / E[denominator].
 
-    Each text that decides the query has a numerator and a denominator from 0 to 1. For a
-    probability they are the truth of the formula and 1. For a conditional they are the truth of
-    φ & ψ and of ψ. For an expected score they are the score, scaled to [0, 1], and 1.
+    Each text that decides the query has shares of *outcomes*, which add up to 1. For a probability
+    the outcomes are φ and !φ, and for a conditional φ & ψ, !φ & ψ and !ψ. A text has one of them.
+    For an expected score the first share is the score, scaled to [0, 1]. The numerator is the
+    first share, and the denominator the sum of the first two.
 
     Attributes:
         monitors: the monitors of the formulas that must be decided.
@@ -47,24 +48,16 @@ class Estimand:
             return cls(asked.monitors, is_score=True, offset=low, size=max(1, high - low))
         return cls(asked.monitors, is_ratio=len(asked.paths) > 1)
 
-    def compute_values(self, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return (3, n) float64: numerators, denominators and complements of decided texts.
-
-        The complement is 1 minus the numerator.
+    def compute_shares(self, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return (outcomes, n) float64: the share of each outcome of decided texts.
 
         Args:
             truth: (formulas, n), 0 or 1.
             scores: (quantifiers, n) int64.
         """
-        ones = np.ones(truth.shape[1])
-        numerator: np.ndarray
-        if self.is_score:
-            numerator = (scores[0] - self.offset) / self.size
-        else:
-            numerator = (truth[0] == 1).astype(float)
-        # a conditional's second formula is !φ & ψ, so ψ holds where either holds
-        denominator = (truth == 1).any(axis=0).astype(float) if self.is_ratio else ones
-        return np.stack([numerator, denominator, 1 - numerator])
+        # a conditional's formulas are φ & ψ and !φ & ψ, of which at most one holds
+        shares = [(scores[0] - self.offset) / self.size] if self.is_score else list(truth == 1)
+        return np.stack([*shares, 1.0 - sum(shares)])
 
     def compute_numerator_if_ended(
         self, truth_if_ended: np.ndarray, scores: np.ndarray

@@ -12,6 +12,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -27,9 +29,10 @@ from llmchecker.checking.anytime.product_automaton import (
 )
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
-from llmchecker.checking.decided_mass import UNDECIDED
+from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
 from llmchecker.checking.ending_masses import build_endings
 from llmchecker.checking.endings import Endings
+from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
@@ -85,8 +88,8 @@ class ExploredTree:
         lists_vocabulary: whether the model lists all tokens of a distribution.
         batch_texts: number of texts that take the model about as long as one.
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
-        numerator, denominator, complement: the sums of the estimand's values over decided texts,
-            weighted by their probabilities; the complement is 1 minus the numerator.
+        decided: (outcomes,) float64, the sums of the estimand's shares over decided texts, weighted
+            by their probabilities.
         parent: (n,) int64, the row of the parent; -1 for the root.
         step: (n,) int64, number of tokens after the prompt.
         token: (n,) int64, the last token.
@@ -167,8 +170,10 @@ class ExploredTree:
         )
         self._min_share = min_share
         (self._start_text,) = model.decode_unfinished([prompt])
-        self.numerator = self.denominator = self.complement = 0.0
-        self._row_values: dict[int, np.ndarray] = {}
+        self.decided = np.zeros(len(monitors) + 1)
+        # a small product may be computed as 0, so that a sum of 0 may have terms
+        self._has_terms = np.zeros(len(self.decided), dtype=bool)
+        self._row_shares: dict[int, np.ndarray] = {}
         self._unlisted_rows: dict[tuple[int, int], int] = {}
         self._children: dict[int, list[np.ndarray]] = defaultdict(list)
         self._has_differences = False
@@ -215,6 +220,23 @@ class ExploredTree:
         unit = float(np.finfo(np.float64).eps) / 2
         return unit * 8 * (self.length + 2) if self._has_differences else 0.0
 
+    def find_masses(self) -> tuple[DecidedMass, ...]:
+        """Return the decided and the undecided mass of each formula."""
+        error = 2 * self.rounding_error
+        outcomes = [
+            Mass(value, error, MIN_NORMAL * has_terms)
+            for value, has_terms in zip(
+                self.decided.tolist(), self._has_terms.tolist(), strict=True
+            )
+        ]
+        total = float(self.undecided_mass.sum())
+        undecided = Mass(total, error, self.difference_error * (total > 0))
+        # a text satisfies at most one formula
+        return tuple(
+            DecidedMass(satisfied, reduce(add, outcomes[:index] + outcomes[index + 1 :]), undecided)
+            for index, satisfied in enumerate(outcomes[:-1])
+        )
+
     def collect_continuations(self, rows: np.ndarray) -> np.ndarray:
         """Return (n, d) int64: the tokens after the prompt of texts of one length."""
         columns = []
@@ -250,6 +272,12 @@ class ExploredTree:
             self.scores[:, rows],
             np.where(is_root, initial, self.obligations[:, parents]),
             np.where(is_root, UNDECIDED, self.truth[:, parents]),
+            self.automaton.find_limits(
+                self.controls[:, rows],
+                self.counts[:, rows],
+                # further bytes may change characters that bytes wrote, also in the prompt
+                self.is_open_ended[rows] & ~is_root & self.automaton.has_piece[self.token[rows]],
+            ),
         )
         self.truth[:, rows], self.obligations[:, rows] = truth, obligations
         self.truth_if_ended[:, rows] = truth_if_ended
@@ -260,8 +288,9 @@ class ExploredTree:
         decided = rows[~(truth == UNDECIDED).any(axis=0)]
         self.is_visited[decided] = True
         self.undecided_rest[decided] = 0.0
-        values = self.estimand.compute_values(self.truth[:, decided], self.scores[:, decided])
-        self._add_sums(values * self.mass[decided])
+        decided = decided[self.is_listed[decided]]
+        shares = self.estimand.compute_shares(self.truth[:, decided], self.scores[:, decided])
+        self._add_decided(shares, self.mass[decided])
 
     def build_request(
         self,
@@ -281,7 +310,7 @@ class ExploredTree:
         if uniforms is None or is_drawn is None:
             uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
         text_rows = self.automaton.find_rows(self._select_states(rows), step)
-        values = np.stack([self._find_values(row) for row in text_rows.rows])
+        values = np.stack([self._find_shares(row) for row in text_rows.rows])
         if predict is not None:
             predictions = np.stack([predict(row) for row in text_rows.rows])
             values = np.concatenate([values, predictions[:, np.newaxis]], axis=1)
@@ -312,7 +341,9 @@ class ExploredTree:
         self.passes += len(rows)
         is_new = ~self.is_visited[rows]
         # a later visit sees the decided tokens again
-        self._add_sums((result.sums[is_new, :3] * self.mass[rows[is_new], np.newaxis]).T)
+        is_counted = is_new & self.is_listed[rows]
+        shares = result.sums[is_counted, : len(self.decided)].T
+        self._add_decided(shares, self.mass[rows[is_counted]])
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
         ranks = np.arange(result.tokens.shape[1])
@@ -341,7 +372,9 @@ class ExploredTree:
         dropped_open = np.where(is_open, dropped, 0.0)
         self.rest[rows] = result.rest + dropped.sum(axis=1)
         undecided = result.undecided_rest + dropped_open.sum(axis=1)
-        self.undecided_rest[rows] = self.mass[rows] * undecided
+        self.undecided_rest[rows] = _keep_positive(
+            self.mass[rows] * undecided, (undecided > 0) & self.is_listed[rows]
+        )
         drawn = self._find_drawn(rows, request, result, firsts, counts)
         if self.scores_children and len(text):
             self.score(firsts[text] + position)
@@ -350,7 +383,7 @@ class ExploredTree:
     def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
         """Return the least mass of a listed text, a share of what stays undecided."""
         others = self.undecided_mass.sum() - self.undecided_rest[rows].sum()
-        return self._min_share * max(0.0, others + self.mass[rows] @ result.undecided)
+        return self._min_share * max(0.0, float(others + self.mass[rows] @ result.undecided))
 
     def _find_drawn(
         self,
@@ -366,7 +399,7 @@ class ExploredTree:
             rows, request, result: of the visit.
             firsts, counts: (n,) int64, the first row of each text's kept tokens, and their number.
         """
-        found = firsts[:, np.newaxis] + result.positions
+        found: np.ndarray = firsts[:, np.newaxis] + result.positions
         is_new = (result.positions >= counts[:, np.newaxis]) & (result.drawn_probabilities > 0)
         text, draw = np.nonzero(is_new & request.is_drawn)
         # several samples may draw the same token
@@ -380,9 +413,11 @@ class ExploredTree:
         self._has_differences = self._has_differences or len(parents) > 0
         np.subtract.at(self.rest, parents, probabilities)
         np.subtract.at(self.undecided_rest, parents, self.mass[parents] * probabilities)
-        # rounding may leave less than nothing
-        self.rest[rows] = self.rest[rows].clip(min=0.0)
-        self.undecided_rest[rows] = self.undecided_rest[rows].clip(min=0.0)
+        # rounding may leave nothing of tokens that exist; the next visit sums them again
+        self.rest[parents] = _keep_positive(self.rest[parents])
+        self.undecided_rest[parents] = _keep_positive(
+            self.undecided_rest[parents], self.is_listed[parents]
+        )
         return found
 
     def add_unlisted(self, parents: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -415,22 +450,23 @@ class ExploredTree:
             return _NO_TOKENS
         return self.find_known(row)
 
-    def _find_values(self, row: Row) -> np.ndarray:
-        """Return (3, classes) the estimand's values of a row, 0 for undecided classes."""
-        if row.number not in self._row_values:
-            if len(self._row_values) * self.automaton.class_count > MAX_ROW_ENTRIES:
-                self._row_values.clear()
-            values = self.estimand.compute_values(row.truth, row.scores)
-            self._row_values[row.number] = np.where(row.is_undecided, 0.0, values)
-        return self._row_values[row.number]
+    def _find_shares(self, row: Row) -> np.ndarray:
+        """Return (outcomes, classes) the estimand's shares of a row, 0 for undecided classes."""
+        if row.number not in self._row_shares:
+            if len(self._row_shares) * self.automaton.class_count > MAX_ROW_ENTRIES:
+                self._row_shares.clear()
+            shares = self.estimand.compute_shares(row.truth, row.scores)
+            self._row_shares[row.number] = np.where(row.is_undecided, 0.0, shares)
+        return self._row_shares[row.number]
 
-    def _add_sums(self, values: np.ndarray) -> None:
-        """Add (3, n) values of decided mass to the sums."""
-        self.numerator, self.denominator, self.complement = (
-            math.fsum([total, *column.tolist()])
-            for total, column in zip(
-                (self.numerator, self.denominator, self.complement), values, strict=True
-            )
+    def _add_decided(self, shares: np.ndarray, masses: np.ndarray) -> None:
+        """Add (outcomes, n) shares of n masses to the sums."""
+        self._has_terms |= (shares > 0).any(axis=1)
+        self.decided = np.array(
+            [
+                math.fsum([total, *terms.tolist()])
+                for total, terms in zip(self.decided, shares * masses, strict=True)
+            ]
         )
 
     def _select_states(self, rows: np.ndarray) -> TextStates:
@@ -520,7 +556,7 @@ class ExploredTree:
             has_ended=np.isin(token, self._end_tokens),
             # a decided text counted at its parent
             is_visited=is_decided,
-            undecided_rest=np.where(is_decided, 0.0, columns["mass"]),
+            undecided_rest=_keep_positive(columns["mass"], columns["is_listed"] & ~is_decided),
             rest=np.ones(len(token)),
         )
         for name, column in self._table.columns.items():
@@ -593,10 +629,13 @@ class ExploredTree:
                 )
         return plain
 
-    def build_tree(self, max_texts: int | None = None) -> tuple[TextTree, dict[str, np.ndarray]]:
-        """Return the scored texts and what they lack as a tree, and its scores by name.
+    def build_tree(
+        self, max_texts: int | None = None
+    ) -> tuple[TextTree, dict[str, np.ndarray], np.ndarray]:
+        """Return the scored texts and what they lack as a tree, its scores and its truth.
 
-        The scores come from the quantifiers' plain calls.
+        The scores by name come from the quantifiers' plain calls. The truth, (formulas, n), is what
+        the texts decided while they were explored.
 
         Args:
             max_texts: the largest number of texts, the most probable ones; None for all.
@@ -625,14 +664,14 @@ class ExploredTree:
         kind = np.where(self.has_ended, StateKind.END, StateKind.TEXT).astype(np.int8)
         is_state = np.append(is_used, np.ones(m, dtype=bool))
         uids = np.full(n, -1)  # of each text in the tree
-        levels = []
+        levels: list[np.ndarray] = []
         for depth in range(step.max() + 1):
             # a `rest` comes after its siblings, because its row comes after all texts
             level = np.flatnonzero((step == depth) & is_state)
             parent_uids = uids[parent[level]] if depth else np.zeros(1)
             level = level[np.argsort(parent_uids, kind="stable")]
             is_text = level < n
-            first = sum(map(len, levels))
+            first = sum(len(each) for each in levels)
             uids[level[is_text]] = first + np.flatnonzero(is_text)
             levels.append(level)
         order = np.concatenate(levels)
@@ -658,4 +697,19 @@ class ExploredTree:
             text=texts[order],
         )
         # a `rest` has no score; callers ignore its placeholder
-        return tree, dict(zip(self._quantifiers, plain[:, order], strict=True))
+        scores = dict(zip(self._quantifiers, plain[:, order], strict=True))
+        return (
+            tree,
+            scores,
+            np.pad(self.truth, ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order],
+        )
+
+
+def _keep_positive(mass: np.ndarray, exists: np.ndarray | bool = True) -> np.ndarray:
+    """Return masses that are above 0 where they exist, and 0 elsewhere.
+
+    A mass of 0 means that no text is left. Rounding and underflow may not show this: the bounds 0
+    and 1 would be taken for certain.
+    """
+    kept: np.ndarray = np.where(exists, mass.clip(min=MIN_NORMAL), 0.0)
+    return kept

@@ -1,7 +1,7 @@
 """A query over known quantifiers, with its path formulas and monitors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
@@ -35,6 +35,13 @@ class CheckedQuery:
     length: int
     notes: tuple[str, ...] = ()
 
+    def create_quantifiers(self) -> "CheckedQuery":
+        """Return a copy that keeps its quantifiers, which a suite creates on each access.
+
+        So thousands of waiting and finished cases have no quantifiers and monitors in memory.
+        """
+        return replace(self, quantifiers=dict(self.quantifiers))
+
     @cached_property
     def ranges(self) -> dict[str, ScoreRange]:
         """The declared range of each quantifier."""
@@ -57,6 +64,11 @@ class CheckedQuery:
             return (HorizonMonitor(self.length, self.query.root.step),)
         monitors = tuple(Monitor(path, self.length, self.ranges) for path in self.paths)
         return monitors or (HorizonMonitor(self.length),)
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether the texts that a check decides bound the answer, without Storm."""
+        return bool(self.paths) or self.estimation_obstacle is None
 
     @cached_property
     def estimation_obstacle(self) -> str | None:

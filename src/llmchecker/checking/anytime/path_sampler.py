@@ -68,7 +68,8 @@ def split_tree(tree: ExploredTree) -> UndecidedPart:
     mass = tree.undecided_mass
     leaves = np.flatnonzero(mass > 0)
     weights = mass[leaves]
-    return UndecidedPart(tree.numerator, tree.denominator, leaves, weights, float(weights.sum()))
+    numerator, other = tree.decided[:2].tolist()
+    return UndecidedPart(numerator, numerator + other, leaves, weights, float(weights.sum()))
 
 
 class SampleRound:
@@ -129,7 +130,8 @@ class SampleRound:
             predictions.min(),
             predictions.max(),
         )
-        return part.leaves[drawn]
+        leaves: np.ndarray = part.leaves[drawn]
+        return leaves
 
     def _predict(self, rows: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
         """Return (n,) the predictions of texts or of their rests."""
@@ -201,10 +203,10 @@ class SampleRound:
         is_decided = ~tree.is_undecided[self._row[group]]
         decided = group[is_decided]
         rows = self._row[decided]
-        values = self._estimand.compute_values(tree.truth[:, rows], tree.scores[:, rows])
-        self._add(decided, values[:2])
+        self._add(decided, self._estimand.compute_shares(tree.truth[:, rows], tree.scores[:, rows]))
         self.is_complete[decided] = True
-        return group[~is_decided]
+        undecided: np.ndarray = group[~is_decided]
+        return undecided
 
     def _visit(self, group: np.ndarray) -> Requests:
         """Evaluate the texts of samples, and move the samples on by one token."""
@@ -223,12 +225,12 @@ class SampleRound:
         assert isinstance(result, StepResult)
         drawn_rows = tree.add_step(rows, request, result).drawn[text, draw]
         undecided = result.undecided[text]
-        means = result.sums[text, 3] / np.maximum(undecided, _TINY)
+        means = result.sums[text, -1] / np.maximum(undecided, _TINY)
         goes_on = self._add_decided(
-            group, result.sums[text, :2], undecided, means, self._uniforms[0, step, group]
+            group, result.sums[text, :-1], undecided, means, self._uniforms[0, step, group]
         )
         tokens = result.drawn[text, draw]
-        predictions, row_of = request.values[:, 3], request.rows.row_of[text]
+        predictions, row_of = request.values[:, -1], request.rows.row_of[text]
         drawn = predictions[row_of, tree.automaton.class_of[tokens]]
         # a decided class has the prediction 0
         least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
@@ -280,8 +282,8 @@ class SampleRound:
         tree = self._tree
         is_undecided = tree.is_undecided[listed]
         decided = listed[is_late & ~is_undecided]
-        values = self._estimand.compute_values(tree.truth[:, decided], tree.scores[:, decided])
-        sums = step.sums + values @ tree.probability[decided]
+        shares = self._estimand.compute_shares(tree.truth[:, decided], tree.scores[:, decided])
+        sums = step.sums + shares @ tree.probability[decided]
         undecided = float(step.undecided - tree.probability[decided].sum())
         options = np.append(listed[is_undecided], row)
         shares = tree.probability[options]
@@ -294,7 +296,7 @@ class SampleRound:
         n, position = len(samples), int(tree.step[row])
         goes_on = self._add_decided(
             samples,
-            np.repeat(sums[np.newaxis, :2], n, axis=0),
+            np.repeat(sums[np.newaxis], n, axis=0),
             np.full(n, shares.sum()),
             np.full(n, mean),
             self._uniforms[0, position, samples],
@@ -319,7 +321,7 @@ class SampleRound:
 
         Args:
             group: the samples.
-            sums: (n, 2) float64, the values of the decided tokens, weighted by probability.
+            sums: (n, outcomes) float64, the shares of the decided tokens, weighted by probability.
             undecided: (n,) float64, the probability of the undecided tokens.
             predictions: (n,) float64, the mean of the predictions of these.
             uniforms: (n,) float64 from [0, 1).
@@ -345,14 +347,14 @@ class SampleRound:
         columns = (drawn, mean, least, largest)
         self._correct(group[draws], *(column[draws] for column in columns))
         self._add(group[ends], decided[ends].T)
-        is_over = ends | (undecided == 0)
-        self.is_complete[group[is_over]] = True
-        return ~is_over
+        goes_on: np.ndarray = ~ends & (undecided > 0)
+        self.is_complete[group[~goes_on]] = True
+        return goes_on
 
-    def _add(self, samples: np.ndarray, values: np.ndarray) -> None:
-        """Add (2, n) values to samples, in proportion to their weights."""
-        self.numerator[samples] += self._weight[samples] * values[0]
-        self.denominator[samples] += self._weight[samples] * values[1]
+    def _add(self, samples: np.ndarray, shares: np.ndarray) -> None:
+        """Add (outcomes, n) shares to samples, in proportion to their weights."""
+        self.numerator[samples] += self._weight[samples] * shares[0]
+        self.denominator[samples] += self._weight[samples] * (shares[0] + shares[1])
 
 
 def _count_within(groups: np.ndarray) -> np.ndarray:

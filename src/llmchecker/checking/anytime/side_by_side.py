@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.answer import AnytimeRun, describe_failure
+from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
@@ -39,20 +39,17 @@ _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
 
 
-class AnyQuestion(Protocol):
-    """A query about the texts after a start string, and its limits."""
+class QuestionLike(Protocol):
+    """The part of a `config.question.Question` that a check reads."""
 
     @property
-    def start(self) -> Start:
+    def prompt(self) -> Start:
         """The start string."""
         ...
 
     @property
-    def asked(self) -> CheckedQuery:
-        """The query with its quantifiers, read once when its check begins.
-
-        An implementation may build it then, and raise an `LLMCheckerError`.
-        """
+    def checked_query(self) -> CheckedQuery:
+        """The query, whose quantifiers are read once, when its check begins."""
         ...
 
     @property
@@ -61,26 +58,17 @@ class AnyQuestion(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question with a query that is built already."""
-
-    start: Start
-    asked: CheckedQuery
-    budget: Budget
-
-
-Outcome = Answer | BaseException
+CheckOutcome = Answer | BaseException
 """The result of a question, or the exception that ended it."""
 
 
 def check_side_by_side(
     model: LanguageModel,
-    questions: Sequence[AnyQuestion],
+    questions: Sequence[QuestionLike],
     *,
     prompts: Iterable[Start] = (),
     end_of_sequence: EndOfSequence = "terminal",
-) -> Iterator[tuple[int, Outcome]]:
+) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
     Any exception of a question is its result, and the other questions go on: one of a quantifier,
@@ -99,14 +87,14 @@ def check_side_by_side(
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         try:
-            prompt = _encode(model, question.start)
+            prompt = _encode(model, question.prompt)
         except FOREIGN_ERRORS as error:
             _raise_interrupt(error)
             yield index, error
             continue
         groups[_group_key(model, prompt)].append((index, prompt))
     shared = {key: _find_beginning(prompt for _, prompt in group) for key, group in groups.items()}
-    for start in set(prompts) - {question.start for question in questions}:
+    for start in set(prompts) - {question.prompt for question in questions}:
         try:
             prompt = _encode(model, start)
         except FOREIGN_ERRORS as error:
@@ -139,11 +127,11 @@ def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _check_group(
     model: LanguageModel,
-    questions: Sequence[AnyQuestion],
+    questions: Sequence[QuestionLike],
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
     end_of_sequence: EndOfSequence,
-) -> Iterator[tuple[int, Outcome]]:
+) -> Iterator[tuple[int, CheckOutcome]]:
     """Check questions whose prompts have a common beginning."""
     waiting = list(group)[::-1]
     jobs: dict[int, _Job] = {}
@@ -182,7 +170,7 @@ class _Job:
     def __init__(
         self,
         model: LanguageModel,
-        question: AnyQuestion,
+        question: QuestionLike,
         tail: tuple[int, ...],
         end_of_sequence: EndOfSequence,
     ) -> None:
@@ -192,8 +180,8 @@ class _Job:
         self._error: BaseException | None = None
         self._run = AnytimeRun(
             model,
-            question.start,
-            question.asked,
+            question.prompt,
+            question.checked_query.create_quantifiers(),
             question.budget,
             end_of_sequence=end_of_sequence,
         )
@@ -243,7 +231,7 @@ class _Job:
         self._requests.close()
         self.request, self._error = None, error
 
-    def build_outcome(self) -> Outcome:
+    def build_outcome(self) -> CheckOutcome:
         """Return the result of the check, or its error, and release its memory."""
         try:
             return self._error or self._run.finish(bounds_only=True)
@@ -304,7 +292,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         self._stack.close()
 
     def read_ahead(
-        self, questions: Sequence[AnyQuestion], prompts: Iterable[tuple[int, tuple[int, ...]]]
+        self, questions: Sequence[QuestionLike], prompts: Iterable[tuple[int, tuple[int, ...]]]
     ) -> None:
         """Read the ends of prompts together; they rarely have equal lengths.
 

@@ -37,7 +37,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
-from llmchecker.checking.anytime.side_by_side import AnyQuestion, Outcome
+from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import PROBABILITIES, Interval
@@ -120,8 +120,7 @@ class TextCheck:
     @property
     def is_late(self) -> bool:
         """Whether the time of the check is over."""
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
+        return self._budget.is_late(self._start_time)
 
     @property
     def is_finished(self) -> bool:
@@ -360,8 +359,8 @@ class StreamState:
 
 
 def check_texts(
-    model: TextModel, questions: Sequence[AnyQuestion]
-) -> Iterator[tuple[int, Outcome]]:
+    model: TextModel, questions: Sequence[QuestionLike]
+) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
     Questions with the same prompt, length and seed read the same answers. An exception is the
@@ -377,22 +376,22 @@ def check_texts(
 class _Checks:
     """The checks of several questions on one model."""
 
-    def __init__(self, model: TextModel, questions: Sequence[AnyQuestion]) -> None:
+    def __init__(self, model: TextModel, questions: Sequence[QuestionLike]) -> None:
         self._model, self._questions = model, questions
         self._streams: dict[TextStream, StreamState] = defaultdict(StreamState)
         self._turn = 0
 
-    def run(self) -> Iterator[tuple[int, Outcome]]:
+    def run(self) -> Iterator[tuple[int, CheckOutcome]]:
         """Yield the result of each question."""
         for index, question in enumerate(self._questions):
             try:
-                asked, budget = question.asked, question.budget
-                check = TextCheck(self._model, question.start, asked, budget)
+                asked, budget = question.checked_query.create_quantifiers(), question.budget
+                check = TextCheck(self._model, question.prompt, asked, budget)
             except FOREIGN_ERRORS as error:
                 _raise_interrupt(error)
                 yield index, error
                 continue
-            state = self._streams[TextStream(question.start, asked.length, budget.seed)]
+            state = self._streams[TextStream(question.prompt, asked.length, budget.seed)]
             state.checks[index] = check
             state.limit = max(state.limit, budget.answers)
         try:
@@ -424,7 +423,7 @@ class _Checks:
 
     def _receive(
         self, state: StreamState, answer: TextAnswer | LLMCheckerError
-    ) -> Iterator[tuple[int, Outcome]]:
+    ) -> Iterator[tuple[int, CheckOutcome]]:
         state.received += 1
         if isinstance(answer, LLMCheckerError):
             # another provider's failure would be that of every request
@@ -435,7 +434,7 @@ class _Checks:
         for index, check in list(state.checks.items()):
             try:
                 check.add(answer)
-                outcome: Outcome | None = check.finish() if check.is_finished else None
+                outcome: CheckOutcome | None = check.finish() if check.is_finished else None
             except FOREIGN_ERRORS as error:
                 _raise_interrupt(error)
                 outcome = error
@@ -444,7 +443,7 @@ class _Checks:
                 yield index, outcome
 
 
-def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, Outcome]]:
+def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield an error as the result of all checks of a sequence."""
     indices = list(state.checks)
     state.checks.clear()

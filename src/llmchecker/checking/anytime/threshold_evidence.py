@@ -19,12 +19,12 @@ from collections import Counter
 
 import numpy as np
 
+from llmchecker.checking.anytime.confidence_sequence import RESOLUTION, find_last_refuted
+
 _STAKES = 64
 """Number of stakes of the mixture."""
 _ROUNDING_MARGIN = 1e-6
 """A limit above the rounding error of the logarithm of the wealth."""
-_RESOLUTION = 2.0**-40
-"""The precision of an end, and the least range that a stake is divided by."""
 _SHARES = (np.arange(_STAKES) + 0.5) / _STAKES
 """(64,) float64, the shares of the wealth that one value can lose at the threshold."""
 
@@ -45,7 +45,7 @@ class ThresholdEvidence:
         self.end = 0.0 if sign > 0 else 1.0
         self._sign, self._threshold = sign, threshold
         self._target = _ROUNDING_MARGIN - math.log(error_probability) + math.log(_STAKES)
-        self._stakes = _SHARES / max(self._loss(threshold), _RESOLUTION)
+        self._stakes = _SHARES / max(self._loss(threshold), RESOLUTION)
         self._counts: Counter[float] = Counter()
         # (64,) float64, the logarithms of the wealths at the threshold
         self._logs = np.zeros(_STAKES)
@@ -66,22 +66,14 @@ class ThresholdEvidence:
 
     def narrow(self) -> None:
         """Move the end to the last number that the values so far refute."""
-        refuted, open_number = self.end, (1.0 if self._sign > 0 else 0.0)
-        if not self._counts:
-            return
-        while abs(open_number - refuted) > _RESOLUTION:
-            middle = (refuted + open_number) / 2
-            if self._refutes(middle):
-                refuted = middle
-            else:
-                open_number = middle
-        self.end = refuted
+        if self._counts:
+            self.end = find_last_refuted(self.end, 1.0 if self._sign > 0 else 0.0, self._refutes)
 
     def _refutes(self, number: float) -> bool:
         values = np.array(list(self._counts))
         counts = np.array(list(self._counts.values()))
         # at a number beyond the threshold, a stake could lose more than the wealth
-        largest = _SHARES[-1] / max(self._loss(number), _RESOLUTION)
+        largest = _SHARES[-1] / max(self._loss(number), RESOLUTION)
         stakes = np.minimum(self._stakes, largest)
         gains = self._sign * (values - number)
         return self._reaches_target(counts @ np.log1p(np.outer(gains, stakes)))

@@ -165,7 +165,7 @@ class ClassOrder:
             blocks.sum(dim=1) + unlisted,
         )
         drawn = self._draw(options, uniforms, is_drawn, visible, top_tokens, totals)
-        return StepResult(*(column.cpu().numpy() for column in columns), *drawn)
+        return StepResult(*(*(column.cpu().numpy() for column in columns), *drawn))
 
     def _sum_probabilities(
         self, probabilities: Tensor, top_tokens: Tensor

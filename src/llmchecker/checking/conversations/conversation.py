@@ -10,7 +10,7 @@ The model answers the chat, the first scripted turn follows, the model answers a
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llmchecker.errors import ConfigError
@@ -82,6 +82,11 @@ class Conversation:
         return 1 + len(self.later_turns)
 
     @property
+    def user_texts(self) -> list[str]:
+        """The message of the user before each answer, as text."""
+        return [self.chat.messages[-1][1], *self.turn_texts]
+
+    @property
     def turn_texts(self) -> list[str]:
         """The later turns as text."""
         return [str(turn) for turn in self.later_turns]
@@ -108,3 +113,18 @@ class Conversation:
             user = self.later_turns[index].insert(answers)
             messages += [("user", user), ("assistant", answer)]
         return [f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages]
+
+
+def format_messages(messages: Iterable[tuple[str, str]]) -> str:
+    """Format the role and the text of messages, as the lines of `Conversation.format_lines`."""
+    lines = (f"{role}: {json.dumps(text, ensure_ascii=False)}" for role, text in messages)
+    return "\n".join(lines)
+
+
+def parse_messages(text: str) -> tuple[tuple[str, str], ...]:
+    """Parse the lines of `Conversation.format_lines`; return role and text of each message."""
+    messages = []
+    for line in filter(None, text.split("\n")):
+        role, _, content = line.partition(": ")
+        messages.append((role, json.loads(content)))
+    return tuple(messages)

@@ -19,13 +19,15 @@ before the first incomplete one are used, and no round follows.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
+from llmchecker.checking.anytime.anytime_run import describe_spread
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
@@ -35,6 +37,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
@@ -42,8 +45,9 @@ from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
-from llmchecker.errors import ConfigError
+from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
+from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
 """The limits of the number of samples of a round."""
@@ -53,6 +57,8 @@ _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
 _LOOKS_PER_PASS = 64
 """The number of tokens or samples without a pass that cost as much as one."""
+_MAX_EXPLORING_PASSES = 10_000
+"""The largest number of passes that explore all conversations."""
 _MAX_WITNESSES = 5
 """The largest number of conversations that an answer shows."""
 
@@ -95,6 +101,63 @@ def check_conversation(
     return check.build_answer()
 
 
+@dataclass(frozen=True)
+class ExploredConversation:
+    """The explored answers of a conversation.
+
+    Attributes:
+        model: the language model.
+        conversation: the conversation.
+        asked: the query.
+        end_tokens: ids of the tokens that end an answer.
+        tree: the explored beginnings of answers.
+    """
+
+    model: LanguageModel
+    conversation: Conversation
+    asked: CheckedQuery
+    end_tokens: frozenset[int]
+    tree: ConversationTree
+
+    def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
+        """Build the tree of the most probable answers, up to those that decide the query."""
+        return self._build(self.tree, max_answers)
+
+    def explore_all(self, max_passes: int = _MAX_EXPLORING_PASSES) -> AnswerTree:
+        """Explore all conversations to their last answer, and build their tree.
+
+        Args:
+            max_passes: the largest number of texts that the model evaluates.
+
+        Raises:
+            CheckFailed: more are needed.
+        """
+        tree = _create_tree(
+            self.model, self.conversation, self.asked, self.end_tokens, decides_early=False
+        )
+        while (left := tree.undecided) > 0:
+            if tree.passes >= max_passes or not tree.refine(max_passes - tree.passes):
+                raise CheckFailed(
+                    f"conversation: {format_count(tree.passes, 'pass')} leave a probability of "
+                    f"{format_number(left, 3)}; lower length or temperature, or raise the passes"
+                )
+        return self._build(tree, math.inf)
+
+    @cached_property
+    def all_answers(self) -> AnswerTree:
+        """The answers of all conversations, as in `explore_all`."""
+        return self.explore_all()
+
+    def _build(self, tree: ConversationTree, max_answers: float) -> AnswerTree:
+        return build_answer_tree(
+            self.model.name,
+            self.conversation.user_texts,
+            tuple(self.asked.quantifiers),
+            tree.iter_paths(),
+            max_answers,
+        )
+
+
 class _ConversationCheck:
     """The check of one query."""
 
@@ -110,15 +173,9 @@ class _ConversationCheck:
         self._start_time = time.monotonic()
         self._conversation, self._asked, self._budget = conversation, asked, budget
         self._probability_spread, self._watch = model.probability_spread, watch
-        monitor = TurnMonitor(asked, conversation.turn_count)
-        self._tree = ConversationTree(
-            model,
-            conversation,
-            monitor,
-            asked.quantifiers,
-            asked.length,
-            model.end_tokens if end_tokens is None else end_tokens,
-        )
+        self._end_tokens = model.end_tokens if end_tokens is None else end_tokens
+        self._model = model
+        self._tree = _create_tree(model, conversation, asked, self._end_tokens)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -160,7 +217,7 @@ class _ConversationCheck:
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*self._describe_spread(), *self._asked.notes),
+            notes=(*describe_spread(self._probability_spread), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
@@ -171,6 +228,9 @@ class _ConversationCheck:
                 self._asked.ranges,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
+                ExploredConversation(
+                    self._model, self._conversation, self._asked, self._end_tokens, tree
+                ),
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
@@ -230,13 +290,9 @@ class _ConversationCheck:
     def _costs(self) -> float:
         return self._refining_costs + self._sampling_costs
 
-    def _is_late(self) -> bool:
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
-
     def _remaining(self) -> float:
         """Return the passes that the limits allow."""
-        if self._is_late():
+        if self._budget.is_late(self._start_time):
             return 0.0
         return math.inf if self._budget.passes is None else self._budget.passes - self._costs
 
@@ -272,7 +328,10 @@ class _ConversationCheck:
         ]
         truths = tree.sample(
             generators,
-            lambda visits: not self._is_late() and tree.passes - passes + visits <= limit,
+            lambda visits: (
+                not self._budget.is_late(self._start_time)
+                and tree.passes - passes + visits <= limit
+            ),
         )
         complete = truths.index(None) if None in truths else count
         self._can_sample = complete == count
@@ -330,11 +389,17 @@ class _ConversationCheck:
             for state in found[:_MAX_WITNESSES]
         )
 
-    def _describe_spread(self) -> tuple[str, ...]:
-        """Return a note on the precision of the model's probabilities, if it is reduced."""
-        if self._probability_spread is None:
-            return ()
-        return (
-            "the numbers are those of this computation: a probability differs by up to "
-            f"{self._probability_spread:.2g} between batches of the model",
-        )
+
+def _create_tree(
+    model: LanguageModel,
+    conversation: Conversation,
+    asked: CheckedQuery,
+    end_tokens: frozenset[int],
+    *,
+    decides_early: bool = True,
+) -> ConversationTree:
+    """Create the tree of a query before its first pass; see `TurnMonitor` on `decides_early`."""
+    monitor = TurnMonitor(asked, conversation.turn_count, decides_early=decides_early)
+    return ConversationTree(
+        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens
+    )

@@ -21,6 +21,7 @@ from os.path import commonprefix
 
 import numpy as np
 
+from llmchecker.checking.conversations.answer_tree import GivenAnswer, Path
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
@@ -78,6 +79,7 @@ class State:
         weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
             the rest.
         children: the states after listed tokens, by their index in the row.
+        given: the answers with their scores; also the beginning of one that decides.
     """
 
     parent: "State | None"
@@ -95,6 +97,7 @@ class State:
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
+    given: tuple[GivenAnswer, ...] = ()
 
     @property
     def undecided_share(self) -> float:
@@ -216,6 +219,20 @@ class ConversationTree:
         low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
         high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
         return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+
+    def iter_paths(self) -> Iterator[Path]:
+        """Yield the decided conversations, and the probabilities of what is not explored."""
+        waiting = [self._root]
+        while waiting:
+            state = waiting.pop()
+            if state.truth is not None or state.row is None:
+                yield Path(state.given, state.mass, state.truth)
+                continue
+            waiting.extend(state.children.values())
+            is_unexplored = np.ones(len(state.row.tokens), dtype=bool)
+            is_unexplored[list(state.children)] = False
+            left = math.fsum([state.row.rest, *state.row.probabilities[is_unexplored].tolist()])
+            yield Path(state.given, state.mass * left, None)
 
     def refine(self, max_passes: float) -> bool:
         """Visit the most probable undecided states.
@@ -353,6 +370,7 @@ class ConversationTree:
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
                     answers=parent.answers,
+                    given=parent.given,
                     cut_count=parent.cut_count,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
@@ -396,14 +414,17 @@ class ConversationTree:
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
+        values = tuple(scores.values())
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
                 state.answers = (*state.answers, text)
+                state.given = (*state.given, GivenAnswer(text, None, values))
             return
         has_ended = self._has_ended(state)
         state.cut_count += not has_ended
         state.answers = (*state.answers, text)
+        state.given = (*state.given, GivenAnswer(text, has_ended, values))
         state.obligation, state.truth = self._monitor.read(
             state.obligation, state.turn, scores, has_ended
         )

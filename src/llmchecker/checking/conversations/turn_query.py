@@ -98,12 +98,13 @@ class TurnMonitor:
     Args:
         asked: the query and its quantifiers.
         turn_count: the number of turns.
+        decides_early: whether conversations are decided before their last answer.
 
     Raises:
         InvalidQuery: the formula has too many atoms.
     """
 
-    def __init__(self, asked: CheckedQuery, turn_count: int) -> None:
+    def __init__(self, asked: CheckedQuery, turn_count: int, *, decides_early: bool = True) -> None:
         root = asked.query.root
         assert isinstance(root, Probability)
         self._final_scores = {
@@ -118,7 +119,8 @@ class TurnMonitor:
         # turn t is step t - 1 of the monitor
         self._monitor = Monitor(_rewrite(root.path), turn_count - 1, self._ranges)
         self.initial_obligation = self._monitor.initial_obligation
-        self.looks_within_answers = bool(self._final_scores)
+        self._decides_early = decides_early
+        self.looks_within_answers = decides_early and bool(self._final_scores)
         # many answers have equal scores, always in the same order
         self._letters: dict[tuple[int, ...], int] = {}
         self._possible_truths: dict[tuple[int, int, tuple[int | None, ...]], bool | None] = {}
@@ -182,6 +184,8 @@ class TurnMonitor:
         after = self._monitor.progress(obligation, letter)
         if turn == self._turn_count:
             return after, self._monitor.holds_under_stutter(obligation, letter)
+        if not self._decides_early:
+            return after, None
         # The monitor lets a text stop at any step, which a conversation does not. So it may decide
         # late, and never wrongly.
         return after, self._monitor.decide(after, turn, letter)

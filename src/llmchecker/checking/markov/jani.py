@@ -19,7 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from llmchecker.checking.markov.modeling_languages import check_variable_names, format_known_atom
+from llmchecker.checking.markov.modeling_languages import (
+    Answers,
+    check_variable_names,
+    format_known_atom,
+)
 from llmchecker.properties.logic.ast import STEP, Atom, Literal
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
@@ -28,7 +32,9 @@ _REST_VALUE = 0
 """The value of a quantifier in `rest`, which adds 0 to an expected score."""
 
 
-def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
+def _format_jani(
+    tree: TextTree, scores: Mapping[str, np.ndarray], answers: Answers | None = None
+) -> str:
     """Return the model, with a line for each location and for each edge.
 
     A location is named `s` followed by the state's uid. The Boolean variables `rest` and `end`
@@ -38,6 +44,7 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     Args:
         tree: the states and their probabilities.
         scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        answers: for a conversation, whose steps are turns; None for texts.
 
     Raises:
         InvalidTree: a text is not finished.
@@ -49,24 +56,29 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     columns = {STEP: tree.step} | {
         name: np.where(is_known, column, _REST_VALUE) for name, column in scores.items()
     }
+    description = (
+        "The bounded text generation process of a language model: "
+        f"model {tree.model!r}, start string {tree.start!r}, {tree.truncation}. In rest the "
+        f"quantifiers are unknown; they hold {_REST_VALUE} there."
+    )
+    is_end = tree.kind == StateKind.END
+    if answers is not None:
+        description, is_end = " ".join(answers.description), answers.has_ended
+    labels = {"rest": ~is_known, "end": is_end}
     header = {
         "jani-version": 1,
         "name": "text_generation",
-        "metadata": {
-            "description": "The bounded text generation process of a language model: "
-            f"model {tree.model!r}, start string {tree.start!r}, {tree.truncation}. In rest the "
-            f"quantifiers are unknown; they hold {_REST_VALUE} there."
-        },
+        "metadata": {"description": description},
         "type": "dtmc",
         "features": ["derived-operators"],
         "variables": [
             *(_build_integer_variable(name, column) for name, column in columns.items()),
-            *(_build_label(name) for name in ("rest", "end")),
+            *(_build_label(name) for name in labels),
         ],
         "system": {"elements": [{"automaton": "text_generation"}]},
         "properties": [],
     }
-    locations = ",\n".join(map(json.dumps, _iter_locations(tree, columns)))
+    locations = ",\n".join(map(json.dumps, _iter_locations(columns, labels)))
     edges = ",\n".join(map(json.dumps, _iter_edges(tree)))
     return (
         # one line for each location and edge, which json.dumps cannot format
@@ -76,10 +88,15 @@ def _format_jani(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     )
 
 
-def write_jani(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
+def write_jani(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    path: str | Path,
+    answers: Answers | None = None,
+) -> None:
     """Write `_format_jani` to a UTF-8 file, with a checksum file next to it."""
     with atomic_write_with_checksum(path) as partial:
-        partial.write_text(_format_jani(tree, scores), encoding="utf-8", newline="\n")
+        partial.write_text(_format_jani(tree, scores, answers), encoding="utf-8", newline="\n")
 
 
 def format_jani_atom(proposition: Atom | Literal) -> str:
@@ -102,18 +119,24 @@ def _build_label(name: str) -> dict[str, Any]:
     return {"name": name, "type": "bool", "transient": True, "initial-value": False}
 
 
-def _iter_locations(tree: TextTree, columns: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+def _iter_locations(
+    columns: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]
+) -> Iterator[dict[str, Any]]:
     """Yield the location of each state, without initial values of variables."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    for uid, (kind, row) in enumerate(zip(tree.kind.tolist(), rows, strict=True)):
+    marks = zip(*(column.tolist() for column in labels.values()), strict=True)
+    for uid, (row, mark) in enumerate(zip(rows, marks, strict=True)):
         values = [
             {"ref": name, "value": value}
             for name, value in zip(columns, row, strict=True)
             # a transient variable without a value here has its initial value
             if value != _REST_VALUE
         ]
-        if kind != StateKind.TEXT:
-            values.append({"ref": StateKind(kind).name.lower(), "value": True})
+        values += [
+            {"ref": name, "value": True}
+            for name, is_set in zip(labels, mark, strict=True)
+            if is_set
+        ]
         yield {"name": f"s{uid}"} | ({"transient-values": values} if values else {})
 
 

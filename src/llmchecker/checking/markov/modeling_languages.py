@@ -1,9 +1,25 @@
 """Parts that models in the languages PRISM and JANI share."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
 
 from llmchecker.errors import UnknownName
 from llmchecker.properties.logic.ast import Atom, Literal, is_variable_name
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the file of a conversation contains in addition: its states are answers.
+
+    Attributes:
+        description: what the states and variables are, a line each.
+        has_ended: (n,) bool, the answers that the model ended, which "end" names.
+    """
+
+    description: tuple[str, ...]
+    has_ended: np.ndarray
 
 
 def check_variable_names(names: Iterable[str], language: str) -> None:

@@ -25,10 +25,17 @@ from pathlib import Path
 
 import numpy as np
 
-from llmchecker.checking.markov.modeling_languages import check_variable_names, format_known_atom
+from llmchecker.checking.markov.modeling_languages import (
+    Answers,
+    check_variable_names,
+    format_known_atom,
+)
 from llmchecker.properties.logic.ast import STEP, Atom, Literal
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
+
+HAS_ENDED = "has_ended"
+"""The variable of a conversation that is 1 if the model ended the answer."""
 
 _HEADER = """\
 // The bounded text generation process of a language model.
@@ -42,7 +49,9 @@ dtmc
 """
 
 
-def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
+def _format_prism(
+    tree: TextTree, scores: Mapping[str, np.ndarray], answers: Answers | None = None
+) -> str:
     """Return the program: a command for each unfinished text, labels, rewards.
 
     The labels are "rest" and "end". The rewards of a quantifier are its scores, and 0 in `rest`, so
@@ -51,6 +60,7 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     Args:
         tree: the states and their probabilities.
         scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        answers: for a conversation, whose steps are turns; None for texts.
 
     Raises:
         InvalidTree: a text is not finished.
@@ -58,6 +68,13 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     """
     check_complete(tree)
     check_variable_names(scores, "PRISM")
+    header = _HEADER.format(model=tree.model, start=tree.start, truncation=tree.truncation)
+    end = f"kind = {StateKind.END.value}"
+    variables = dict(scores)
+    if answers is not None:
+        header = "".join(f"// {line}\n" for line in answers.description) + "dtmc\n"
+        end = f"{HAS_ENDED} = 1"
+        variables[HAS_ENDED] = answers.has_ended.astype(np.int64)
     columns = {"uid": np.arange(len(tree)), STEP: tree.step, "kind": tree.kind}
     ranges = {
         "uid": (0, len(tree) - 1),
@@ -65,13 +82,13 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         "kind": (0, max(StateKind)),
     }
     is_known = tree.kind != StateKind.REST
-    for name, column in scores.items():
+    for name, column in variables.items():
         # the score of `rest` is unknown, so it must not widen the range
         ranges[name] = int(column[is_known].min()), int(column[is_known].max())
         # the filler must be within the declared range, even if 0 is not
         columns[name] = np.where(is_known, column, np.clip(0, *ranges[name]))
     lines = [
-        _HEADER.format(model=tree.model, start=tree.start, truncation=tree.truncation),
+        header,
         "module text_generation",
         *(
             f"  {name} : [{low}..{high}] init {columns[name][0]};"
@@ -82,7 +99,7 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
         "endmodule",
         "",
         f'label "rest" = kind = {StateKind.REST.value};',
-        f'label "end" = kind = {StateKind.END.value};',
+        f'label "end" = {end};',
         *(
             f'rewards "{name}" kind != {StateKind.REST.value} : {name}; endrewards'
             for name in scores
@@ -91,10 +108,15 @@ def _format_prism(tree: TextTree, scores: Mapping[str, np.ndarray]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_prism(tree: TextTree, scores: Mapping[str, np.ndarray], path: str | Path) -> None:
+def write_prism(
+    tree: TextTree,
+    scores: Mapping[str, np.ndarray],
+    path: str | Path,
+    answers: Answers | None = None,
+) -> None:
     """Write `_format_prism` to a UTF-8 file, with a checksum file next to it."""
     with atomic_write_with_checksum(path) as partial:
-        partial.write_text(_format_prism(tree, scores), encoding="utf-8", newline="\n")
+        partial.write_text(_format_prism(tree, scores, answers), encoding="utf-8", newline="\n")
 
 
 def format_prism_atom(proposition: Atom | Literal) -> str:

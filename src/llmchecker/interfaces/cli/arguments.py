@@ -15,7 +15,14 @@ from llmchecker.config.deployment import (
     resolve_deployment,
 )
 from llmchecker.config.judges import add_judge_notes
-from llmchecker.config.models import ModelConfig, check_has_distributions, check_listed_tokens
+from llmchecker.config.models import (
+    ModelConfig,
+    check_has_distributions,
+    check_listed_tokens,
+    check_prices,
+    check_prompt_form,
+    check_query_form,
+)
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -27,13 +34,11 @@ from llmchecker.config.question import (
     TextProcess,
     build_budget,
     build_model_budget,
-    name_arguments,
     resolve_query,
 )
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.section import parse_end
-from llmchecker.config.text_models import check_prices, check_prompt_form, check_query_form
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
 from llmchecker.models.servers.spending import Spending
@@ -219,7 +224,7 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     """
     truncation = _parse_truncation(arguments)
     prompt_keys = _collect_prompt(arguments, "")
-    with name_arguments("--"):
+    with prefix_errors("--", separator=""):
         prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
     has_config = arguments.config != Path(DEFAULT_CONFIG) or arguments.config.is_file()
@@ -250,7 +255,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     registry, process = parse_process(arguments)
     # the budget of a comparison depends on its second side too, see `parse_versus`
     is_compared = hasattr(arguments, f"{_VERSUS}model")
-    with name_arguments("--"):
+    with prefix_errors("--", separator=""):
         budget = (
             build_budget(**budget_keys)
             if is_compared
@@ -259,9 +264,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
     checked_query = resolve_query(asked.text, arguments.length, quantifiers)
     question = Question(
-        model=process.model,
-        prompt=process.prompt,
-        truncation=process.truncation,
+        **dict(process),
         checked_query=add_judge_notes(checked_query, process.model),
         budget=budget,
     )
@@ -270,7 +273,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
 
 
 def _check_answerable(question: Question, prefix: str) -> None:
-    with name_arguments(prefix):
+    with prefix_errors(prefix, separator=""):
         check_prompt_form(question.model, question.prompt)
     check_query_form(question.model, question.checked_query)
 
@@ -298,7 +301,7 @@ def _build_budget(
 def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
-    with name_arguments("--"):
+    with prefix_errors("--", separator=""):
         length, _ = parse_end(arguments.length)
         if alpha is None and k is None:
             return Horizon(length)
@@ -322,7 +325,7 @@ def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
     certain = getattr(arguments, "certain", False)
     limits = [name for name in _TEXT_LIMITS if getattr(arguments, name, None) is not None]
     names = list(dict.fromkeys([*given, *limits, *(["certain"] if certain else [])]))
-    if names and isinstance(_parse_truncation(arguments), Truncation):
+    if names and getattr(arguments, "alpha", None) is not None and arguments.k is not None:
         raise ConfigError(
             f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
             "leave out either"
@@ -389,7 +392,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     model = _resolve_model(place, registry, argparse.Namespace(**second))
     question = first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
-    with name_arguments("--"):
+    with prefix_errors("--", separator=""):
         budget = _build_budget(_collect_budget(arguments), arguments, [first.model, model])
     return question.model_copy(update={"budget": budget})
 

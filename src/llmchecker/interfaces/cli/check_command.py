@@ -25,7 +25,6 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     parse_asked_query,
 )
 from llmchecker.interfaces.cli.display import show_display
-from llmchecker.interfaces.cli.exit_status import get_exit_status
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     print_answer,
@@ -83,7 +82,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     # the error follows the answer so far
     if answered.failure is not None:
         raise answered.failure
-    return get_exit_status(answered.answer)
+    return answered.answer.exit_status
 
 
 def run_check(registry: Registry, question: Question) -> AnsweredQuestion:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import relate_name
-from llmchecker.config.question import name_arguments
 from llmchecker.config.section import parse_section
-from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_length_argument,
@@ -189,7 +188,7 @@ def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
     names = ("length", "confidence", "seed")
     given = {name: getattr(arguments, name) for name in names}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with name_arguments("--"):
+    with prefix_errors("--", separator=""):
         return parse_section(RunKeys, {**changes, **({"budget": budget} if budget else {})})
 
 
@@ -245,7 +244,7 @@ def _print_result(result: SuiteResult) -> None:
     for entry in shown:
         outcome = entry.verdict, styles.get(entry.status, "bold")
         name = format_name(entry, with_model)
-        lines = [line for line in (entry.about, *entry.reasons) if line]
+        lines = [line for line in (entry.about, *entry.lines) if line]
         print_outcome(outcome, name, row=entry.row, lines=lines)
     for line in format_end(result, len(entries) - len(shown)):
         print_line(line)

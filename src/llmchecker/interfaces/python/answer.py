@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from llmchecker.checking import answer, formatting
 from llmchecker.checking.figures import format_display, format_row
 from llmchecker.errors import NoTruthValue
-from llmchecker.interfaces.python.tree import Tree
+from llmchecker.interfaces.python.tree import AnswerTree, Tree
 from llmchecker.reporting.html_rows import render_display
 from llmchecker.utils.optional_packages import explain_missing_packages
 
 if TYPE_CHECKING:
     # the type of matplotlib, which reporting alone imports
     from llmchecker.reporting.answer_figure import Axes  # type: ignore[attr-defined]
+
+_MAX_ANSWERS = 100
+"""The largest number of answers of a conversation that are drawn."""
 
 
 class Answer(answer.Answer):
@@ -25,9 +28,16 @@ class Answer(answer.Answer):
         return cls(**{field.name: getattr(found, field.name) for field in fields(answer.Answer)})
 
     @cached_property
-    def tree(self) -> Tree | None:
-        """The tree that was built for the bounds; None on a tree, and for texts alone."""
-        if self.evidence is None or self.evidence.build_tree is None:
+    def tree(self) -> Tree | AnswerTree | None:
+        """The tree that was built for the bounds, or the most probable answers of a conversation.
+
+        None on a tree, and for texts alone.
+        """
+        if self.evidence is None:
+            return None
+        if (explored := self.evidence.conversation) is not None:
+            return AnswerTree(explored.build_tree(_MAX_ANSWERS), explored)
+        if self.evidence.build_tree is None:
             return None
         return Tree.from_text_tree(self.evidence.tree)
 

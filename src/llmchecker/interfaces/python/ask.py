@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llmchecker.checking import answer, formatting
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -17,7 +18,8 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.interfaces.python.check import Scorer, resolve_scorers
+from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
@@ -25,6 +27,7 @@ from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
+    from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
     from llmchecker.trees.expansion import EndOfSequence
 
@@ -77,7 +80,7 @@ def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **option
 
 
 def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
-    checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
     columns = {}
@@ -98,6 +101,7 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
+    turns: Sequence[str] = (),
     length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
@@ -122,6 +126,8 @@ def ask(
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
         system: the system prompt of that chat.
+        turns: what the user says after each answer, in which `{answer 1}` is the first answer. The
+            query is then about turns.
         length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
             `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
@@ -146,10 +152,14 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
-    asked = resolve_query(query, length, quantifiers)
+    prompt = parse_prompt({"start": start, "user": user, "system": system})
+    conversation = _build_conversation(prompt, turns, length) if turns else None
+    turn_count = None if conversation is None else conversation.turn_count
+    asked = resolve_scorers(query, length, quantifiers, turn_count)
     question = Question(
         model=model,
-        prompt=parse_prompt({"start": start, "user": user, "system": system}),
+        prompt=prompt,
+        conversation=conversation,
         checked_query=add_judge_notes(asked, model),
         truncation=Horizon(asked.length),
         budget=build_model_budget(
@@ -172,6 +182,21 @@ def ask(
     return Answer.from_answer(found)
 
 
+def _build_conversation(prompt: "Start", turns: Sequence[str], length: int | str) -> Conversation:
+    """Build the conversation that begins with a prompt.
+
+    Raises:
+        ConfigError: the prompt is no chat, a turn is no text, or refers to a later answer.
+    """
+    if not isinstance(prompt, Chat):
+        raise ConfigError(f"turns: they follow messages, not {prompt!r}; give user in its place")
+    if isinstance(turns, str) or not all(isinstance(text, str) for text in turns):
+        raise ConfigError(f"turns: {turns!r} is no list of texts; write turns=['And why?']")
+    if isinstance(length, str):
+        raise ConfigError(f"length: {length!r} is about one answer; give a number with turns")
+    return Conversation(prompt, tuple(map(ScriptedTurn.parse, turns)))
+
+
 def _check_question(
     question: Question,
     end_of_sequence: "EndOfSequence",
@@ -180,13 +205,33 @@ def _check_question(
     """Return the answer to a question."""
     arguments = question.model, question.prompt, question.checked_query, question.budget
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
+    if question.conversation is not None:
+        return _check_conversation(question, question.conversation, end_of_sequence, watch)
     if isinstance(question.model, TextModel):
         from llmchecker.checking.anytime.text_run import check_text
 
         return check_text(*arguments, watch=watch)
-    from llmchecker.checking.anytime.answer import check_anytime
+    from llmchecker.checking.anytime.anytime_run import check_anytime
 
     return check_anytime(*arguments, end_of_sequence=end_of_sequence, watch=watch)
+
+
+def _check_conversation(
+    question: Question,
+    conversation: Conversation,
+    end_of_sequence: "EndOfSequence",
+    watch: Callable[["Progress"], bool],
+) -> "answer.Answer":
+    """Return the answer to a question about the turns of a conversation."""
+    # imported here, as in `_check_question`
+    from llmchecker.checking.conversations.conversation_check import check_conversation
+    from llmchecker.checking.conversations.text_conversations import check_text_conversation
+
+    arguments = question.model, conversation, question.checked_query, question.budget
+    if isinstance(question.model, TextModel):
+        return check_text_conversation(*arguments)
+    end_tokens = None if end_of_sequence == "terminal" else frozenset[int]()
+    return check_conversation(*arguments, end_tokens=end_tokens, watch=watch)
 
 
 def _select_format(

@@ -53,16 +53,20 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     return pd.Series(column, index=pd.RangeIndex(len(tree), name="uid"), name="score")
 
 
-def resolve_query(
-    query: str | Query, length: int | str, given: Mapping[str, Scorer]
+def resolve_scorers(
+    query: str | Query,
+    length: int | str,
+    given: Mapping[str, Scorer],
+    turn_count: int | None = None,
 ) -> CheckedQuery:
-    """Parse and check a query, and find its quantifiers.
+    """Parse and check a query, whose quantifiers may be functions.
 
     Args:
         query: a text, or a parsed query.
         length: the horizon in tokens.
         given: quantifiers and functions by their names in the query; standard quantifiers may be
             absent.
+        turn_count: the number of turns of a conversation; None for a query about one text.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -74,7 +78,7 @@ def resolve_query(
         if not is_variable_name(name):
             raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
     defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
-    return question.resolve_query(query, length, defined, _create_quantifier)
+    return question.resolve_query(query, length, defined, _create_quantifier, turn_count)
 
 
 def _create_quantifier(name: str) -> Quantifier:

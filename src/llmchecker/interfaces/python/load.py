@@ -9,10 +9,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llmchecker.config import paths
 from llmchecker.config.deployment import resolve_deployment
-from llmchecker.config.models import ModelConfig
+from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.opening import open_text_model
 from llmchecker.config.registry import Registry
-from llmchecker.config.text_models import check_prices
 from llmchecker.errors import ConfigError, UnusableModel
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.fetch import ensure_model

@@ -109,7 +109,7 @@ class SuiteReport:
 
 def _format_failure(entry: Entry) -> str:
     """Format the verdict of a requirement that does not hold, with its first reason."""
-    reason = next(iter(entry.reasons), entry.figures)
+    reason = next(iter(entry.lines), entry.figures)
     return f"{entry.status} {entry.name}{f' ({reason})' if reason else ''}"
 
 

@@ -1,10 +1,8 @@
 """Trees of the Python library: building, pandas frames, notebook views."""
 
-import base64
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,11 +10,13 @@ import numpy as np
 from markupsafe import Markup
 
 from llmchecker.checking.answer import Answer
+from llmchecker.checking.conversations import answer_tree
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.check import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting import tree_drawing
+from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.html_rows import render_table
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
@@ -27,6 +27,7 @@ from llmchecker.utils.printable_text import escape_unprintable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from llmchecker.checking.conversations.conversation_check import ExploredConversation
     from llmchecker.models.interface import LanguageModel
 
     # the type of matplotlib, which reporting alone imports
@@ -134,15 +135,8 @@ class Tree(TextTree):
         # Larger drawings are not readable.
         if len(self) > tree_drawing.MAX_DRAWN_STATES:
             return self._format_summary()
-        # As an image, because the styles of an inline SVG would apply to the whole page.
-        image = base64.b64encode(
-            tree_drawing.format_svg(tree_drawing.Drawing(self, {}, {})).encode()
-        ).decode("ascii")
-        description = html.escape(f"What {self.model} writes after {self.start!r}")
-        return (
-            '<div style="overflow: auto; max-height: 40em">'
-            f'<img style="max-width: none" alt="{description}" '
-            f'src="data:image/svg+xml;base64,{image}" /></div>'
+        return _render_image(
+            tree_drawing.Drawing(self, {}, {}), f"What {self.model} writes after {self.start!r}"
         )
 
     def _format_summary(self) -> str:
@@ -164,6 +158,62 @@ class Tree(TextTree):
         heading = f"{self.model}: {format_count(len(self), 'state')}; {caption}"
         table = render_table(rows, ("probability", "text"))
         return Markup("<p>{}</p>{}").format(heading, table)
+
+
+@dataclass(frozen=True, repr=False)
+class AnswerTree:
+    """The answers of a conversation, with a notebook view and files for model checkers.
+
+    Attributes:
+        answers: the most probable answers, up to those that decide the query.
+        explored: the conversation, of which all answers can be explored.
+    """
+
+    answers: answer_tree.AnswerTree
+    explored: "ExploredConversation"
+
+    def __len__(self) -> int:
+        """Return the number of states, of which the first one is before the first answer."""
+        return len(self.answers)
+
+    def __repr__(self) -> str:
+        turns = format_count(len(self.answers.turns), "turn")
+        return f"AnswerTree(model={self.answers.model!r}, {turns}, states={len(self):,})"
+
+    def _repr_html_(self) -> str:
+        """Return a drawing of the answers as an HTML image."""
+        description = f"The answers of {self.answers.model} in each turn"
+        return _render_image(ConversationDrawing.from_answers(self.answers), description)
+
+    def write_prism(self, path: str | Path) -> None:
+        """Write all conversations as a PRISM program, whose variable `turn` counts the answers.
+
+        This explores them to their last answer, whatever the query needs.
+
+        Args:
+            path: the file.
+
+        Raises:
+            CheckFailed: the conversations are too many.
+        """
+        # imported here, because torch and Storm take seconds to load
+        from llmchecker.checking.conversations import conversation_files
+
+        conversation_files.write_prism(self.explored, path)
+
+    def write_jani(self, path: str | Path) -> None:
+        """Write all conversations as a JANI model, as in `write_prism`."""
+        # imported here, as in `write_prism`
+        from llmchecker.checking.conversations import conversation_files
+
+        conversation_files.write_jani(self.explored, path)
+
+
+def _render_image(drawing: tree_drawing.Drawing, description: str) -> str:
+    return Markup(
+        '<div style="overflow: auto; max-height: 40em">'
+        '<img style="max-width: none" alt="{}" src="{}" /></div>'
+    ).format(description, tree_drawing.encode_svg(drawing))
 
 
 def grow(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.answer import Answer, Costs, Progress
-from llmchecker.checking.anytime.answer import check_anytime
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value

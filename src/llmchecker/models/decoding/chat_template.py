@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
-from llmchecker.models.decoding.typed_tokens import RenderedChat, read_control_tokens
+from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -25,12 +25,12 @@ from transformers import (
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
-    TopPLogitsWarper,
     TypicalLogitsWarper,
 )
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.settings import SAMPLING_SETTINGS, Decoding
+from llmchecker.models.decoding.top_p import TopPLogitsProcessor
 
 _DEFAULT_TOP_K = 50
 """Value of `top_k` in `generate` if it samples and the model's file has no value."""
@@ -181,7 +181,7 @@ def _build_processors(decoding: Decoding, end_tokens: list[int]) -> LogitsProces
         "suppress_tokens": SuppressTokensLogitsProcessor,
         "temperature": TemperatureLogitsWarper,
         "top_k": TopKLogitsWarper,
-        "top_p": TopPLogitsWarper,
+        "top_p": TopPLogitsProcessor,
         "min_p": MinPLogitsWarper,
         "typical_p": TypicalLogitsWarper,
     }

@@ -28,9 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llmchecker.errors import DamagedFile, UnusableDataset
 from llmchecker.models.text_answer import Finish, TextAnswer
-from llmchecker.utils.json_lines import append_line, read_lines, write_lines
+from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines, write_lines
 
 _FORMAT = "llmchecker texts 2"
 """The format of a file of answers; its number changes with the keys of a line."""
@@ -77,12 +76,13 @@ class AnswerFile:
         self._run = secrets.token_hex(4)
         # the run of the first request of each number that the provider may have read
         self._first_runs: dict[int, str] = {}
-        header = {"format": _FORMAT, "digest": self.digest, **_hide_prompt(request)}
+        self._header = {"format": _FORMAT, "digest": self.digest, **_hide_prompt(request)}
         if self.path.exists() and self.path.stat().st_size:
-            self._read(header)
+            fix = "delete it, and its answers are requested again"
+            resume_lines(self.path, self._read, fix)
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            write_lines(self.path, [header])
+            write_lines(self.path, [self._header])
 
     def begin_request(self, number: int) -> None:
         """Store that an answer is requested, before the request is sent."""
@@ -114,23 +114,12 @@ class AnswerFile:
         if self._first_runs.get(number) == run:
             del self._first_runs[number]
 
-    def _read(self, header: Mapping[str, Any]) -> None:
-        try:
-            lines = read_lines(self.path)
-            first, *others = lines.objects or ({},)
-            if first != header:
-                raise ValueError("the first line does not describe these requests")
-            for line in others:
-                self._read_line(line)
-        except (UnusableDataset, KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(
-                f"{self.path}: damaged or from another version: {error}",
-                self.path,
-                "; delete it, and its answers are requested again",
-            ) from error
-        # a kill cut the last line short, to which nothing may be appended
-        if lines.remainder:
-            write_lines(self.path, lines.objects)
+    def _read(self, lines: JsonLines) -> None:
+        first, *others = lines.objects or ({},)
+        if first != self._header:
+            raise ValueError("the first line does not describe these requests")
+        for line in others:
+            self._read_line(line)
 
     def _read_line(self, line: Mapping[str, Any]) -> None:
         number, run = line["number"], line["run"]

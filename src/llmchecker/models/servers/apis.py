@@ -24,6 +24,7 @@ from llmchecker.models.servers.schema import (
     VersionResponse,
     VllmCompletion,
     VllmLogprobs,
+    choose_model,
     quote,
 )
 from llmchecker.utils.number_format import format_count
@@ -331,15 +332,7 @@ async def _find_model_entry(session: ServerSession, served_as: str | None) -> Mo
     """
     models = await session.request(ModelList, "/v1/models")
     entries = {entry.id: entry for entry in models.data}
-    if served_as is None and len(entries) == 1:
-        return next(iter(entries.values()))
-    if served_as not in entries:
-        problem = "no model is named" if served_as is None else f"{served_as!r} is unknown"
-        names = quote(", ".join(map(repr, entries))) or "no model"
-        raise ConfigError(
-            f"{session.address}: {problem}, it serves {names}; name one by `served_as` of the model"
-        )
-    return entries[served_as]
+    return entries[choose_model(session.address, served_as, entries)]
 
 
 def _check_order(indices: list[int], texts: int) -> None:

@@ -101,40 +101,17 @@ class ServerClient:
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         items: Iterable[_Item],
-        limit: int | None = None,
     ) -> Iterator[_Result]:
-        """Apply a coroutine function to items concurrently; yield the results in order.
-
-        If the caller stops early or a call fails, the others are cancelled.
-
-        Args:
-            function: sends requests for an item, and returns its result.
-            items: the items.
-            limit: largest number of concurrent items, if less than that of the client.
-        """
-        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
-        futures: deque[Future[_Result]] = deque()
-        with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, concurrency)
-
-            async def apply(item: _Item) -> _Result:
-                async with limiter:
-                    return await function(session, item)
-
-            for item in items:
-                futures.append(portal.start_task_soon(apply, item))
-                # limit the queue, so that results do not accumulate while the caller is busy
-                if len(futures) >= 2 * concurrency:
-                    yield futures.popleft().result()
-            while futures:
-                yield futures.popleft().result()
+        """Apply a coroutine function to items concurrently, as `map_on_demand` does."""
+        remaining = iter(items)
+        return self.map_on_demand(function, lambda: next(remaining, None))
 
     @contextlib.contextmanager
     def open_pool(self, limit: int | None = None) -> Iterator["RequestPool"]:
         """Open a pool of concurrent requests; those that are under way end with it.
 
         Args:
-            limit: as in `map_concurrently`.
+            limit: largest number of concurrent requests, if less than that of the client.
         """
         concurrency = min(self.max_concurrency, limit or self.max_concurrency)
         with self._open_session() as (portal, session):
@@ -150,37 +127,28 @@ class ServerClient:
         choose_item: Callable[[], _Item | None],
         must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[_Result]:
-        """Apply a function to items that are chosen one by one; yield the results in order.
+        """Apply a coroutine function to items chosen one by one; yield the results in order.
 
         Which item is next may depend on earlier results. If the caller stops early or a call
         fails, the others are cancelled.
 
         Args:
-            function: as in `map_concurrently`.
+            function: sends requests for an item, and returns its result.
             choose_item: returns the next item; None if no item is wanted before further results.
             must_stop: called while a result is awaited; the work ends when it returns true.
         """
         futures: deque[Future[_Result]] = deque()
-        with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self.max_concurrency)
-
-            async def apply(item: _Item) -> _Result:
-                async with limiter:
-                    return await function(session, item)
-
+        with self.open_pool() as pool:
             while True:
                 # a slow first request must not leave the others without work
                 while len(futures) < 2 * self.max_concurrency:
                     if (item := choose_item()) is None:
                         break
-                    futures.append(portal.start_task_soon(apply, item))
+                    futures += pool.submit(function, [item])
                 if not futures:
                     return
                 while not wait([futures[0]], _POLL_SECONDS).done:
                     if must_stop():
-                        # the session would wait for them
-                        for future in futures:
-                            future.cancel()
                         return
                 yield futures.popleft().result()
 

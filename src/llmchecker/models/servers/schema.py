@@ -1,6 +1,7 @@
-"""Schemas of servers' responses, and quotations in messages."""
+"""Schemas of servers' responses, the choice of a listed model, and quotations in messages."""
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -13,7 +14,7 @@ from pydantic import (
     ValidationError,
 )
 
-from llmchecker.errors import SourceUnavailable
+from llmchecker.errors import ConfigError, SourceUnavailable, did_you_mean
 
 MAX_EXCESS = 1e-4
 """Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
@@ -290,6 +291,25 @@ def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
         field, problem = quote(field, 100) or "the answer", quote(problem)
         # `from None`, because the error quotes the whole response
         raise SourceUnavailable(f"{field}: {problem}; check its version and `api`") from None
+
+
+def choose_model(address: str, name: str | None, listed: Iterable[str]) -> str:
+    """Return the server's name of a model: the given name, or the only listed one.
+
+    Raises:
+        ConfigError: no name is given and several are listed, or the given name is not listed.
+    """
+    names = list(listed)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name is None or name not in names:
+        problem = "no model is named" if name is None else f"{name!r} is unknown"
+        hint = did_you_mean(name or "", names) or ";"
+        shown = quote(", ".join(map(repr, names))) or "no model"
+        raise ConfigError(
+            f"{address}: {problem}{hint} it serves {shown}; name one by `served_as` of the model"
+        )
+    return name
 
 
 def quote(text: str, limit: int = _MAX_QUOTE_LENGTH) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from llmchecker.errors import ConfigError, RequestRefused, did_you_mean
+from llmchecker.errors import RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
 from llmchecker.models.servers.http_client import ServerSession
@@ -20,7 +20,7 @@ from llmchecker.models.servers.schema import (
     ModelList,
     OllamaModels,
     OllamaResponse,
-    quote,
+    choose_model,
 )
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.text_answer import Finish
@@ -139,21 +139,8 @@ class TextApi(ABC, Generic[_Response]):
                 return ListedModel(name)
             raise
         owners = {entry.id: entry.owned_by or "" for entry in entries}
-        name = _choose_model(session.address, name, list(owners))
+        name = choose_model(session.address, name, owners)
         return ListedModel(name, _PROGRAM_SETTINGS.get(owners[name], {}))
-
-
-def _choose_model(address: str, name: str | None, listed: list[str]) -> str:
-    if name is None and len(listed) == 1:
-        return listed[0]
-    if name is None or name not in listed:
-        problem = "no model is named" if name is None else f"{name!r} is unknown"
-        hint = did_you_mean(name or "", listed) or ";"
-        shown = quote(", ".join(map(repr, listed))) or "no model"
-        raise ConfigError(
-            f"{address}: {problem}{hint} it serves {shown}; name one by `served_as` of the model"
-        )
-    return name
 
 
 class _OpenAiCompletions(TextApi[CompletionResponse]):
@@ -277,7 +264,7 @@ class _Ollama(TextApi[OllamaResponse]):
         listed = [each.name for each in tags.models]
         if name is not None and f"{name}:latest" in listed:
             return ListedModel(name)
-        return ListedModel(_choose_model(session.address, name, listed))
+        return ListedModel(choose_model(session.address, name, listed))
 
 
 TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {

@@ -6,9 +6,10 @@ the texts of possible headers are arguments.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
-from pcpp import OutputDirective, Preprocessor
+from pcpp import Preprocessor
 
 from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
 from loop_invariants.frontend.preprocessing.libc_headers import (
@@ -16,6 +17,10 @@ from loop_invariants.frontend.preprocessing.libc_headers import (
     build_header,
     can_be_predefined,
 )
+
+_Token = Any
+_Tokens = Sequence[Any]
+"""Tokens of pcpp, which has no types."""
 
 _MAX_TOKENS = 3_000_000
 """Maximum number of tokens that macros expand to, intermediate ones included."""
@@ -26,7 +31,6 @@ _MAX_INCLUDES = 200
 _MAX_SHOWN_CHARACTERS = 80
 """Maximum number of characters of a directive in a message."""
 
-_DIRECTIVES = frozenset("include define undef if ifdef ifndef elif else endif".split())
 _OTHER_DIRECTIVES = frozenset(
     "line error warning pragma ident sccs include_next import assert unassert embed elifdef "
     "elifndef region endregion".split()
@@ -109,7 +113,7 @@ def _normalize_numbers(text: str, file: str) -> str:
     return _NUMBER.sub(normalize, text)
 
 
-class _DirectiveProcessor(Preprocessor):
+class _DirectiveProcessor(Preprocessor):  # type: ignore[misc]  # pcpp has no types
     """A preprocessor for one file.
 
     Args:
@@ -168,12 +172,16 @@ class _DirectiveProcessor(Preprocessor):
             raise self._pending_error
         raise UnreadableProgram(f"{self._file}:{line or '?'}: {msg}; correct it")
 
-    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+    def on_directive_handle(
+        self, directive: _Token, toks: _Tokens, ifpassthru: bool, precedingtoks: _Tokens
+    ) -> bool:
         """Remember the current directive, also in skipped parts of the text."""
         self.lastdirective = directive
         return True
 
-    def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
+    def on_directive_unknown(
+        self, directive: _Token, toks: _Tokens, ifpassthru: bool, precedingtoks: _Tokens
+    ) -> NoReturn:
         """Reject a directive that pcpp does not implement."""
         if directive.value not in _OTHER_DIRECTIVES:
             self._pending_error = UnreadableProgram(
@@ -183,25 +191,21 @@ class _DirectiveProcessor(Preprocessor):
             raise self._pending_error
         raise self._build_error(directive, f"#{directive.value} {_join_tokens(toks)}")
 
-    def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
-        """Satisfy pcpp's interface; never called, since `include` opens no files."""
-        raise OutputDirective(0)
-
-    def on_unknown_macro_in_defined_expr(self, tok):
+    def on_unknown_macro_in_defined_expr(self, tok: _Token) -> bool:
         """Evaluate `defined` for a macro that the text does not define: false."""
         self._check_unknown_macro(tok.value)
         return False
 
-    def on_unknown_macro_in_expr(self, ident):
+    def on_unknown_macro_in_expr(self, ident: str) -> int:
         """Evaluate a name in a condition that is not a macro: 0 (C11 6.10.1p4)."""
         self._check_unknown_macro(ident)
         return 0
 
-    def on_unknown_macro_function_in_expr(self, ident):
+    def on_unknown_macro_function_in_expr(self, ident: str) -> NoReturn:
         """Reject a call in a condition of a name that is not a macro."""
         raise self._build_error(self.lastdirective, f"a condition that calls {ident}")
 
-    def include(self, tokens, original_line) -> Iterator:
+    def include(self, tokens: _Tokens, original_line: _Tokens) -> Iterator[_Token]:
         """Yield the tokens of a header, all at the line of the directive."""
         directive, self._include_count = self.lastdirective, self._include_count + 1
         if self._include_count > _MAX_INCLUDES:
@@ -254,7 +258,7 @@ class _DirectiveProcessor(Preprocessor):
         fix = "include a header that docs/covered_c.md lists, or one of the program's folder"
         raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
 
-    def define(self, tokens) -> None:
+    def define(self, tokens: Any) -> None:
         """Define a macro; reject one that pastes tokens or has variable arguments."""
         if not isinstance(tokens, str):
             name = tokens[0].value if tokens else ""
@@ -264,7 +268,7 @@ class _DirectiveProcessor(Preprocessor):
                 raise self._build_error(self.lastdirective, f"the macro {name}")
         super().define(tokens)
 
-    def collect_args(self, tokenlist, ignore_errors=False):
+    def collect_args(self, tokenlist: _Tokens, ignore_errors: bool = False) -> Any:
         """Collect the arguments of a macro; reject a call that a directive interrupts."""
         arguments = super().collect_args(tokenlist, ignore_errors)
         if arguments[0] == 0:
@@ -272,7 +276,7 @@ class _DirectiveProcessor(Preprocessor):
             raise self._build_error(tokenlist[0], problem)
         return arguments
 
-    def expand_macros(self, tokens, expanding_from=()):
+    def expand_macros(self, tokens: _Tokens, expanding_from: Sequence[str] = ()) -> Any:
         """Expand macros, up to a maximum number of tokens."""
         # The limit also counts intermediate tokens, since macros can grow exponentially.
         self._token_count += len(tokens)
@@ -290,7 +294,9 @@ class _DirectiveProcessor(Preprocessor):
             problem = f"a condition on {name}, which a compiler may define,"
             raise self._build_error(self.lastdirective, problem)
 
-    def _build_error(self, token, construct: str, fix: str = "rewrite it") -> UnsupportedProgram:
+    def _build_error(
+        self, token: _Token, construct: str, fix: str = "rewrite it"
+    ) -> UnsupportedProgram:
         description = _format_line(construct) if construct.startswith("#") else construct
         location = getattr(token, "source", "").strip('<>"') or self._file
         self._pending_error = UnsupportedProgram(
@@ -299,5 +305,5 @@ class _DirectiveProcessor(Preprocessor):
         return self._pending_error
 
 
-def _join_tokens(tokens) -> str:
+def _join_tokens(tokens: _Tokens) -> str:
     return "".join(token.value for token in tokens)

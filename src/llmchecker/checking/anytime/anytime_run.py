@@ -1,4 +1,4 @@
-"""The anytime answer to a query: bounds, an interval, and a decision.
+"""The run of an anytime check on a model, and its answer: bounds, an interval, and a decision.
 
 The two kinds of answers are never mixed. The certain bounds come from the mass that the explored
 texts decide, and hold for the whole model. The interval comes from samples of the undecided mass
@@ -19,7 +19,6 @@ from llmchecker.checking.answer import (
     Evidence,
     Progress,
     Sampled,
-    select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
@@ -29,10 +28,9 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.check import bound_query, check_query
+from llmchecker.checking.check import add_texts, bound_query
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES, Interval
-from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
@@ -128,8 +126,7 @@ class AnytimeRun:
         check, asked = self.check, self._asked
         self.history.append(check.compute_progress())
         # the sums are the bounds, so that the tree only shows the most probable texts
-        is_estimable = asked.estimation_obstacle is None
-        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if is_estimable else None)
+        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if asked.has_sums else None)
         evidence = Evidence(build_tree, asked.ranges, check.mean_evidence)
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
@@ -145,48 +142,28 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *asked.notes, *self._describe_spread()),
-        )
-
-    def _describe_spread(self) -> tuple[str, ...]:
-        """Return a note on the precision of the model's probabilities, if it is reduced."""
-        spread = self._probability_spread
-        if spread is None:
-            return ()
-        return (
-            "the numbers are those of this computation: a probability differs by up to "
-            f"{spread:.2g} between batches of the model",
+            notes=(*answer.notes, *asked.notes, *describe_spread(self._probability_spread)),
         )
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""
         check, asked = self.check, self._asked
-        is_estimable = asked.estimation_obstacle is None
-        if is_estimable:
+        if asked.has_sums:
             check.tree.check_law()
-        if is_estimable and bounds_only:
             answer = Answer(
                 query=asked.query,
                 horizon=asked.length,
-                certain=select_trivial_interval(asked.query),
+                certain=check.bound_answer(),
                 versions=storm.VERSIONS,
             )
         else:
-            question = evidence.tree, evidence.scores, asked.query, asked.ranges
-            seconds = time.monotonic() - self._start_time
-            # an explored tree has no bounded process of its own
-            answer = (
-                bound_query(*question)
-                if bounds_only
-                else check_query(*question, seconds, is_whole_model=True)
-            )
-        if not is_estimable:
+            answer = bound_query(evidence.tree, evidence.scores, asked.query, asked.ranges)
+        if bounds_only:
             return answer
-        certain = check.compute_certain_interval()
-        if not asked.query.is_numeric and (threshold := find_threshold(asked.query)) is not None:
-            meets = threshold.compare(certain)
-            certain = Interval(meets is True, meets is not False)
-        return replace(answer, certain=certain)
+        seconds = time.monotonic() - self._start_time
+        # a query that single texts do not decide has no formula of its own
+        truth = evidence.truth[0] if len(asked.paths) == 1 else None
+        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds, truth)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.
@@ -239,6 +216,20 @@ def check_anytime(
     if failure is not None:
         raise InterruptedCheck(describe_failure(model, failure), result) from failure
     return result
+
+
+def describe_spread(spread: float | None) -> tuple[str, ...]:
+    """Return a note on the precision of a model's probabilities, if it is reduced.
+
+    Args:
+        spread: the `probability_spread` of the model.
+    """
+    if spread is None:
+        return ()
+    return (
+        "the numbers are those of this computation: a probability differs by up to "
+        f"{spread:.2g} between batches of the model",
+    )
 
 
 def describe_failure(model: LanguageModel | TextModel, failure: Exception) -> str:

@@ -1,0 +1,81 @@
+"""`ask` with turns: a query about a conversation, its answers drawn, and its files."""
+
+import base64
+import re
+from xml.etree import ElementTree
+
+import pytest
+from helpers.conversations import chat_table, enumerate_conversations
+from helpers.random_tables import Balance
+
+import llmchecker as lc
+from llmchecker.checking import storm
+from llmchecker.errors import ConfigError, InvalidQuery
+
+BALANCE = Balance("a", "b")
+TURNS = ["c{answer 1}a"]
+
+
+def ask(query: str, **options):
+    options = {"turns": TURNS, "length": 2, "passes": 1000, "balance": BALANCE, **options}
+    return lc.ask(query, chat_table(3, is_truncated=True), user="ab", **options)
+
+
+def test_the_answer_is_that_of_all_conversations():
+    """With enough passes both bounds are the probability of an enumeration."""
+    query = "P=? [ F (turn = 2 & balance > 0) ]"
+    truth = enumerate_conversations(
+        chat_table(3, is_truncated=True), ("ab", "c{1}a"), 2, {"balance": BALANCE}
+    ).probability_of(("X", ("X", ("atom", "balance", ">", 0))))
+    answer = ask(query)
+    assert (answer.lower, answer.upper) == pytest.approx((float(truth), float(truth)))
+    assert answer.turns == 2
+
+
+def test_a_notebook_shows_the_answers_of_each_turn():
+    """The view is a drawing with an edge for each answer, and the sign of those that decide."""
+    tree = ask("P=? [ G balance > 0 ]").tree
+    assert repr(tree) == f"AnswerTree(model='{tree.answers.model}', 2 turns, states={len(tree)})"
+    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', tree._repr_html_())
+    drawing = ElementTree.fromstring(base64.b64decode(image))
+    svg = "{http://www.w3.org/2000/svg}"
+    assert len(drawing.findall(f"{svg}path")) == len(tree) - 1
+    texts = ["".join(element.itertext()) for element in drawing.iter(f"{svg}text")]
+    assert any(re.match(r"✗ [abc()no tex…]*  balance ", text) for text in texts)
+
+
+@pytest.mark.parametrize("language", ["prism", "jani"])
+def test_files_have_all_conversations(language, tmp_path):
+    """Storm answers also another query than that of the check, which ended early."""
+    answer = ask("P>=0.99 [ G balance > 5 ]")
+    path = tmp_path / f"c.{language}"
+    getattr(answer.tree, f"write_{language}")(path)
+    found = getattr(storm, f"check_{language}")(
+        path, lc.parse("P=? [ X (F (turn = 2 & balance > 0)) ]")
+    )
+    other = ask("P=? [ F (turn = 2 & balance > 0) ]")
+    assert found.value == pytest.approx(other.estimate, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"turns": "c"}, "turns: 'c' is no list of texts"),
+        ({"turns": [{"user": "c"}]}, "is no list of texts"),
+        ({"turns": ["{answer 2}"]}, r"turns\[1\]: \{answer 2\} does not precede"),
+        ({"length": "end:3"}, "length: 'end:3' is about one answer"),
+    ],
+    ids=str,
+)
+def test_wrong_turns_are_named(options, problem):
+    """A text in place of a list, a later answer, and a length of one answer are errors."""
+    with pytest.raises(ConfigError, match=problem):
+        ask("P=? [ F balance > 0 ]", **options)
+
+
+def test_a_query_about_tokens_is_refused():
+    """`step` counts tokens, and a start string is no message."""
+    with pytest.raises(InvalidQuery, match="step counts tokens"):
+        ask("P=? [ F step = 1 ]")
+    with pytest.raises(ConfigError, match="turns: they follow messages, not 'ab'"):
+        lc.ask("P=? [ F balance > 0 ]", chat_table(3), "ab", turns=TURNS, balance=BALANCE)
