@@ -29,6 +29,7 @@ from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.tools import Tool
 from llmchecker.properties.logic.ast import STEP, Expectation, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
@@ -37,9 +38,9 @@ from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
+    add_user_notes,
     ask_about_whole_answers,
     build_conversation,
-    check_can_converse,
     parse_turn_assertion,
 )
 from llmchecker.suites.deployments import RowDeployments
@@ -55,6 +56,7 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
+from llmchecker.suites.tools import add_tools, needs_tools, parse_suite_tools
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
@@ -219,6 +221,10 @@ class QuantifierPool:
             self._keep_judge(self._recent[key])
         return self._recent[key]
 
+    def needs_tools(self, name: str, settings: Mapping[str, Any] | None) -> bool:
+        """Return whether a quantifier reads the calls of the case's own tools."""
+        return name not in self._config_quantifiers and needs_tools(name, settings)
+
     def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
         """Return a quantifier, and keep it if it is a judge."""
         if isinstance(quantifier, HasNote) and quantifier not in self.judges:
@@ -227,7 +233,15 @@ class QuantifierPool:
 
     def _find_judge(self, name: DeploymentName) -> ModelConfig:
         """Find the model of a judge by any name of a model."""
-        return resolve_deployment("model", name, self._registry, folder=self._folder).model
+        return self.find_deployment(name).model
+
+    def find_deployment(self, name: DeploymentName, **options: Any) -> Deployment:
+        """Find another model than the suite's, as of a judge, by any name of a model.
+
+        Args:
+            name, options: as in `resolve_deployment`.
+        """
+        return resolve_deployment("model", name, self._registry, folder=self._folder, **options)
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -360,6 +374,7 @@ class CaseBuilder:
         length: the horizon of entries without one.
         budget: the budget of entries without one.
         seed: the seed of the samples.
+        tools: the tools of entries without any.
         folder: folder of the suite file.
         has_tables: whether an entry has a table of prompts. Then the texts of the whole suite are
             templates.
@@ -371,6 +386,7 @@ class CaseBuilder:
         length: str | int,
         budget: BudgetKeys,
         seed: int,
+        tools: tuple[Tool, ...],
         folder: Path,
         *,
         has_tables: bool,
@@ -379,6 +395,7 @@ class CaseBuilder:
         self._length = length
         self._budget = budget
         self._seed = seed
+        self._tools = tools
         self._folder = folder
         self._has_tables = has_tables
 
@@ -429,8 +446,9 @@ class CaseBuilder:
         """Build the cases of a form of the prompt, and list the rows of each demand."""
         cases: list[Case] = []
         members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
+        tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
         for index, row in enumerate(rows):
-            prompt = _build_prompt(place, form, row)
+            prompt = _build_prompt(place, form, row, tools)
             name = f"{_name_row(place, keys, entry, row)}{form.suffix}"
             if row is not None:
                 name += f", row {index + 1}"
@@ -438,7 +456,7 @@ class CaseBuilder:
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
             for demand in demands:
-                title, requirement, checked_query = self._build_query(demand, row, keys)
+                title, requirement, checked_query = self._build_query(demand, row, keys, tools)
                 label = f"{name}: {title}"
                 names[label] = names.get(label, 0) + 1
                 # two requirements may be the same in a row
@@ -453,8 +471,10 @@ class CaseBuilder:
                     full_prompt = variants.add_system(place, prompt, shared_row)
                     conversation = None
                     if form.name == "turns":
-                        check_can_converse(form.key, deployment.model)
-                        conversation = build_conversation(form.key, form.value, full_prompt, row)
+                        find = self._quantifiers.find_deployment
+                        conversation = build_conversation(
+                            form.key, form.value, full_prompt, row, deployment.model, find
+                        )
                     else:
                         with prefix_errors(demand.key):
                             check_prompt_form(deployment.model, full_prompt)
@@ -464,7 +484,9 @@ class CaseBuilder:
                         prompt=full_prompt,
                         conversation=conversation,
                         truncation=Horizon(checked_query.length),
-                        checked_query=add_judge_notes(checked_query, deployment.model),
+                        checked_query=add_user_notes(
+                            add_judge_notes(checked_query, deployment.model), conversation
+                        ),
                         budget=budget,
                     )
                     cases.append(
@@ -513,7 +535,7 @@ class CaseBuilder:
         )
 
     def _build_query(
-        self, demand: _Demand, row: Row | None, keys: CaseKeys
+        self, demand: _Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]
     ) -> tuple[str, str, CheckedQuery]:
         """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
@@ -562,6 +584,8 @@ class CaseBuilder:
             for name in names:
                 if name not in settings and name in self._quantifiers.properties:
                     settings[name] = self._insert_property(name, row)
+                if tools and self._quantifiers.needs_tools(name, settings.get(name)):
+                    settings[name] = add_tools(settings.get(name), tools)
                 self._quantifiers.create(name, settings.get(name))
         pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
         checked_query = CheckedQuery(query, pooled, length)
@@ -691,7 +715,7 @@ class _PromptForm:
         name: the key of the prompt: `user`, `start`, `messages`, `turns`; None for a column of the
             table.
         key: the same with the number or name of the form.
-        value: a text, messages, or the user's messages of a conversation.
+        value: a text, messages, or the turns of a conversation.
         suffix: the end of the names of its cases.
     """
 
@@ -717,7 +741,7 @@ def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
     if name == "messages":
         return [_PromptForm(name, key, [message.explicit_keys for message in value])]
     if name == "turns":
-        return [_PromptForm(name, key, [turn.user for turn in value])]
+        return [_PromptForm(name, key, value)]
     return [
         _PromptForm(name, each.key, each.text, f", {each.name}" if each.name else "")
         for each in list_alternatives(key, value, "prompt")
@@ -731,7 +755,7 @@ def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> 
     )
 
 
-def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
+def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[Tool, ...]) -> Start:
     """Build the prompt of a row, without the system prompt."""
     name, key, value = form.name, form.key, form.value
     # columns serve only where the entry itself has no prompt
@@ -747,13 +771,16 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
     else:
         if name == "turns":
             # the later ones follow the first answer
-            name, key, value = "user", f"{key}[0].user", value[0]
+            name, key, value = "user", f"{key}[0].user", value[0].user
+            if value is None:
+                raise ConfigError(f"{form.key}[0]: the first turn has no text; write {{user: …}}")
         with prefix_errors(key):
             inserted = value if row is None else insert_columns(value, row)
     # the cell of a column is no template
     with locate_errors(key, value, row or Row()):
+        chat_keys = {"tools": [tool.description for tool in tools] or None}
         if name == "messages":
-            return parse_prompt({name: inserted})
+            return parse_prompt({name: inserted, **chat_keys})
         if not inserted.strip():
             raise ConfigError(f"{name}: the text is empty; write a prompt")
         if len(inserted) > _MAX_PROMPT_CHARACTERS:
@@ -761,7 +788,7 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
                 f"{name}: it has {len(inserted):,} characters; shorten it to "
                 f"{_MAX_PROMPT_CHARACTERS:,}"
             )
-        return parse_prompt({name: inserted})
+        return parse_prompt({name: inserted, **chat_keys})
 
 
 def _build_averages(
