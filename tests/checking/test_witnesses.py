@@ -16,6 +16,7 @@ from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.formatting import name_formula
 from llmchecker.checking.markov import dtmc
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
@@ -528,18 +529,18 @@ def test_markdown_shows_every_query_and_its_texts():
         "`P=? [ F gender > 0 ]`: certain [0, 1], probability (bounded) 0.625. "
         "Texts that satisfy it, together 0.5 of 0.625:",
         "",
-        "After: w",
+        "After: `w`",
         "",
         "| probability | continuation |",
         "|------------:|:-----|",
-        "| 0.5 | <code> he</code> |",
+        "| 0.5 | ` he` |",
         "",
         "## `Player|1` · Gender · Model · alpha=0.5, k=3, L=2",
         "",
         "`P>=0.75 [ G gender <= 0 | step > 1 ]`: UNKNOWN, verdict (bounded) false. "
         "Texts that violate it, together 0.375 against a bound of 0.25:",
         "",
-        "After: w",
+        "After: `w`",
         "",
         "| probability | continuation |",
         "|------------:|:-----|",
@@ -629,3 +630,16 @@ def test_texts_of_both_kinds_are_found(query, satisfying, violating):
         assert [(text.text, text.probability) for text in found] == expected
         assert [text.kind for text in found] == [kind] * len(expected)
         assert len(find_path_texts(TREE, chain, path, kind, 1)) == min(1, len(expected))
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("P<=0.1 [ F  leaks > 0 ]", "F leaks > 0"),
+        ("P>=0.1 [ F leaks > 0 ]", "it"),
+        ("P=? [ F leaks > 0 ]", "it"),
+    ],
+)
+def test_texts_against_an_upper_limit_name_the_formula(query, name):
+    """A text that satisfies the formula of P<=p speaks against the requirement, so both differ."""
+    assert name_formula(parse(query)) == name

@@ -117,7 +117,7 @@ def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display
         each
         for name, answer in answers.items()
         for each in list_continuations(
-            answer.witnesses[:_MAX_TEXTS], f"Continuations of the {_ORDINALS[name]} side"
+            query, answer.witnesses[:_MAX_TEXTS], f"Continuations of the {_ORDINALS[name]} side"
         )
     ]
     return Display(rows, comparison.notes, tuple(lists))

@@ -20,6 +20,7 @@ from llmchecker.checking.figures import (
 )
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
@@ -247,6 +248,17 @@ def format_start(start: Start) -> str:
     return ", ".join(f"{role} {_quote(text)}" for role, text in start.messages)
 
 
+def name_formula(query: Query) -> str:
+    """Name what the texts of an answer satisfy or violate: `it`, or the path formula.
+
+    A text that satisfies the formula of `P<=0.1 [ F leaks > 0 ]` is one against the requirement.
+    """
+    threshold = find_threshold(query)
+    if threshold is None or threshold.comparison not in ("<=", "<"):
+        return "it"
+    return _join_lines(query.text.partition("[")[2].rpartition("]")[0])
+
+
 def summarize_witnesses(answer: Answer) -> str:
     """Summarize the kind of an answer's witnesses and their share of the mass."""
     query = answer.query
@@ -257,7 +269,8 @@ def summarize_witnesses(answer: Answer) -> str:
     # all witnesses of an answer are of one kind
     kind = answer.witnesses[0].kind
     shown_mass = math.fsum(witness.probability for witness in answer.witnesses)
-    summary = f"Texts that {_VERBS[kind]} it, together {format_number(shown_mass, FEW_DIGITS)}"
+    what = f"{_VERBS[kind]} {name_formula(query)}"
+    summary = f"Texts that {what}, together {format_number(shown_mass, FEW_DIGITS)}"
     mass = compute_decisive_mass(query, kind, answer.bounded if query.is_numeric else None)
     # without a value the share cannot be computed
     if mass is None:
@@ -280,22 +293,24 @@ def build_display(answer: Answer, rows: Rows | None = None) -> Display:
         rows = build_rows(answer) | build_forecast_row(answer.forecast)
         rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
     rows = _explain_certain(rows)
-    return Display(rows, answer.remarks, list_continuations(witnesses))
+    return Display(rows, answer.remarks, list_continuations(answer.query, witnesses))
 
 
 def list_continuations(
-    witnesses: Sequence[Witness], noun: str = "Continuations"
+    query: Query, witnesses: Sequence[Witness], noun: str = "Continuations"
 ) -> tuple[TextList, ...]:
     """List the continuations of an answer's witnesses; empty without one.
 
     Args:
+        query: the query that they decide.
         witnesses: the witnesses, most probable first.
         noun: the first words of the heading.
     """
     if not witnesses:
         return ()
     # all witnesses of an answer are of one kind
-    heading = f"{noun} that {_VERBS[witnesses[0].kind]} it, most probable first:"
+    what = f"{_VERBS[witnesses[0].kind]} {name_formula(query)}"
+    heading = f"{noun} that {what}, most probable first:"
     texts = tuple(
         (format_number(each.probability), _quote_continuation(each)) for each in witnesses
     )

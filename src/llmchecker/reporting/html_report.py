@@ -24,6 +24,7 @@ from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
     format_exactness,
     name_bounded_figure,
+    name_formula,
     summarize_witnesses,
 )
 from llmchecker.checking.markov import dtmc
@@ -270,6 +271,7 @@ def _render(template: str, **values: Any) -> str:
             in_one_line=format_answer,
             heading=format_heading,
             summary=summarize_witnesses,
+            formula_of=name_formula,
             start=witnesses.find_start_text,
             format_count=format_count,
             style=read_asset("report.css"),

@@ -261,7 +261,7 @@ def _format_section(answer: AnsweredQuery) -> str:
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query}: {format_answer(answer)}. {summarize_witnesses(result)}",
+        f"{query}: {format_answer(answer)}. {format_text(summarize_witnesses(result))}",
         *(f"\n{format_text(note)}" for note in result.notes),
     ]
     # Without witnesses, the table would only have a header.

@@ -553,12 +553,12 @@ class CaseBuilder:
                     if demand.has_name
                     else _format_label(demand.key, inserted)
                 )
+        turn_count = len(keys.turns or ())
+        if demand.is_score and turn_count:
+            raise ConfigError(f"{demand.key}: a mean score is about one answer; remove `turns`")
         with locate_errors(demand.key, demand.entry, row or Row()):
-            turn_count = len(keys.turns or ())
             length, is_whole = parse_end(keys.length or self._length)
             if demand.is_score:
-                if turn_count:
-                    raise ConfigError("a mean score is about one answer; remove `turns`")
                 text = f'R{{"{inserted}"}}=? [ I={length} ]'
             elif isinstance(inserted, str):
                 text = inserted

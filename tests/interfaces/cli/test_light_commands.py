@@ -39,11 +39,11 @@ CONFIG = {
     "quantifiers": {"gender": {}, "yes": {"type": "pattern", "pattern": "(?i)^yes"}},
 }
 ANSWERS = """\
-label,model,query,lower,upper,low,high,confidence
-Player,Small-1,P=? [ F gender > 0 ],0.05147,0.88588,0.05147,0.09476,0.99
-Player,Small-1,P=? [ G step < 9 ],1.0,1.0,,,
-Player,Small-1,P>=0.5 [ F gender > 0 ],False,True,,,
-Player,Small-1,P>=0.1 [ F gender > 0 ],True,True,,,
+label,model,query,verdict,lower,upper,low,high,confidence
+Player,Small-1,P=? [ F gender > 0 ],,0.05147,0.88588,0.05147,0.09476,0.99
+Player,Small-1,P=? [ G step < 9 ],,1.0,1.0,,,
+Player,Small-1,P>=0.5 [ F gender > 0 ],UNKNOWN,False,True,,,
+Player,Small-1,P>=0.1 [ F gender > 0 ],"HOLDS, certain",True,True,,,
 """
 
 
@@ -175,7 +175,7 @@ def test_the_summary_has_three_answers_and_the_page(project, capsys):
         "Player, Small-1: P=? [ F gender > 0 ]: certain [0.05147, 0.8859]; "
         "estimate [0.05147, 0.09476] with confidence 0.99",
         "Player, Small-1: P=? [ G step < 9 ]: certain [1, 1]",
-        "Player, Small-1: P>=0.5 [ F gender > 0 ]: certain unknown",
+        "Player, Small-1: P>=0.5 [ F gender > 0 ]: verdict UNKNOWN",
     ]
     assert last == f"4 answers: {table}"
     report = project / "results/report.html"

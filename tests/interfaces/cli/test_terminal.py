@@ -179,13 +179,13 @@ def test_a_summary_draws_its_intervals(terminal, tmp_path):
     """Each probability of the summary has its bounds and its estimate as bars."""
     with atomic_write_with_checksum(tmp_path / "results/tables/table2.csv") as partial:
         partial.write_text(
-            "label,model,query,lower,upper,low,high,confidence\n"
-            f"Player,Small-1,{QUERY},0.05,0.9,0.1,0.2,0.99\n"
-            "Player,Small-1,P>=0.5 [ F gender > 0 ],False,True,,,\n"
+            "label,model,query,verdict,lower,upper,low,high,confidence\n"
+            f"Player,Small-1,{QUERY},,0.05,0.9,0.1,0.2,0.99\n"
+            "Player,Small-1,P>=0.5 [ F gender > 0 ],UNKNOWN,False,True,,,\n"
         )
     output = terminal(60)
     assert main(["summary", str(tmp_path)]) == 0
     lines = [line.rstrip() for line in plain(output.getvalue()).splitlines()]
     drawn = [line.split()[0] for line in lines if re.search(r"\]  +0 [─━]+ 1$", line)]
     assert drawn == ["certain", "estimate"]
-    assert "certain  unknown" in lines
+    assert any(line.split() == ["verdict", "UNKNOWN"] for line in lines)

@@ -83,11 +83,12 @@ def _format_subject(row: Mapping[str, str]) -> str:
 
 
 def _build_figures(row: Mapping[str, str]) -> dict[str, Figure]:
-    """Build the bounds and any estimate by their words."""
+    """Build the verdict or the bounds, and any estimate, by the words of Table II."""
     lower, upper = row["lower"], row["upper"]
-    # A query without =? has truth values as ends.
+    # A query without =? has truth values as ends, and a verdict.
     if lower in ("True", "False"):
-        figures = {"certain": Figure(lower.lower() if lower == upper else "unknown")}
+        outcome = row["verdict"].partition(",")[0]
+        figures = {"verdict": Figure(row["verdict"], outcome=outcome)}
     else:
         figures = {"certain": _build_interval(row, lower, upper)}
     # An answer without samples has no estimate.
