@@ -6,7 +6,8 @@ that is decided true, and V, the mass that is decided false. The rest of the pro
 probability of the formula for the whole model is at least D and at most D + U.
 
 This module decides texts for trees that were grown level by level and for explored trees. It also
-turns D, V and U into an interval, with limits above the rounding errors of the sums.
+turns D, V and U into an interval, with limits above the rounding errors of the sums. `PathSums`
+answers queries from them, for both kinds of trees.
 """
 
 import math
@@ -263,7 +264,16 @@ def split_mass(
     Args:
         tree, scores, monitor, is_whole_model: as in `decide_tree`.
     """
-    truth = decide_tree(tree, scores, monitor, is_whole_model=is_whole_model)
+    return sum_masses(tree, decide_tree(tree, scores, monitor, is_whole_model=is_whole_model))
+
+
+def sum_masses(tree: TextTree, truth: np.ndarray) -> DecidedMass:
+    """Add up the masses of the first states that decide a path formula, or never do.
+
+    Args:
+        tree: the texts.
+        truth: (n,) the truth of the states; see `decide_tree`.
+    """
     # an undecided text has children, which have its probability
     is_term = find_first_states(tree, truth) & ((truth != UNDECIDED) | ~tree.internal)
     sums = _MassSums(tree)

@@ -20,6 +20,7 @@ first k paths in the order of their probability.
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -28,17 +29,21 @@ import numpy as np
 from llmchecker.checking.decided_mass import (
     REST_VARIABLE,
     UNDECIDED,
+    DecidedMass,
     decide_tree,
     find_first_states,
+    sum_masses,
 )
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
     Atom,
     Connective,
     Formula,
     Label,
+    Literal,
     Number,
     PathQuantifier,
     Probability,
@@ -98,12 +103,12 @@ class _Decisions(NamedTuple):
 
     Attributes:
         satisfied, violated: the states by the truth that they decide.
-        is_complete: whether no path ends undecided in `rest`.
+        mass: the mass of these states, and of the paths that end undecided in `rest`.
     """
 
     satisfied: _DecidingStates
     violated: _DecidingStates
-    is_complete: bool
+    mass: DecidedMass
 
 
 def find_start_text(witnesses: Iterable[Witness]) -> str:
@@ -193,7 +198,7 @@ def find_witnesses(
         states = decisions.violated if is_invariant else decisions.satisfied
         count = len(states.uids)
     else:
-        states, count = _select_smallest_set(query, decisions, chain)
+        states, count = _select_smallest_set(query, decisions)
     count = count if max_witnesses is None else min(count, max_witnesses)
     return tuple(_iter_witnesses(tree, states, count))
 
@@ -271,7 +276,7 @@ def _find_decisions(
     return _Decisions(
         sort_states(WITNESS, is_first & (truth == 1)),
         sort_states(COUNTEREXAMPLE, is_first & (truth == 0)),
-        is_complete=not np.any(is_first & (truth == UNDECIDED) & ~tree.internal),
+        sum_masses(tree, truth),
     )
 
 
@@ -316,9 +321,7 @@ def _get_threshold(query: Query) -> Threshold:
     return threshold
 
 
-def _select_smallest_set(
-    query: Query, decisions: _Decisions, chain: MarkovChain
-) -> tuple[_DecidingStates, int]:
+def _select_smallest_set(query: Query, decisions: _Decisions) -> tuple[_DecidingStates, int]:
     """Return the states that decide the threshold, and the number needed.
 
     Where undecided texts leave it open whether the threshold is met, these are all states that
@@ -327,15 +330,15 @@ def _select_smallest_set(
     threshold = _get_threshold(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
     includes_threshold = threshold.comparison in (">=", "<")
-    number = Fraction(threshold.number)
-    is_above = _is_above(number, includes_threshold, decisions, chain)
+    is_above = _is_above(threshold.number, includes_threshold, decisions.mass)
     if is_above is None:
         is_lower_bound = threshold.comparison in (">=", ">")
         states = decisions.violated if is_lower_bound else decisions.satisfied
         # no set of texts shows on which side of the threshold the probability is
-        return states, 0 if decisions.is_complete else len(states.uids)
+        return states, 0 if decisions.mass.undecided.is_empty else len(states.uids)
     states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
+    number = Fraction(threshold.number)
     required_mass = float(number if is_above else 1 - number)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
     count = np.searchsorted(masses, required_mass, side="right" if is_strict else "left")
@@ -343,36 +346,17 @@ def _select_smallest_set(
     return states, min(int(count), len(states.uids))
 
 
-def _is_above(
-    threshold: Fraction, inclusive: bool, decisions: _Decisions, chain: MarkovChain
-) -> bool | None:
-    """Return whether the probability is above, or at least, a threshold.
+def _is_above(threshold: Decimal, inclusive: bool, mass: DecidedMass) -> bool | None:
+    """Return whether a probability is above, or at least, a threshold.
 
     At least counts if `inclusive`.
 
     The answer is None where the difference is within rounding, or undecided texts leave it open.
-    Probabilities of 0 and 1 are known without a sum, since there are no texts of one kind then.
     """
-    satisfied, violated, is_complete = decisions
-    if threshold == 0:
-        return True if inclusive or len(satisfied.uids) > 0 else False if is_complete else None
-    if threshold == 1:
-        return False if not inclusive or len(violated.uids) > 0 else True if is_complete else None
-    # without texts of the other kind the probability is exact
-    is_certain = is_complete and len(violated.uids) == 0
-    lower = upper = 1.0 if is_certain else satisfied.probabilities.sum().item()
-    if not is_complete:
-        upper = 1 - violated.probabilities.sum().item()
-    margin = 0.0 if is_certain else chain.relative_error * (lower if is_complete else 1.0)
-    # the probability of a `rest` has an error of its own
-    if not is_certain and chain.rest[satisfied.uids].any():
-        margin += chain.rest_error
-    # Python compares a float with a Fraction exactly
-    if lower - margin > threshold or (inclusive and lower - margin == threshold):
-        return True
-    if upper + margin < threshold or (not inclusive and upper + margin == threshold):
-        return False
-    return None
+    formula = Probability(">=" if inclusive else ">", threshold, Literal(True))
+    sums = PathSums(lambda path: mass)
+    surely, possibly = (bool(sums.evaluate(formula, side)[0]) for side in (True, False))
+    return surely if surely == possibly else None
 
 
 def _iter_witnesses(tree: TextTree, states: _DecidingStates, count: int) -> Iterator[Witness]:

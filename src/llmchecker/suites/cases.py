@@ -17,6 +17,7 @@ from typing import Any
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import add_judge_notes, create_quantifier_or_judge
@@ -29,7 +30,7 @@ from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
-from llmchecker.properties.logic.ast import STEP, Probability
+from llmchecker.properties.logic.ast import STEP, Expectation, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -65,7 +66,10 @@ _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
 _PROMPT_KEYS = ("user", "start", "messages", "turns")
 """Keys of an entry's prompt, of which it has one."""
-_MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
+_MEAN = re.compile(
+    r"\s*mean\s+(?:(P\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
+)
+"""An average of probabilities, or of the scores of a quantifier, and any threshold."""
 
 
 # the rows of a table mostly have the same query
@@ -122,6 +126,18 @@ class Case:
             return " → ".join([first, *conversation.turn_texts])
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
+    @property
+    def values(self) -> Interval:
+        """All possible values of the number of its query: probabilities, or scores."""
+        root = self.question.query.root
+        if not isinstance(root, Expectation):
+            return PROBABILITIES
+        low, high = self.question.checked_query.ranges[root.quantifier][:2]
+        # a score without a range is refused
+        assert low is not None
+        assert high is not None
+        return Interval(float(low), float(high))
+
     def measure(self) -> "Case":
         """Return the case with `P=?` in place of its threshold.
 
@@ -138,7 +154,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Average:
-    """A mean of probabilities over the rows of an entry.
+    """A mean of probabilities or scores over the rows of an entry.
 
     Attributes:
         name: its name.
@@ -338,6 +354,7 @@ class _Demand:
         has_name: whether the suite file gives it the name.
         mean_threshold: for an average, its requirement, or None.
         is_average: whether it is an average.
+        is_score: whether it is an average of the scores of a quantifier, whose name is the entry.
     """
 
     key: str
@@ -346,6 +363,7 @@ class _Demand:
     has_name: bool = False
     mean_threshold: Threshold | None = None
     is_average: bool = False
+    is_score: bool = False
 
 
 class CaseBuilder:
@@ -537,7 +555,12 @@ class CaseBuilder:
                 )
         with locate_errors(demand.key, demand.entry, row or Row()):
             turn_count = len(keys.turns or ())
-            if isinstance(inserted, str):
+            length, is_whole = parse_end(keys.length or self._length)
+            if demand.is_score:
+                if turn_count:
+                    raise ConfigError("a mean score is about one answer; remove `turns`")
+                text = f'R{{"{inserted}"}}=? [ I={length} ]'
+            elif isinstance(inserted, str):
                 text = inserted
             elif turn_count:
                 text, properties = parse_turn_assertion(inserted, turn_count)
@@ -547,7 +570,6 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
-            length, is_whole = parse_end(keys.length or self._length)
             known = self._quantifiers.names | set(settings)
             if turn_count:
                 check_turn_query(query, known, turn_count)
@@ -566,8 +588,11 @@ class CaseBuilder:
                     settings[name] = add_tools(settings.get(name), tools)
                 self._quantifiers.create(name, settings.get(name))
         pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
+        checked_query = CheckedQuery(query, pooled, length)
+        if demand.is_score and (obstacle := checked_query.estimation_obstacle) is not None:
+            raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
         requirement = describe_requirement(inserted, query, settings)
-        return label, requirement, CheckedQuery(query, pooled, length)
+        return label, requirement, checked_query
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -609,13 +634,23 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
         key = f"{place}.average.{label}"
         match = _MEAN.fullmatch(text)
         if match is None:
-            raise ConfigError(f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7")
+            raise ConfigError(
+                f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7, or mean polarity >= 10"
+            )
         if keys.prompts is not None and (columns := list_columns(label)):
             raise ConfigError(f"{key}: an average has one name for all rows; remove {columns[0]!r}")
+        probability, probability_threshold, score, score_threshold = match.groups(default="")
+        threshold_text = probability_threshold + score_threshold
         with prefix_errors(key):
-            threshold = parse_threshold(match[2]) if match[2].strip() else None
+            threshold = parse_threshold(threshold_text) if threshold_text.strip() else None
         yield _Demand(
-            key, label, match[1], has_name=True, mean_threshold=threshold, is_average=True
+            key,
+            label,
+            probability or score,
+            has_name=True,
+            mean_threshold=threshold,
+            is_average=True,
+            is_score=bool(score),
         )
 
 
@@ -642,7 +677,8 @@ def _check_labels(demands: Sequence[_Demand]) -> None:
 
 def _check_kind(query: Query, is_average: bool) -> None:
     """Check that a requirement has a threshold, and that an average has none."""
-    if is_average and not (isinstance(query.root, Probability) and query.is_numeric):
+    is_mean = isinstance(query.root, Probability | Expectation) and query.is_numeric
+    if is_average and not is_mean:
         raise ConfigError(f"{query.text!r}: no probability to average; write mean P=? [ … ] >= 0.7")
     if not is_average and query.is_numeric:
         raise ConfigError(

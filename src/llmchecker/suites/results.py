@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llmchecker.checking.interval import DIFFERENCES
+from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
@@ -171,6 +171,15 @@ class SuiteResult:
     def _find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
         return [self._results_by_case[deployment, case] for case in cases]
 
+    @cached_property
+    def _cases_by_key(self) -> Mapping[CaseKey, Case]:
+        return {case.key: case for case in self.suite.cases}
+
+    def _find_values(self, deployment: str, cases: Sequence[str]) -> Interval:
+        """Find an interval of all possible values of rows."""
+        ranges = [self._cases_by_key[deployment, case].values for case in cases]
+        return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
+
     def _iter_averages(self) -> Iterator[Aggregate]:
         for deployment in self.suite.deployments:
             for average in self._list_averages(deployment.name):
@@ -198,10 +207,18 @@ class SuiteResult:
         results = self._find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
-        measurement = average_members(results, self._error_probability)
-        confidence = self.suite.confidence
-        size = len(cases)
-        return _build_aggregate(name, deployment, kind, measurement, threshold, size, confidence)
+        values = self._find_values(deployment, cases)
+        measurement = average_members(results, self._error_probability, values)
+        return _build_aggregate(
+            name,
+            deployment,
+            kind,
+            measurement,
+            threshold,
+            len(cases),
+            self.suite.confidence,
+            values,
+        )
 
     def _iter_differences(self) -> Iterator[Aggregate]:
         """Yield the differences of averages and of cases with a single probability."""
@@ -293,11 +310,14 @@ class SuiteResult:
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
             return
-        measurement = Measurement(DIFFERENCES, DIFFERENCES)
+        values = self._find_values(deployment, cases)
+        differences = DIFFERENCES if values == PROBABILITIES else values - values
+        measurement = Measurement(differences, differences)
         if len(others) == len(cases):
-            measurement = average_members(own, self._error_probability) - average_members(
-                others, self._error_probability
+            own_mean, other_mean = (
+                average_members(side, self._error_probability, values) for side in (own, others)
             )
+            measurement = own_mean - other_mean
         yield _build_aggregate(
             name,
             self._name_difference(deployment, other_name),
@@ -306,6 +326,7 @@ class SuiteResult:
             threshold,
             len(cases),
             self.difference_confidence,
+            differences,
         )
 
 
@@ -327,17 +348,18 @@ def _build_aggregate(
     threshold: Threshold | None,
     cases: int,
     confidence: float,
+    values: Interval,
 ) -> Aggregate:
     """Build an aggregate, with a verdict if it has a threshold.
 
-    A case that failed to run has the trivial measurement, so that the aggregate stays sound.
+    A case that failed to run has any of its possible values, so that the aggregate stays sound.
     """
     if threshold is None:
         status, certain = Status.MEASURED, measurement.certain.is_exact
     else:
         decision = threshold.decide(measurement, confidence)
         status, certain = Status(decision.outcome), decision.is_certain
-    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases)
+    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases, values)
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

@@ -204,7 +204,8 @@ class CaseKeys(Section):
     """Requirements: a list, or a mapping by name. A requirement is a query with a threshold, or an
     assertion."""
     average: OptionalKey[dict[_CaseName, str]] = None
-    """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
+    """Means over the rows by name: of a probability, such as `mean P=? [ F correct > 0 ] >= 0.7`,
+    or of the scores of a quantifier with a range, such as `mean polarity >= 10`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
     tools: OptionalKey[_Tools] = None

@@ -13,17 +13,13 @@ from loop_invariants.ir.expressions import (
     with_children,
 )
 from loop_invariants.ir.statements import (
-    Assert,
-    Assign,
-    Assume,
     Block,
-    Branch,
     Havoc,
-    LabelledBlock,
     Loop,
     Program,
     Statement,
     iter_expressions,
+    with_parts,
 )
 
 
@@ -81,47 +77,18 @@ class _ScalarReplacer:
         )
 
     def _replace_statement(self, statement: Statement) -> Iterator[Statement]:
-        match statement:
-            case Assign(target=target, value=value):
-                yield replace(
-                    statement,
-                    target=self._replace_target(target),
-                    value=self._replace_expression(value),
-                )
-            case Havoc(name=name):
-                # An arbitrary array becomes one arbitrary integer for each element.
-                yield from map(Havoc, self._names.get(name, [name]))
-            case Assume(condition=condition) | Assert(condition=condition):
-                yield replace(statement, condition=self._replace_expression(condition))
-            case Branch(condition=condition, then=then, otherwise=otherwise):
-                yield replace(
-                    statement,
-                    condition=self._replace_expression(condition),
-                    then=self.replace_block(then),
-                    otherwise=self.replace_block(otherwise),
-                )
-            case Loop(guard=guard, body=body, step=step, scope=scope):
-                # Invariants may refer to each new integer where they could refer to the array.
-                names = sorted(scalar for name in scope for scalar in self._names.get(name, [name]))
-                yield replace(
-                    statement,
-                    guard=self._replace_expression(guard),
-                    body=self.replace_block(body),
-                    step=self.replace_block(step),
-                    scope=tuple(names),
-                )
-            case LabelledBlock(body=body):
-                yield replace(statement, body=self.replace_block(body))
-            case _:
-                yield statement
+        if isinstance(statement, Havoc):
+            # An arbitrary array becomes one arbitrary integer for each element.
+            yield from map(Havoc, self._names.get(statement.name, [statement.name]))
+            return
+        if isinstance(statement, Loop):
+            # Invariants may refer to each new integer where they could refer to the array.
+            names = (new for name in statement.scope for new in self._names.get(name, [name]))
+            statement = replace(statement, scope=tuple(sorted(names)))
+        yield with_parts(statement, self._replace_expression, self.replace_block)
 
     def _replace_expression(self, expression: Expression) -> Expression:
-        if isinstance(expression, Identifier | Element):
-            return self._replace_target(expression)
-        return with_children(expression, self._replace_expression)
-
-    def _replace_target(self, target: Identifier | Element) -> Identifier | Element:
-        match target:
+        match expression:
             case Element(array, Constant()) if array in self._elements:
-                return Identifier(format_c(target), target.type)
-        return with_children(target, self._replace_expression)
+                return Identifier(format_c(expression), expression.type)
+        return with_children(expression, self._replace_expression)

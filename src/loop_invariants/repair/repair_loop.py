@@ -22,7 +22,12 @@ from loop_invariants.proposals.prompt_templates import (
     build_prompt,
     select_variant,
 )
-from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals, parse_answer
+from loop_invariants.proposals.proposal_set import (
+    ParsedAnswer,
+    ProgramProposals,
+    merge_candidates,
+    parse_answer,
+)
 from loop_invariants.proposals.proposers import Proposer
 from loop_invariants.proposals.settings import RepairSettings
 from loop_invariants.repair.counterexamples import (
@@ -144,15 +149,14 @@ class _RepairAttempt:
         self._rounds = rounds
         self._loops = subject.program.loops
         self._parse_error_count = 0
-        self._first_iteration = max(
-            (loop_proposals.iterations for loop_proposals in subject.proposals.values()), default=0
-        )
+        self._first_iteration = subject.iterations
         self._candidates = {loop.number: self._build_loop_candidates(loop) for loop in self._loops}
 
     def run(self) -> Attempt:
         """Alternate verification and repair rounds until a proof or a limit."""
         subject, settings = self._subject, self._subject.settings
-        seconds, used_seconds = self._compute_sampling_seconds(), 0.0
+        seconds = subject.sampling_seconds(PromptVariant.COMBINED, subject.iterations)
+        used_seconds = 0.0
         limits: set[Limit] = set()
         number = 0
         while True:
@@ -211,17 +215,8 @@ class _RepairAttempt:
 
     def _merge_candidates(self, answers: Sequence[ParsedAnswer]) -> tuple[Expression, ...]:
         """Return the distinct candidates of answers, and count other texts as errors."""
-        self._parse_error_count += sum(
-            len(answer.unparsable_texts) + len(answer.rejected_texts) for answer in answers
-        )
-        return tuple(dict.fromkeys(c for answer in answers for c in answer.candidates))
-
-    def _compute_sampling_seconds(self) -> float:
-        proposals = self._subject.proposals.values()
-        return sum(
-            loop_proposals.sampling_seconds(PromptVariant.COMBINED, loop_proposals.iterations)
-            for loop_proposals in proposals
-        )
+        self._parse_error_count += sum(answer.error_count for answer in answers)
+        return merge_candidates(answers)
 
     def _build_proposals(self) -> dict[CandidateSource, dict[int, Sequence[Expression]]]:
         return {

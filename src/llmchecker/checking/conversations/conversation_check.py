@@ -27,6 +27,7 @@ import numpy as np
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
+from llmchecker.checking.anytime.anytime_run import describe_spread
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
@@ -230,7 +231,7 @@ class _ConversationCheck:
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*self._describe_spread(), *self._asked.notes),
+            notes=(*describe_spread(self._probability_spread), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
@@ -308,13 +309,9 @@ class _ConversationCheck:
     def _costs(self) -> float:
         return self._refining_costs + self._sampling_costs
 
-    def _is_late(self) -> bool:
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
-
     def _remaining(self) -> float:
         """Return the passes that the limits allow."""
-        if self._is_late():
+        if self._budget.is_late(self._start_time):
             return 0.0
         return math.inf if self._budget.passes is None else self._budget.passes - self._costs
 
@@ -350,7 +347,10 @@ class _ConversationCheck:
         ]
         truths = tree.sample(
             generators,
-            lambda visits: not self._is_late() and tree.passes - passes + visits <= limit,
+            lambda visits: (
+                not self._budget.is_late(self._start_time)
+                and tree.passes - passes + visits <= limit
+            ),
         )
         complete = truths.index(None) if None in truths else count
         self._can_sample = complete == count
@@ -406,15 +406,6 @@ class _ConversationCheck:
                 kept=0,
             )
             for state in found[:_MAX_WITNESSES]
-        )
-
-    def _describe_spread(self) -> tuple[str, ...]:
-        """Return a note on the precision of the model's probabilities, if it is reduced."""
-        if self._probability_spread is None:
-            return ()
-        return (
-            "the numbers are those of this computation: a probability differs by up to "
-            f"{self._probability_spread:.2g} between batches of the model",
         )
 
 

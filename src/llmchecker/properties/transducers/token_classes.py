@@ -61,14 +61,12 @@ class TokenClasses:
         pieces = tuple(pieces)
         # a foreign transducer may be a dataclass without a hash
         if isinstance(transducer, Hashable):
-            return _load_or_compute_classes(transducer, pieces)
+            return _share_classes(transducer, pieces)
         return _compute_classes(transducer, pieces)
 
 
 @lru_cache(maxsize=16)
-def _load_or_compute_classes(
-    transducer: TokenTransducer, pieces: tuple[str | None, ...]
-) -> TokenClasses:
+def _share_classes(transducer: TokenTransducer, pieces: tuple[str | None, ...]) -> TokenClasses:
     return _compute_classes(transducer, pieces)
 
 
