@@ -183,3 +183,16 @@ def test_calls_without_any_tools_are_an_error(tmp_path):
     entry = {"user": "a", "require": ["P>=0.5 [ F calls = 2 ]"]}
     with pytest.raises(LLMCheckerError, match=r"require\[0\]: .*the setting 'tools' is missing"):
         load_cases(tmp_path, [entry])
+
+
+def test_a_limit_of_money_needs_the_prices_of_simulated_users(tmp_path):
+    """Messages of a simulated user cost money too, and tools need a template in this process."""
+    source = {"source": "http://localhost:1", "api": "openai-chat", "served_as": "x"}
+    model = {**source, "prices": {"input": "1 USD / 1M tokens", "output": "1 USD / 1M tokens"}}
+    turns = [{"user": "a"}, {"simulated_user": {**USER, "model": {**source, "label": "buyer"}}}]
+    entry = {"turns": turns, "require": ["P>=0.5 [ G leaks = 0 ]"]}
+    assert load_cases(tmp_path, [entry], model=model, budget={"answers": 9}).cases
+    with pytest.raises(LLMCheckerError, match=r"budget\.dollars: buyer has no prices"):
+        load_cases(tmp_path, [entry], model=model, budget={"answers": 9, "dollars": 1})
+    with pytest.raises(LLMCheckerError, match=r"turns: tools: .* returns texts alone"):
+        load_cases(tmp_path, [{**entry, "tools": [TOOL]}], model=model)

@@ -130,7 +130,7 @@ class _ChatKeys(MessageKeys):
     """The result of the tool that the answer before it calls, in a case with `tools`."""
 
 
-class ToolResultKeys(Section):
+class _ToolResultKeys(Section):
     """The result of a tool, which follows an answer whose only call is one of this tool."""
 
     name: str
@@ -160,7 +160,7 @@ class TurnKeys(Section):
     user: OptionalKey[str] = None
     """A message of the user. `{answer 1}` inserts the model's first answer, which must be an
     earlier one."""
-    tool: OptionalKey[ToolResultKeys] = None
+    tool: OptionalKey[_ToolResultKeys] = None
     """The result of a tool. An answer without a call of the tool ends the conversation."""
     simulated_user: OptionalKey[SimulatedUserKeys] = None
     """A message of the user that another model writes."""
@@ -197,8 +197,6 @@ class CaseKeys(Section):
     """Instead of one message, several, which no model answers but the last."""
     turns: OptionalKey[NonEmpty[TurnKeys]] = None
     """Instead of one message, a conversation: the model answers each of these turns."""
-    tools: OptionalKey[_Tools] = None
-    """As at the top level, for these prompts."""
     prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""
@@ -210,6 +208,8 @@ class CaseKeys(Section):
     or of the scores of a quantifier with a range, such as `mean polarity >= 10`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
+    tools: OptionalKey[_Tools] = None
+    """As at the top level, for these prompts."""
     length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None

@@ -139,6 +139,20 @@ def test_a_final_score_decides_nothing_about_the_end(seed):
         assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
 
 
+@pytest.mark.parametrize("turns", [["ab", Result("b{1}")], ["ab", Actor(chat_table(9), "b", 1)]])
+def test_explored_answers_have_the_probabilities_of_an_enumeration(turns):
+    """The tree of all answers has early ends as leaves, and sums over simulated messages."""
+    model = chat_table(5, calls=True)
+    answer = check(model, turns, "P=? [ F balance > 0 ]", 2, certain=True)
+    found = answer.evidence.conversation.explore_all()
+    for turn, balance in ((1, 0), (2, 0), (2, -2)):
+        leaves = (found.tree.kind == 2) & (found.tree.step == turn)
+        share = found.tree.path_probability[leaves & (found.scores["balance"] == balance)].sum()
+        last = ("&", ("atom", "turn", "=", turn), ("atom", "balance", "=", balance))
+        truth = float(find_truth(model, turns, ("F", None, ("G", None, last)), 2))
+        assert share == pytest.approx(truth, rel=1e-12)
+
+
 class Run:
     """Runs of one query with a seed each, on a conversation with a simulated user."""
 

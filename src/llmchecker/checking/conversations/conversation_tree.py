@@ -379,12 +379,11 @@ class ConversationTree:
         part: str,
     ) -> None:
         """Check that a chat template keeps a part of the chat in which two prompts differ."""
-        if one != other:
-            return
-        with _locate(1 + count, user):
+        if one == other:
+            key = "" if user is None else ".simulated_user"
             raise UnusableText(
-                f"the chat template of {self._writers[user].model.name} drops {part}; choose a "
-                "model whose template has several turns"
+                f"turns[{count}]{key}: the chat template of {self._writers[user].model.name} drops "
+                f"{part}; choose a model whose template has several turns"
             )
 
     def _encode(
