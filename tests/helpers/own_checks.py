@@ -156,3 +156,35 @@ class Narrow(Marks):
 
 class Silent:
     """Scores nothing."""
+
+
+class Batched(Rude):
+    """What `Rude` says of several texts at once; the number of texts in each call is remembered."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def score_batch(self, texts: list[tuple[str, str]]) -> list[int]:
+        self.sizes.append(len(texts))
+        return [self(start, continuation) for start, continuation in texts]
+
+
+class Short(Rude):
+    """Forgets the last text of a batch."""
+
+    def score_batch(self, texts: list[tuple[str, str]]) -> list[int]:
+        return [0] * (len(texts) - 1)
+
+
+class BatchBreaks(Rude):
+    """Has no score for any batch."""
+
+    def score_batch(self, texts: list[tuple[str, str]]) -> list[int]:
+        raise ValueError("no network")
+
+
+class BatchBeyond(Rude):
+    """Leaves its range."""
+
+    def score_batch(self, texts: list[tuple[str, str]]) -> list[int]:
+        return [10 for _ in texts]

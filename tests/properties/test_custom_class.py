@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.custom_class import OwnClass
+from llmchecker.properties.quantifiers.interface import BatchQuantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifier_files
-from llmchecker.properties.scores import score_tree
+from llmchecker.properties.scores import score_texts, score_tree
 from llmchecker.properties.transducers.law import check_law
 from llmchecker.trees.text_tree import StateKind
 
@@ -31,6 +32,30 @@ def test_the_class_scores() -> None:
     assert find_quantifier_files(rude) == [FILE]
     tree = trees.by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)])
     assert score_tree(rude, tree)[0] == 0
+
+
+def test_a_class_that_scores_batches_gets_all_texts_at_once() -> None:
+    """Only a class with `score_batch` has the method, and its scores are those of its call."""
+    assert not isinstance(make("Rude"), BatchQuantifier)
+    batched = make("Batched")
+    assert isinstance(batched, BatchQuantifier)
+    scores = score_texts(batched, "Hi!", ["Hi!", "Hi! you!", "Hi!!!", "Hi!"])
+    assert scores.tolist() == [0, 1, 2, 0]
+    assert batched.instance.sizes == [3]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Short", "Short of .*: score_batch returned 1 scores for 2 texts; return one for each"),
+        ("BatchBreaks", "BatchBreaks of .*: score_batch raised ValueError: no network"),
+        ("BatchBeyond", "the score of 'Hi!' is 10, outside its range 0 to 9"),
+    ],
+)
+def test_a_batch_that_fails_is_named(name: str, message: str) -> None:
+    """One message names class, file and problem."""
+    with pytest.raises(ConfigError, match=message):
+        score_texts(make(name), "Hi", ["Hi!", "Hi"])
 
 
 def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:

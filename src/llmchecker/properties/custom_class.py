@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
-from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
 from llmchecker.properties.transducers.interface import (
     HasTransducer,
     NarrowsRange,
@@ -27,8 +27,8 @@ class OwnClass:
 
     The class declares its range by the attributes `minimum` and `maximum`, None for no limit. Its
     instance is called with start string and continuation. It may offer an incremental form by the
-    method `build_transducer`. The file runs with all rights of the
-    user, so it runs only if a configuration requests it by this type.
+    method `build_transducer`, and score batches by the method `score_batch`. The file runs with all
+    rights of the user, so it runs only if a configuration requests it by this type.
 
     Attributes:
         file: path of the file.
@@ -60,23 +60,47 @@ class OwnClass:
         object.__setattr__(self, "instance", instance)
         for name, value in zip(("minimum", "maximum"), read_declared_range(instance), strict=True):
             object.__setattr__(self, name, value)
+        # the method makes this a `BatchQuantifier`, which is called on visited texts only
+        if isinstance(instance, BatchQuantifier):
+            object.__setattr__(self, "score_batch", self._score_batch)
 
     def __call__(self, start: str, continuation: str) -> int:
-        label, text = self._label, start + continuation
+        text = start + continuation
         try:
             score = self.instance(start, continuation)
         except FOREIGN_ERRORS as error:
             problem = format_foreign_error(error, self.file)
-            raise ConfigError(f"{label}: it raised {problem} on the text {text!r}") from error
+            raise ConfigError(f"{self._label}: it raised {problem} on the text {text!r}") from error
+        return self._check_score(score, text)
+
+    def _score_batch(self, texts: Sequence[tuple[str, str]]) -> list[int]:
+        assert isinstance(self.instance, BatchQuantifier)
+        try:
+            scores = list(self.instance.score_batch(texts))
+        except FOREIGN_ERRORS as error:
+            problem = format_foreign_error(error, self.file)
+            raise ConfigError(f"{self._label}: score_batch raised {problem}") from error
+        if len(scores) != len(texts):
+            raise ConfigError(
+                f"{self._label}: score_batch returned {len(scores)} scores for {len(texts)} texts; "
+                "return one for each"
+            )
+        return [
+            self._check_score(score, "".join(text))
+            for score, text in zip(scores, texts, strict=True)
+        ]
+
+    def _check_score(self, score: Any, text: str) -> int:
+        """Return the score of a text, an integer within the declared range."""
         if not _is_integer(score):
-            raise ConfigError(f"{label}: the score of {text!r} is {score!r}, not an integer")
+            raise ConfigError(f"{self._label}: the score of {text!r} is {score!r}, not an integer")
         score, low, high = int(score), self.minimum, self.maximum
         if (low is not None and score < low) or (high is not None and score > high):
             raise ConfigError(
-                f"{label}: the score of {text!r} is {score}, outside its range {low} to {high}; "
-                "correct either"
+                f"{self._label}: the score of {text!r} is {score}, outside its range {low} to "
+                f"{high}; correct either"
             )
-        return score
+        return int(score)
 
     def build_transducer(self) -> TokenTransducer | None:
         """Build the incremental form of the class; None if it has none.
