@@ -23,12 +23,12 @@ class GivenAnswer(NamedTuple):
     Attributes:
         text: the text.
         has_ended: whether the model ended it; None for a beginning.
-        scores: the scores of the quantifiers.
+        scores: the scores of the quantifiers; None where the beginning of an answer has none.
     """
 
     text: str
     has_ended: bool | None
-    scores: tuple[int, ...]
+    scores: tuple[int | None, ...]
 
 
 class Path(NamedTuple):
@@ -59,7 +59,7 @@ class AnswerTree:
         truths: the truth of the formula in every continuation; None where that is open.
         merged: for a rest, the number of explored answers that it represents; else 0.
         is_open: for a rest, whether it also represents answers that are not explored; else False.
-        scores: (n,) int64 for each quantifier, by name; 0 for row 0 and for rest.
+        scores: the score of each answer by each quantifier, by name; None where it is unknown.
     """
 
     model: str
@@ -71,7 +71,7 @@ class AnswerTree:
     truths: tuple[bool | None, ...]
     merged: tuple[int, ...]
     is_open: tuple[bool, ...]
-    scores: Mapping[str, np.ndarray]
+    scores: Mapping[str, tuple[int | None, ...]]
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -118,7 +118,7 @@ class AnswerTree:
             "truths": list(self.truths),
             "merged": list(self.merged),
             "is_open": list(self.is_open),
-            "scores": {name: column.tolist() for name, column in self.scores.items()},
+            "scores": {name: list(column) for name, column in self.scores.items()},
         }
 
     @classmethod
@@ -133,9 +133,7 @@ class AnswerTree:
             model=content["model"],
             parent=np.array(content["parent"], dtype=np.int64),
             probability=np.array(content["probability"], dtype=np.float64),
-            scores={
-                name: np.array(column, dtype=np.int64) for name, column in content["scores"].items()
-            },
+            scores={name: tuple(column) for name, column in content["scores"].items()},
             **{name: tuple(content[name]) for name in columns},
         )
 
@@ -191,7 +189,7 @@ def build_answer_tree(
         merged=tuple(node.merged for node in nodes),
         is_open=tuple(node.is_rest and node.unexplored > 0 for node in nodes),
         scores={
-            name: np.array([0 if answer is None else answer.scores[i] for answer in answers])
+            name: tuple(None if answer is None else answer.scores[i] for answer in answers)
             for i, name in enumerate(quantifiers)
         },
     )

@@ -400,21 +400,29 @@ class ConversationTree:
         """Score new states, and lead those with a whole answer to the next turn."""
         groups: dict[tuple[int, ...], list[State]] = defaultdict(list)
         for state in states:
-            if self._monitor.looks_within_answers or self._is_over(state):
+            if self._monitor.final_names or self._is_over(state):
                 groups[state.prompt].append(state)
         for prompt, group in groups.items():
             start, texts = self._find_start(prompt), self._decode(prompt, group)
-            columns = {
-                name: score_texts(quantifier, start, texts, name).tolist()
-                for name, quantifier in self._quantifiers.items()
-            }
-            for index, (state, text) in enumerate(zip(group, texts, strict=True)):
-                scores = {name: column[index] for name, column in columns.items()}
-                self._advance(state, split_text(start, text)[1], scores)
+            scores: list[dict[str, int]] = [{} for _ in group]
+            for name, quantifier in self._quantifiers.items():
+                # only a final score of a beginning is of use
+                rows = [
+                    row
+                    for row, state in enumerate(group)
+                    if name in self._monitor.final_names or self._is_over(state)
+                ]
+                if not rows:
+                    continue
+                found = score_texts(quantifier, start, [texts[row] for row in rows], name)
+                for row, score in zip(rows, found.tolist(), strict=True):
+                    scores[row][name] = score
+            for state, text, values in zip(group, texts, scores, strict=True):
+                self._advance(state, split_text(start, text)[1], values)
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
-        values = tuple(scores.values())
+        values = tuple(scores.get(name) for name in self._quantifiers)
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
