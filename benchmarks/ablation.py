@@ -274,15 +274,15 @@ def _record_parts(stack: ExitStack, taken: set[tuple[str, str]]) -> None:
             taken.add(("solver of ESBMC", options[-1]))
         return verdict
 
-    def assume(self: houdini._Encoding, candidate: houdini.Candidate) -> Any:
+    def assume(self: houdini.Encoding, candidate: houdini.Candidate) -> Any:
         for name, attribute in _ENCODINGS.items():
             if getattr(self._encoder, attribute):
                 taken.add(("encoding", name))
         return original_assume(self, candidate)
 
-    original_run, original_assume = esbmc.run_text, houdini._Encoding.encode_assumption
+    original_run, original_assume = esbmc.run_text, houdini.Encoding.encode_assumption
     stack.enter_context(patch.object(esbmc, "run_text", run_text))
-    stack.enter_context(patch.object(houdini._Encoding, "encode_assumption", assume))
+    stack.enter_context(patch.object(houdini.Encoding, "encode_assumption", assume))
 
 
 def _verify(file: Path, task: FileTask, off: tuple[str, str] | None, results: Connection) -> None:

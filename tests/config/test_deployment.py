@@ -19,7 +19,7 @@ from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnknownName
 from llmchecker.interfaces.cli.main import main
-from llmchecker.models.sources.fetch import fetch_checkpoint
+from llmchecker.models.sources.checkpoints import fetch_checkpoint
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import Status
 

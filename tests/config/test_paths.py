@@ -48,7 +48,6 @@ def test_a_chain_of_many_quantifiers_has_a_name_that_systems_take():
 def test_a_check_is_found_by_its_tree_and_query():
     """A verdict and its comparison lie below their tree; the scores of a check are in order."""
     assert paths.verdict_file(CHECK) == f"results/checks/{CHECK}.json"
-    assert paths.crosscheck_file(CHECK) == f"results/crosschecks/{CHECK}.json"
     assert str(CHECK).startswith(f"{SHAPE}/P-eq-F-")
     expected = [f"results/scores/{SHAPE}/{name}.parquet" for name in ("gender", "similarity")]
     assert paths.scores_of_check(CHECK) == expected

@@ -5,6 +5,7 @@ The enumeration shares no code with the package but the table itself.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,19 +13,25 @@ from helpers import oracle
 from helpers.random_tables import PARTS
 
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.decoding.tools import parse_tools
 from llmchecker.models.table_model import TableModel
 
 LETTERS = "abc"
+CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+"""The text of the last letter in tables that call a tool."""
 END, USER, MODEL = len(LETTERS), len(LETTERS) + 1, len(LETTERS) + 2
+TOOLS = parse_tools("tools", [{"name": "f"}])
 
 
 class ChatTable(TableModel):
     """A table of letters that answers chats: each message is its mark and its letters."""
 
-    drops_answers = False
+    drops_answers = drops_results = False
 
     def encode(self, start):
         messages = start.messages if isinstance(start, Chat) else [("user", start)]
+        if self.drops_results:
+            messages = [each for each in messages if each[0] != "tool"]
         if self.drops_answers:
             messages = [each for each in messages if each[0] != "assistant"]
         tokens = []
@@ -35,8 +42,11 @@ class ChatTable(TableModel):
         return (*tokens, MODEL)
 
 
-def chat_table(seed: int, *, is_truncated: bool = False) -> ChatTable:
-    """A table whose next letter depends on the whole chat, with probabilities of 64ths."""
+def chat_table(seed: int, *, is_truncated: bool = False, calls: bool = False) -> ChatTable:
+    """A table whose next letter depends on the whole chat, with probabilities of 64ths.
+
+    With `calls`, the last letter is written as a call of a tool.
+    """
 
     def distribution(tokens):
         chance = random.Random(repr((seed, tokens)))
@@ -48,14 +58,31 @@ def chat_table(seed: int, *, is_truncated: bool = False) -> ChatTable:
         cuts = [0, *(round(PARTS * sum(weights[: i + 1]) / total) for i in range(END + 1))]
         return [*((after - before) / PARTS for before, after in pairwise(cuts)), 0.0, 0.0]
 
-    return ChatTable([*LETTERS, ".", "<u>", "<m>"], distribution, frozenset([END]))
+    letters = [*LETTERS[:-1], CALL] if calls else LETTERS
+    return ChatTable([*letters, ".", "<u>", "<m>"], distribution, frozenset([END]))
+
+
+@dataclass(frozen=True)
+class Result:
+    """A turn with the result of the tool that `CALL` calls."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A turn that a table writes as a user with a system prompt."""
+
+    table: ChatTable
+    system: str
+    length: int
 
 
 def iter_answers(
     model: ChatTable, messages: Sequence[tuple[str, str]], length: int
 ) -> Iterator[tuple[str, bool, Fraction]]:
     """Yield each answer to messages, whether it ended, and its probability."""
-    prompt = model.encode(Chat(tuple(messages)))
+    prompt = model.encode(Chat(tuple(messages), TOOLS))
     waiting = [((), Fraction(1))]
     while waiting:
         tokens, mass = waiting.pop()
@@ -64,36 +91,60 @@ def iter_answers(
                 continue
             longer, share = (*tokens, token), mass * Fraction(probability)
             if token == END or len(longer) == length:
-                text = "".join(LETTERS[t] for t in longer if t != END)
+                text = "".join(model.vocabulary[t] for t in longer if t != END)
                 yield text, token == END, share
             else:
                 waiting.append((longer, share))
 
 
 def enumerate_conversations(
-    model: ChatTable, user_texts: Sequence[str], length: int, quantifiers: Mapping
+    model: ChatTable, turns: Sequence[str | Result | Actor], length: int, quantifiers: Mapping
 ) -> oracle.Tree:
     """Return all conversations as a tree of answers, whose first state is before the first one.
 
-    `{1}` in a text of the user is the first answer.
+    `{1}` in a text is the first answer. A conversation ends where no call precedes a result.
     """
     parents, chances, kinds = [-1], [1], [0]
     columns = {name: [0] for name in ("turn", *quantifiers)}
-    waiting = [(0, [("user", user_texts[0])], [])]
+    waiting = [(0, [("user", turns[0])], [], Fraction(1))]
     while waiting:
-        state, messages, answers = waiting.pop()
+        state, messages, answers, share = waiting.pop()
         # a quantifier reads the chat as its start
-        start = "".join(model.vocabulary[token] for token in model.encode(Chat(tuple(messages))))
+        prompt = model.encode(Chat(tuple(messages), TOOLS))
+        start = "".join(model.vocabulary[token] for token in prompt)
         for text, has_ended, chance in iter_answers(model, messages, length):
             parents.append(state)
-            chances.append(chance)
+            chances.append(share * chance)
             kinds.append(2 if has_ended else 0)
             columns["turn"].append(len(answers) + 1)
             for name, quantifier in quantifiers.items():
                 columns[name].append(quantifier(start, text))
-            if len(answers) + 1 < len(user_texts):
-                said = [*answers, text]
-                user = user_texts[len(said)].replace("{1}", said[0])
-                longer = [*messages, ("assistant", text), ("user", user)]
-                waiting.append((len(parents) - 1, longer, said))
+            said = [*answers, text]
+            if len(said) == len(turns):
+                continue
+            longer = [*messages, ("assistant", text)]
+            for role, message, part in _iter_messages(turns[len(said)], longer, said):
+                waiting.append((len(parents) - 1, [*longer, (role, message)], said, part))
     return oracle.Tree(parents, chances, kinds, columns, read=lambda chance: chance)
+
+
+def _iter_messages(
+    turn: str | Result | Actor, messages: Sequence[tuple[str, str]], answers: Sequence[str]
+) -> Iterator[tuple[str, str, Fraction]]:
+    """Yield the role, text and probability of each message of a turn after these messages."""
+    if isinstance(turn, str):
+        yield "user", turn.replace("{1}", answers[0]), Fraction(1)
+    elif isinstance(turn, Result):
+        if answers[-1].count(CALL) == 1:
+            yield "tool", turn.text.replace("{1}", answers[0]), Fraction(1)
+    else:
+        # the user has seen no call that a tool answered, and no result
+        seen = [
+            message
+            for message, following in zip(messages, [*messages[1:], ("", "")], strict=True)
+            if message[0] != "tool" and following[0] != "tool"
+        ]
+        exchanged = {"user": "assistant", "assistant": "user"}
+        chat = [("system", turn.system), *((exchanged[role], text) for role, text in seen)]
+        for text, _, chance in iter_answers(turn.table, chat, turn.length):
+            yield "user", text, chance

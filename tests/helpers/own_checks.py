@@ -133,5 +133,26 @@ class Halved(Marks):
         return state / 2
 
 
+class Ranged(Marks):
+    """A range of the scores of longer texts that is none."""
+
+    def find_range(self, state: int) -> object:
+        return state
+
+
+class Unlimited(Marks):
+    """A range with a limit that is not whole."""
+
+    def find_range(self, state: int) -> tuple[object, object]:
+        return state, 9.5
+
+
+class Narrow(Marks):
+    """A range of the scores of longer texts that these exceed."""
+
+    def find_range(self, state: int) -> tuple[object, object]:
+        return 0, state
+
+
 class Silent:
     """Scores nothing."""

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.fake_hub import COMMIT, Hub
 from safetensors.numpy import save_file
 
-from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import parse_source
 
 NEWER = "89abcdef0123456789abcdef0123456789abcdef"

@@ -126,6 +126,8 @@ def test_a_class_may_offer_an_incremental_form() -> None:
         ("Listed", r"Listed of .*: start returned \[0\], which is not hashable; use a tuple"),
         ("Bare", "Bare of .*: advance returned 0, not a pair of a state and a count"),
         ("Halved", "Halved of .*: score returned 0.0, not an integer"),
+        ("Ranged", "Ranged of .*: find_range returned 0, not two limits"),
+        ("Unlimited", "Unlimited of .*: find_range returned 9.5, not an integer"),
     ],
 )
 def test_an_incremental_form_that_fails_is_named(name: str, message: str) -> None:
@@ -137,9 +139,18 @@ def test_an_incremental_form_that_fails_is_named(name: str, message: str) -> Non
         state, _ = transducer.start("The player")
         state, _ = transducer.advance(state, transducer.effect("he"))
         transducer.score(state)
+        transducer.find_range(state)
 
     with pytest.raises(ConfigError, match=message):
         read()
+
+
+def test_a_range_that_a_longer_text_leaves_breaks_the_law() -> None:
+    """The law covers the range of each beginning; without one a score has no limits."""
+    narrow, marks = make("Narrow"), make("Marks")
+    assert marks.build_transducer().find_range(0) == (None, None)
+    with pytest.raises(ConfigError, match="'Hi!' is 1, outside of the range 0 to 0 of its begin"):
+        check_law(narrow, narrow.build_transducer(), "Hi", ["!"])
 
 
 def test_the_incremental_form_on_the_page_obeys_the_law(tmp_path: Path) -> None:

@@ -353,7 +353,7 @@ def test_estimates_stand_apart_from_what_is_certain(page, written):
         if query.startswith("R"):
             assert answer.locator("svg").count() == 0
             continue
-        assert estimate.endswith("[0.2031, 0.25] with confidence 0.99, from 1,200 samples")
+        assert estimate.endswith("[0.2031, 0.25] with confidence 0.99, 1,200 samples")
         assert [record[name] for name in ("low", "high", "samples")] == ["0.203125", "0.25", "1200"]
         interval = answer.locator("line.likely")
         assert [place_of(interval, x) for x in ("x1", "x2")] == [0.203125, 0.25]
@@ -655,7 +655,7 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
     view = html_report.build_tree_view(asked, TREE, {"gender": GENDER})
     seen = opened(browser, page_of(tmp_path, [asked], view=view))
-    for place in (seen.page.locator(".card"), seen.page.locator("#tree > p").first):
+    for place in (seen.page.locator(".card"), seen.page.locator("#tree > details > p").first):
         assert place.locator(".role").all_text_contents() == ["system", "user"]
         quoted = place.locator(".role + q").all_text_contents()
         assert quoted == ["Be <b>terse</b>.", 'One,\\ntwo, "three"?']

@@ -186,7 +186,9 @@ def test_the_verdicts_of_one_case_follow_each_other(result):
     assert [(e.subject, e.deployment) for e in entries] == list(product(SUBJECTS, DEPLOYMENTS))
     assert [str(e.status) for e in entries[:4]] == ["HOLDS", "HOLDS", "HOLDS", "VIOLATED"]
     places = {}
-    for name, text in (("table", format_table(result)), ("markdown", format_markdown(result))):
+    # the reasons after the table name some cases again
+    table = format_markdown(result).partition("\n\n❌")[0]
+    for name, text in (("table", format_table(result)), ("markdown", table)):
         rows = [line for line in text.splitlines() if re.search("city, short|city, long", line)]
         places[name] = ["short" in row for row in rows]
     assert places == dict.fromkeys(places, [True] * 4 + [False] * 4)

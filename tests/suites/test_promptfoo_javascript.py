@@ -5,7 +5,7 @@ import re
 import pytest
 
 from llmchecker.properties.quantifiers.pattern import Pattern
-from llmchecker.suites.promptfoo.javascript import format_json, format_value, translate_regex
+from llmchecker.suites.promptfoo.javascript import format_js_value, format_json, translate_regex
 from llmchecker.suites.promptfoo.report import NotConverted
 
 MATCHES = [
@@ -127,5 +127,5 @@ def test_expressions_that_count_halves_of_characters_are_known(pattern, counts_u
 )
 def test_values_are_printed_as_in_javascript(value, text, as_json):
     """Numbers, truth values and lists become the texts of String and JSON.stringify."""
-    assert format_value(value) == text
+    assert format_js_value(value) == text
     assert format_json(value) == as_json

@@ -187,6 +187,36 @@ def test_notes_are_few_on_a_terminal_and_inert(tmp_path):
     assert "\x1b" not in format_table(result) + format_html(result) + format_markdown(result)
 
 
+def test_each_model_is_compared_with_the_stored_one_of_its_name(tmp_path):
+    """Several models have differences each; what only one side has is listed, or refused."""
+    for name in ("n", "o", "p"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
+    shares = {"m": 0.125, "n": 0.25, "o": 0.5}
+    log = tmp_path / "old.jsonl"
+
+    def answer(models: list[str], **options: Any) -> SuiteResult:
+        path = write_suite(tmp_path, {"model": models, "properties": PROPERTIES, "cases": [CASE]})
+        suite = load_suite(path, has_baseline="baseline" in options)
+        return run(suite, lambda name: words_model(shares[name]), **options)
+
+    stored = answer(["m", "n"], log=log)
+    same = answer(["m", "n"], baseline=log)
+    assert list_missing(same) == []
+    differences = [a for a in same.aggregates if a.kind == "difference"]
+    assert [a.deployment for a in differences] == ["m − old.jsonl", "n − old.jsonl"]
+    for difference, own, before in zip(differences, same.results, stored.results, strict=True):
+        assert difference.measurement.certain == (own.measurement - before.measurement).certain
+    assert stored.results[0].measurement.certain != stored.results[1].measurement.certain
+    changed = answer(["m", "o"], baseline=log)
+    assert list_missing(changed) == [
+        ("won: he", "no stored result of this model"),
+        ("n", "not in this suite"),
+    ]
+    with pytest.raises(ConfigError, match="has results of m and n, and the suite of o and p"):
+        answer(["o", "p"], baseline=log)
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [

@@ -153,7 +153,7 @@ def test_withheld_answers_leave_a_conversation_open():
 
 def write(folder: Path, address: str, require: list, **keys: Any) -> Path:
     model = {"label": "P", "source": f"server:{address}", "api": "openai-chat"}
-    model |= {"served_as": MODEL, "requests": 4, "seconds": 1} | keys.pop("model", {})
+    model |= {"served_as": MODEL, "requests": 4} | keys.pop("model", {})
     config = {"models": {"provider": model}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     turns = [{"user": "Is it?"}, {"user": "Really {answer 1}?"}]

@@ -11,8 +11,9 @@ from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
 from helpers.fake_server import Cut, Raw, Status, raising, running, times
 from helpers.random_tables import table_model
 
+from llmchecker.checking.interval import Interval
 from llmchecker.config import opening
-from llmchecker.errors import ConfigError, InvalidQuery
+from llmchecker.errors import ConfigError, InvalidQuery, LLMCheckerError
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
@@ -22,6 +23,7 @@ from llmchecker.suites.load import load_suite
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import CaseResult, average_members
 from llmchecker.suites.verdicts import Status as CaseStatus
 
 YES = {"equals": "yes", "at_least": 0.5}
@@ -39,7 +41,7 @@ def quick(monkeypatch):
 def write(folder: Path, address: str, case: dict[str, Any], **keys: Any) -> Path:
     """A suite of one case on a provider."""
     model = {"label": "P", "source": f"server:{address}", "api": "openai-chat"}
-    model |= {"served_as": MODEL, "requests": 4, "seconds": 1} | keys.pop("model", {})
+    model |= {"served_as": MODEL, "requests": 4} | keys.pop("model", {})
     config = {"models": {"provider": model}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     form = "start" if model["api"] == "openai-completions" else "user"
@@ -149,6 +151,59 @@ def test_intervals_cover_the_probabilities_of_a_table(seed, tmp_path):
             assert measurement.sampled.width < 0.5
             assert (measurement.certain.lower, measurement.certain.upper) == (0, 1)
         assert case.answer.sampled.estimate == pytest.approx(truth, abs=0.2)
+
+
+@pytest.mark.parametrize("demand", ["mean polarity >= -20", "mean polarity <= 68"])
+def test_a_mean_score_is_averaged_over_all_rows(demand, tmp_path):
+    """The mean of scores is that of a table, and narrower than the mean of the rows' intervals."""
+    from textblob import TextBlob
+
+    provider = FakeProvider("openai-chat", share(0.75, "good", "bad"))
+    rows = 8
+    (tmp_path / "rows.csv").write_text("x\n" + "1\n" * rows, encoding="utf-8")
+    case = {"average": {"mood": demand}, "prompts": "rows.csv"}
+    with running(provider) as address:
+        path = write(tmp_path, address, case, budget={"answers": 100})
+        result = run_suite(load_suite(path))
+    (mean,) = result.aggregates
+    good, bad = (100 * TextBlob(word).sentiment.polarity for word in ("good", "bad"))
+    truth = 0.75 * good + 0.25 * bad
+    assert mean.status is CaseStatus.HOLDS
+    assert mean.measurement.sampled.lower <= truth <= mean.measurement.sampled.upper
+    assert (mean.measurement.certain.lower, mean.measurement.certain.upper) == (-100, 100)
+    widths = [case.measurement.sampled.width for case in result.results]
+    assert mean.measurement.sampled.width < sum(widths) / rows
+    assert "mood: mean of 8 rows: polarity of the answer, at " in format_table(result)
+
+
+def test_a_row_that_failed_counts_as_any_score(tmp_path):
+    """A row without an answer leaves the mean of scores wide, and no verdict is wrong."""
+    failed = CaseResult("a", "m", CaseStatus.ERROR, error="x")
+    scores = Interval(-100.0, 100.0)
+    assert average_members([failed], 0.01, scores).sampled == scores
+    assert average_members([failed], 0.01).sampled == Interval(0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("demand", "message"),
+    [
+        ("mean gender >= 1", "gender has no least or no greatest score"),
+        ("mean mood >= 1", "mood is neither step nor a known quantifier"),
+        ("mean polarity", None),
+        ("mean polarity is 3", "is no mean; write"),
+        ("mean polarity >= x", "no threshold"),
+    ],
+)
+def test_a_mean_without_a_range_or_a_name_is_refused(demand, message, tmp_path):
+    """A score needs a known quantifier with a range; without a threshold it is reported."""
+    (tmp_path / "rows.csv").write_text("x\n1\n", encoding="utf-8")
+    case = {"average": {"mood": demand}, "prompts": "rows.csv"}
+    path = write(tmp_path, "http://127.0.0.1:9", case)
+    if message is None:
+        assert load_suite(path).averages[0].threshold is None
+        return
+    with pytest.raises(LLMCheckerError, match=message):
+        load_suite(path)
 
 
 def change(**fields: Any) -> Callable[[Any, Any], Any]:

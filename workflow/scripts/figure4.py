@@ -1,4 +1,4 @@
-from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.reporting import figures, provenance, tables
 from llmchecker.reporting.table_io import read_csv, write_csv
 from llmchecker.utils.atomic_files import read_json_with_digest
@@ -6,7 +6,7 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
-    answers = read_answers(snakemake.params, snakemake.input)
+    answers = read_job_answers(snakemake.params, snakemake.input)
     write_csv(tables.build_noun_table(answers), output.csv)
     is_bounded = answers[0].row.check.is_bounded
     figure = figures.draw_noun_figure(read_csv(output.csv), snakemake.params.axis, is_bounded)

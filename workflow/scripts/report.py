@@ -1,5 +1,5 @@
 from llmchecker.config import paths
-from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.reporting import html_report
 from llmchecker.trees.text_tree import TextTree
@@ -8,7 +8,7 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     inputs = snakemake.input
-    answers = read_answers(snakemake.params, snakemake.input)
+    answers = read_job_answers(snakemake.params, snakemake.input)
     view = None
     if (answer := html_report.find_smallest_with_witness(answers)) is not None:
         check = answer.row.check

@@ -1,4 +1,4 @@
-from llmchecker.interfaces.snakemake.tables import read_answers
+from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.reporting import provenance, tables
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
@@ -6,7 +6,7 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
     output = snakemake.output
-    answers = read_answers(snakemake.params, snakemake.input)
+    answers = read_job_answers(snakemake.params, snakemake.input)
     footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
     notes = tables.format_table2_notes(answers)
     write_table(tables.build_table2(answers), [output.csv, output.md, output.tex], footer, notes)

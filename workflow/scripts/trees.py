@@ -1,11 +1,11 @@
-from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.interfaces.snakemake.model_params import parse_model_params
 from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits, grow_trees, store_masses
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params, config = snakemake.params, snakemake.config
-    model = parse_model(params.growing, snakemake.input.model, snakemake.threads)
+    model = parse_model_params(params.growing, snakemake.input.model, snakemake.threads)
     limits = build_growth_limits(config["expansion"], snakemake.resources.mem_mb)
     grower = TreeBuilder(**model, limits=limits)
     grow_trees(grower, params.trees, snakemake.output.trees, work)

@@ -117,8 +117,8 @@ class Evidence:
     """What an anytime answer was computed from; it stays in memory.
 
     Attributes:
-        build_tree: builds the tree of the explored texts, and their scores by name; None for a
-            model that returns texts alone.
+        build_tree: builds the tree of the explored texts, their scores by name, and (formulas, n)
+            the truth that they decide; None for a model that returns texts alone.
         score_ranges: the declared range of each of these quantifiers.
         mean: the `MeanEvidence` of the samples; None without samples.
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
@@ -126,7 +126,7 @@ class Evidence:
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
     """
 
-    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray]]] | None"
+    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray], np.ndarray]] | None"
     score_ranges: Mapping[str, "ScoreRange"]
     mean: Any = None
     texts: tuple[Witness, ...] = ()
@@ -135,15 +135,20 @@ class Evidence:
     @property
     def tree(self) -> "TextTree":
         """The tree of the explored texts, built on first use."""
-        return self._scored_tree[0]
+        return self._explored[0]
 
     @property
     def scores(self) -> Mapping[str, "np.ndarray"]:
         """(n,) integers for each quantifier of the query, by name."""
-        return self._scored_tree[1]
+        return self._explored[1]
+
+    @property
+    def truth(self) -> "np.ndarray":
+        """(formulas, n): 0, 1 or `UNDECIDED`, what each text decided for each path formula."""
+        return self._explored[2]
 
     @cached_property
-    def _scored_tree(self) -> "tuple[TextTree, Mapping[str, np.ndarray]]":
+    def _explored(self) -> "tuple[TextTree, Mapping[str, np.ndarray], np.ndarray]":
         if self.build_tree is None:
             raise CheckFailed("tree: a model that returns texts alone has none; read the answer")
         return self.build_tree()

@@ -90,19 +90,21 @@ def add_texts(
     scores: Mapping[str, np.ndarray],
     ranges: Mapping[str, ScoreRange],
     seconds_before: float,
+    truth: np.ndarray | None,
 ) -> Answer:
     """Add the sizes of an explored tree and the witnesses for the whole model to an answer.
 
     Args:
         answer: an answer with bounds.
         tree, scores, ranges, seconds_before: as in `check_query`.
+        truth: as in `witnesses.find_witnesses`.
     """
     start_time = time.monotonic()
     chain = dtmc.build_dtmc(tree, scores)
     seconds = seconds_before + time.monotonic() - start_time
     sizes = measure_chain(chain, answer.query)
     texts = witnesses.find_witnesses(
-        tree, chain, answer.query, score_ranges=ranges, is_whole_model=True
+        tree, chain, answer.query, score_ranges=ranges, is_whole_model=True, truth=truth
     )
     return replace(answer, costs=replace(sizes, encode_seconds=seconds), witnesses=texts)
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.decision import ComparisonOutcome, describe_certainty
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Measurement
-from llmchecker.utils.number_format import format_number
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,7 @@ class Comparison:
         """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
         if self.outcome == ComparisonOutcome.UNKNOWN:
             return None
-        if self.is_certain or self.confidence is None:
-            return "certain"
-        return f"with confidence {format_number(self.confidence)}"
+        return describe_certainty(None if self.is_certain else self.confidence)
 
 
 def _find_greater(difference: Interval) -> ComparisonOutcome:

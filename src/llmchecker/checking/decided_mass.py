@@ -6,7 +6,8 @@ that is decided true, and V, the mass that is decided false. The rest of the pro
 probability of the formula for the whole model is at least D and at most D + U.
 
 This module decides texts for trees that were grown level by level and for explored trees. It also
-turns D, V and U into an interval, with limits above the rounding errors of the sums.
+turns D, V and U into an interval, with limits above the rounding errors of the sums. `PathSums`
+answers queries from them, for both kinds of trees.
 """
 
 import math
@@ -22,15 +23,17 @@ from llmchecker.checking.markov.sparse_matrix import (
     find_differences,
 )
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.checking.row_groups import find_distinct
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.row_groups import find_distinct
 
 UNDECIDED = -1
 """The truth of a formula on a text that does not decide it."""
-_SATISFIED, _VIOLATED = 0, 1
-"""The obligations of a formula that every path satisfies, and that every path violates."""
+REST_VARIABLE = '"rest"'
+"""The name of a variable that is 1 in `rest` and else 0; no quantifier can have it."""
+_KNOWN_IN_REST = frozenset({STEP, REST_VARIABLE})
+"""The variables whose values are known in `rest`."""
 _DIVISION_ERROR = 4 * 2.0**-53
 """A limit above the relative error of a sum, a quotient and a product."""
 
@@ -145,8 +148,6 @@ def decide_texts(
     obligations: np.ndarray,
     letters: np.ndarray,
     is_terminal: np.ndarray,
-    *,
-    looks_ahead: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Progress a formula by the step of n texts.
 
@@ -156,8 +157,6 @@ def decide_texts(
         obligations: (n,) int64, before this step.
         letters: (n,) int64, the letters of the monitor.
         is_terminal: (n,) bool, whether a text never changes.
-        looks_ahead: whether a text is decided by what its continuations can be, and not only by an
-            obligation that is satisfied or violated.
 
     Returns:
         (n,) int8, the truth; (n,) int64, the obligations after the step; and (n,) int8, the truth
@@ -171,14 +170,86 @@ def decide_texts(
         stutter[index] = monitor.holds_under_stutter(obligation, letter)
         if ends:
             truth[index] = stutter[index]
-        elif looks_ahead:
+        else:
             decision = monitor.decide(remaining, step + 1, letter)
             truth[index] = UNDECIDED if decision is None else decision
-        elif remaining in (_SATISFIED, _VIOLATED):
-            truth[index] = remaining == _SATISFIED
-        else:
-            truth[index] = UNDECIDED
     return truth[number], after[number], stutter[number]
+
+
+def decide_tree(
+    tree: TextTree,
+    columns: Mapping[str, np.ndarray],
+    monitor: Monitor,
+    *,
+    is_whole_model: bool,
+) -> np.ndarray:
+    """Decide a path formula on every state of a tree that was grown level by level.
+
+    For the whole model anything may follow in a `rest`, so that it decides nothing. In the bounded
+    process a `rest` is a terminal state in which atoms over quantifiers are false.
+
+    Args:
+        tree: the texts.
+        columns: (n,) integers for each variable of the formula; those of quantifiers are ignored in
+            `rest`.
+        monitor: the monitor of the formula, with the tree's horizon.
+        is_whole_model: whether to decide for the whole model.
+
+    Returns:
+        (n,) int8: 0, 1 or `UNDECIDED`. A leaf repeats for ever, so that every leaf is decided but
+        for a `rest` of the whole model.
+
+    Raises:
+        CheckFailed: the formula has too many obligations.
+    """
+    is_rest, is_terminal = tree.kind == StateKind.REST, ~tree.internal
+    letters = monitor.compute_letters({STEP: tree.step, **columns}, tree.kind == StateKind.END)
+    # in `rest` the scores are unknown, and no score is final
+    letters[is_rest] &= sum(
+        1 << bit for bit, atom in enumerate(monitor.atoms) if atom.variables <= _KNOWN_IN_REST
+    )
+    obligations = np.full(len(tree), monitor.initial_obligation)
+    truth = np.full(len(tree), UNDECIDED, dtype=np.int8)
+    for step, level in enumerate([slice(0, 1), *tree.levels]):
+        if step:
+            # still the obligations after the parents' own step
+            obligations[level] = obligations[tree.parent[level]]
+        truth[level], obligations[level], _ = decide_texts(
+            monitor, step, obligations[level], letters[level], is_terminal[level]
+        )
+    if is_whole_model:
+        truth[is_rest] = UNDECIDED
+    else:
+        _withdraw_refuted_decisions(tree, truth)
+    return truth
+
+
+def find_first_states(tree: TextTree, truth: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: the reachable states that no decided state precedes.
+
+    Args:
+        tree: the texts.
+        truth: (n,) the truth of the states; see `decide_tree`.
+    """
+    # a state of probability 0 is not reachable
+    is_first = tree.probability > 0
+    for level in tree.levels:
+        parents = tree.parent[level]
+        is_first[level] &= is_first[parents] & (truth[parents] == UNDECIDED)
+    return is_first
+
+
+def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
+    """Withdraw the decisions that a `rest` of the bounded process refutes.
+
+    In `rest` both `gender > 0` and `gender <= 0` are false, which no text of the model allows.
+    """
+    for value in (0, 1):
+        has_value = ~tree.internal & (truth == value)
+        for level in reversed(tree.levels):
+            is_reached = has_value[level] & (tree.probability[level] > 0)
+            has_value[tree.parent[level][is_reached]] = True
+        truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
 def split_mass(
@@ -190,46 +261,21 @@ def split_mass(
 ) -> DecidedMass:
     """Split the mass of a tree by the truth of a path formula.
 
-    For the whole model anything may follow in a `rest`, so that it decides nothing. In the bounded
-    process a `rest` is a terminal state in which atoms over quantifiers are false, so that nothing
-    is undecided.
+    Args:
+        tree, scores, monitor, is_whole_model: as in `decide_tree`.
+    """
+    return sum_masses(tree, decide_tree(tree, scores, monitor, is_whole_model=is_whole_model))
+
+
+def sum_masses(tree: TextTree, truth: np.ndarray) -> DecidedMass:
+    """Add up the masses of the first states that decide a path formula, or never do.
 
     Args:
         tree: the texts.
-        scores: (n,) integers for each quantifier of the formula; scores of `rest` are ignored.
-        monitor: the monitor of the formula, with the tree's horizon.
-        is_whole_model: whether the mass is that of the whole model.
+        truth: (n,) the truth of the states; see `decide_tree`.
     """
-    letters = monitor.compute_letters({STEP: tree.step, **scores}, tree.kind == StateKind.END)
-    is_rest = tree.kind == StateKind.REST
-    # the step of a `rest` is known, its scores are not
-    letters[is_rest] &= sum(1 << bit for bit, atom in enumerate(monitor.atoms) if atom.is_step_only)
-    obligations = np.full(len(tree), monitor.initial_obligation)
-    truth = np.full(len(tree), UNDECIDED, dtype=np.int8)
-    is_first = np.zeros(len(tree), dtype=bool)  # no beginning of the text decides the formula
-    for step, level in enumerate([slice(0, 1), *tree.levels]):
-        rows = np.arange(level.start, level.stop)
-        if step:
-            parents = tree.parent[rows]
-            # a state of probability 0 is not reachable
-            is_reached = (
-                is_first[parents] & (truth[parents] == UNDECIDED) & (tree.probability[rows] > 0)
-            )
-            rows = rows[is_reached]
-            obligations[rows] = obligations[parents[is_reached]]
-        is_first[rows] = True
-        if is_whole_model:
-            rows = rows[~is_rest[rows]]
-        truth[rows], obligations[rows], _ = decide_texts(
-            monitor,
-            step,
-            obligations[rows],
-            letters[rows],
-            ~tree.internal[rows],
-            looks_ahead=is_whole_model,
-        )
     # an undecided text has children, which have its probability
-    is_term = is_first & ((truth != UNDECIDED) | ~tree.internal)
+    is_term = find_first_states(tree, truth) & ((truth != UNDECIDED) | ~tree.internal)
     sums = _MassSums(tree)
     satisfied, violated, undecided = (
         sums.add(is_term & (truth == value)) for value in (1, 0, UNDECIDED)

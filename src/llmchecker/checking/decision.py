@@ -62,11 +62,7 @@ class Decision:
     @property
     def certainty(self) -> str | None:
         """How the outcome is known: `certain`, or `with confidence 0.99`; None if unknown."""
-        if self.outcome == Outcome.UNKNOWN:
-            return None
-        if self.confidence is None:
-            return "certain"
-        return f"with confidence {format_number(self.confidence)}"
+        return None if self.outcome == Outcome.UNKNOWN else describe_certainty(self.confidence)
 
     def __str__(self) -> str:
         """Return outcome and certainty: `HOLDS, certain`, `UNKNOWN`."""
@@ -74,6 +70,11 @@ class Decision:
         if self.certainty is None:
             return self.outcome.value
         return f"{self.outcome}, {self.certainty}"
+
+
+def describe_certainty(confidence: float | None) -> str:
+    """Describe a confidence: `with confidence 0.99`, or `certain` for None."""
+    return "certain" if confidence is None else f"with confidence {format_number(confidence)}"
 
 
 def decide(certain: bool | None, estimate: bool | None, confidence: float | None) -> Decision:

@@ -58,7 +58,7 @@ class TreeSums(PathSums):
     Args:
         tree: the texts.
         scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
-        score_ranges: the declared range of each quantifier; unused for the bounded process.
+        score_ranges: the declared range of each quantifier.
         is_whole_model: whether to bound the whole model, and not to evaluate the bounded process.
     """
 

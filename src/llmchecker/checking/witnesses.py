@@ -20,21 +20,30 @@ first k paths in the order of their probability.
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
+from llmchecker.checking.decided_mass import (
+    REST_VARIABLE,
+    UNDECIDED,
+    DecidedMass,
+    decide_tree,
+    find_first_states,
+    sum_masses,
+)
 from llmchecker.checking.markov.dtmc import MarkovChain
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
-    STEP,
     Atom,
     Connective,
     Formula,
     Label,
+    Literal,
     Number,
     PathQuantifier,
     Probability,
@@ -49,9 +58,6 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
-
-_REST = '"rest"'
-"""Name of the variable that is 1 in `rest`; no quantifier can have it."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +103,12 @@ class _Decisions(NamedTuple):
 
     Attributes:
         satisfied, violated: the states by the truth that they decide.
-        is_complete: whether no path ends undecided in `rest`.
+        mass: the mass of these states, and of the paths that end undecided in `rest`.
     """
 
     satisfied: _DecidingStates
     violated: _DecidingStates
-    is_complete: bool
+    mass: DecidedMass
 
 
 def find_start_text(witnesses: Iterable[Witness]) -> str:
@@ -146,6 +152,7 @@ def find_witnesses(
     *,
     score_ranges: Mapping[str, ScoreRange] | None = None,
     is_whole_model: bool = False,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the texts that decide a query, most probable first (ties: rising uid).
 
@@ -171,6 +178,8 @@ def find_witnesses(
         is_whole_model: whether the texts decide the query for the whole model. No `rest` is then a
             witness. Otherwise they decide it in the bounded process, where truth in `rest` is that
             of false atoms over quantifiers.
+        truth: (n,) 0, 1 or `UNDECIDED`, what the texts were found to decide for the whole model.
+            Scores alone may decide them later.
 
     Raises:
         UnknownName: the query names a variable that the chain does not have.
@@ -179,7 +188,7 @@ def find_witnesses(
     if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
     path = root.path
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model)
+    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model, truth)
     # the formula has too many obligations
     if decisions is None:
         return ()
@@ -189,7 +198,7 @@ def find_witnesses(
         states = decisions.violated if is_invariant else decisions.satisfied
         count = len(states.uids)
     else:
-        states, count = _select_smallest_set(query, decisions, chain)
+        states, count = _select_smallest_set(query, decisions)
     count = count if max_witnesses is None else min(count, max_witnesses)
     return tuple(_iter_witnesses(tree, states, count))
 
@@ -201,6 +210,7 @@ def find_path_texts(
     kind: str,
     max_texts: int | None,
     score_ranges: Mapping[str, ScoreRange] | None = None,
+    truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that decide a path formula for the whole model.
 
@@ -212,14 +222,14 @@ def find_path_texts(
         path: the path formula.
         kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
         max_texts: largest number of texts; None for all.
-        score_ranges: as in `find_witnesses`.
+        score_ranges, truth: as in `find_witnesses`.
 
     Raises:
         UnknownName: the formula names a variable that the chain does not have.
     """
     if not (is_linear_time(path) and has_witnesses(Query("", Probability("=", None, path)))):
         return ()
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model=True)
+    decisions = _find_decisions(tree, chain, path, score_ranges, True, truth)
     if decisions is None:
         return ()
     states = decisions.satisfied if kind == WITNESS else decisions.violated
@@ -242,6 +252,7 @@ def _find_decisions(
     path: Formula,
     score_ranges: Mapping[str, ScoreRange] | None,
     is_whole_model: bool,
+    known_truth: np.ndarray | None,
 ) -> _Decisions | None:
     """Find the first deciding state of each path; None if the formula is too large.
 
@@ -252,17 +263,10 @@ def _find_decisions(
     # a query has its answer without its texts
     except CheckFailed:
         return None
-    if not is_whole_model:
-        _withdraw_refuted_decisions(tree, truth)
-    is_decided = truth != UNDECIDED
+    if known_truth is not None:
+        truth = np.where(known_truth == UNDECIDED, truth, known_truth)
     probability = tree.path_probability
-    # whether no state above this one has decided its path
-    is_open = np.ones(len(tree), dtype=bool)
-    for level in tree.levels:
-        parent = tree.parent[level]
-        is_open[level] = is_open[parent] & ~is_decided[parent]
-    # a state of probability 0 is not reachable in the chain
-    is_open &= probability > 0
+    is_first = find_first_states(tree, truth)
 
     def sort_states(kind: str, states: np.ndarray) -> _DecidingStates:
         uids = np.flatnonzero(states)
@@ -270,9 +274,9 @@ def _find_decisions(
         return _DecidingStates(kind, uids, probability[uids])
 
     return _Decisions(
-        sort_states(WITNESS, is_open & (truth == 1)),
-        sort_states(COUNTEREXAMPLE, is_open & (truth == 0)),
-        is_complete=not np.any(is_open & ~is_decided & ~tree.internal),
+        sort_states(WITNESS, is_first & (truth == 1)),
+        sort_states(COUNTEREXAMPLE, is_first & (truth == 0)),
+        sum_masses(tree, truth),
     )
 
 
@@ -283,62 +287,29 @@ def _decide_states(
     score_ranges: Mapping[str, ScoreRange],
     is_whole_model: bool,
 ) -> np.ndarray:
-    """Return (n,) int64: 0, 1 or `UNDECIDED`, the truth of the formula in each state.
-
-    A leaf repeats for ever, and so does a `rest` of the bounded process.
+    """Return (n,) the truth of the formula in each state; see `decide_tree`.
 
     Raises:
         CheckFailed: the formula has too many obligations.
     """
     path = _replace_rest_label(path)
-    columns = {**chain.variables, _REST: chain.rest.astype(np.int64)}
+    columns = {**chain.variables, REST_VARIABLE: chain.rest.astype(np.int64)}
     names = {name for f in subformulas(path) if isinstance(f, Atom) for name in f.variables}
     for name in names - columns.keys():
         chain.find_scores(name)
-    ranges = {name: score_ranges.get(name, (None, None)) for name in names} | {_REST: (0, 1)}
-    monitor = Monitor(path, tree.truncation.length, ranges)
-    letters = monitor.compute_letters(columns, chain.end)
-    # in `rest` atoms over quantifiers are false, and no score is final
-    letters[chain.rest] = sum(
-        np.where(atom.evaluate(columns)[chain.rest], 1 << bit, 0)
-        for bit, atom in enumerate(monitor.atoms)
-        if atom.variables <= {STEP, _REST}
-    )
-    obligations = np.full(len(tree), monitor.initial_obligation)
-    truth = np.full(len(tree), UNDECIDED)
-    for step, level in enumerate([slice(0, 1), *tree.levels]):
-        if step:
-            # still the obligations after the parents' own step
-            obligations[level] = obligations[tree.parent[level]]
-        truth[level], obligations[level], _ = decide_texts(
-            monitor, step, obligations[level], letters[level], ~tree.internal[level]
-        )
-    if is_whole_model:
-        truth[chain.rest] = UNDECIDED
-    return truth
+    ranges = {name: score_ranges.get(name, (None, None)) for name in names}
+    monitor = Monitor(path, tree.truncation.length, ranges | {REST_VARIABLE: (0, 1)})
+    return decide_tree(tree, columns, monitor, is_whole_model=is_whole_model)
 
 
 def _replace_rest_label(formula: Formula) -> Formula:
-    """Replace the label "rest", which no monitor knows, by an atom over `_REST`."""
+    """Replace the label "rest", which no monitor knows, by an atom over `REST_VARIABLE`."""
     match formula:
         case Label("rest"):
-            return Atom(Variable(_REST), "=", Number(1))
+            return Atom(Variable(REST_VARIABLE), "=", Number(1))
         case Connective(_, operands) | Temporal(_, operands):
             return replace(formula, operands=tuple(map(_replace_rest_label, operands)))
     return formula
-
-
-def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
-    """Withdraw the decisions that a `rest` of the bounded process refutes.
-
-    In `rest` both `gender > 0` and `gender <= 0` are false, which no text of the model allows.
-    """
-    for value in (0, 1):
-        has_value = ~tree.internal & (truth == value)
-        for level in reversed(tree.levels):
-            is_reached = has_value[level] & (tree.probability[level] > 0)
-            has_value[tree.parent[level][is_reached]] = True
-        truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
 def _get_threshold(query: Query) -> Threshold:
@@ -350,9 +321,7 @@ def _get_threshold(query: Query) -> Threshold:
     return threshold
 
 
-def _select_smallest_set(
-    query: Query, decisions: _Decisions, chain: MarkovChain
-) -> tuple[_DecidingStates, int]:
+def _select_smallest_set(query: Query, decisions: _Decisions) -> tuple[_DecidingStates, int]:
     """Return the states that decide the threshold, and the number needed.
 
     Where undecided texts leave it open whether the threshold is met, these are all states that
@@ -361,15 +330,15 @@ def _select_smallest_set(
     threshold = _get_threshold(query)
     # P>=p and P<p separate the values below p from all others; P>p and P<=p separate those above p
     includes_threshold = threshold.comparison in (">=", "<")
-    number = Fraction(threshold.number)
-    is_above = _is_above(number, includes_threshold, decisions, chain)
+    is_above = _is_above(threshold.number, includes_threshold, decisions.mass)
     if is_above is None:
         is_lower_bound = threshold.comparison in (">=", ">")
         states = decisions.violated if is_lower_bound else decisions.satisfied
         # no set of texts shows on which side of the threshold the probability is
-        return states, 0 if decisions.is_complete else len(states.uids)
+        return states, 0 if decisions.mass.undecided.is_empty else len(states.uids)
     states = decisions.satisfied if is_above else decisions.violated
     is_strict = is_above != includes_threshold
+    number = Fraction(threshold.number)
     required_mass = float(number if is_above else 1 - number)
     masses = np.concatenate([[0.0], np.cumsum(states.probabilities)])
     count = np.searchsorted(masses, required_mass, side="right" if is_strict else "left")
@@ -377,36 +346,17 @@ def _select_smallest_set(
     return states, min(int(count), len(states.uids))
 
 
-def _is_above(
-    threshold: Fraction, inclusive: bool, decisions: _Decisions, chain: MarkovChain
-) -> bool | None:
-    """Return whether the probability is above, or at least, a threshold.
+def _is_above(threshold: Decimal, inclusive: bool, mass: DecidedMass) -> bool | None:
+    """Return whether a probability is above, or at least, a threshold.
 
     At least counts if `inclusive`.
 
     The answer is None where the difference is within rounding, or undecided texts leave it open.
-    Probabilities of 0 and 1 are known without a sum, since there are no texts of one kind then.
     """
-    satisfied, violated, is_complete = decisions
-    if threshold == 0:
-        return True if inclusive or len(satisfied.uids) > 0 else False if is_complete else None
-    if threshold == 1:
-        return False if not inclusive or len(violated.uids) > 0 else True if is_complete else None
-    # without texts of the other kind the probability is exact
-    is_certain = is_complete and len(violated.uids) == 0
-    lower = upper = 1.0 if is_certain else satisfied.probabilities.sum().item()
-    if not is_complete:
-        upper = 1 - violated.probabilities.sum().item()
-    margin = 0.0 if is_certain else chain.relative_error * (lower if is_complete else 1.0)
-    # the probability of a `rest` has an error of its own
-    if not is_certain and chain.rest[satisfied.uids].any():
-        margin += chain.rest_error
-    # Python compares a float with a Fraction exactly
-    if lower - margin > threshold or (inclusive and lower - margin == threshold):
-        return True
-    if upper + margin < threshold or (not inclusive and upper + margin == threshold):
-        return False
-    return None
+    formula = Probability(">=" if inclusive else ">", threshold, Literal(True))
+    sums = PathSums(lambda path: mass)
+    surely, possibly = (bool(sums.evaluate(formula, side)[0]) for side in (True, False))
+    return surely if surely == possibly else None
 
 
 def _iter_witnesses(tree: TextTree, states: _DecidingStates, count: int) -> Iterator[Witness]:

@@ -2,7 +2,7 @@
 
     polite: { type: judge, model: smollm2-135m, question: "Is the text polite?" }
 
-Wherever settings may name a judge, `create_quantifier` of this module creates the quantifier.
+Wherever settings may name a judge, `create_quantifier_or_judge` creates the quantifier.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def charge_judges(spending: Spending) -> Iterator[None]:
             del _accesses[key]
 
 
-def create_quantifier(
+def create_quantifier_or_judge(
     name: str,
     settings: Mapping[str, Any] | None,
     find_model: Callable[[Any], ModelConfig],

@@ -25,7 +25,7 @@ from llmchecker.models.servers.settings import (
     parse_server_source,
 )
 from llmchecker.models.servers.spending import Prices, parse_price
-from llmchecker.models.sources.fetch import ModelSource
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 if TYPE_CHECKING:

@@ -105,8 +105,3 @@ def suite_shard_files(name: str, model: str, count: int) -> list[str]:
     """Return the files of the shards of a suite's results, from number 1."""
     folder = f"results/suites/{name}/{model}"
     return [f"{folder}/{number}-of-{count}.jsonl" for number in range(1, count + 1)]
-
-
-def crosscheck_file(check: Check) -> str:
-    """Return the file of the comparison of a verdict with Storm's own front end."""
-    return f"results/crosschecks/{check}.json"

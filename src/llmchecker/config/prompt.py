@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.tools import Tool, parse_tools
 
-_PROMPT_KEYS = {"start", "user", "system", "messages"}
+_PROMPT_KEYS = {"start", "user", "system", "messages", "tools"}
 
 
 def parse_prompt(entry: object) -> Start:
@@ -13,8 +14,8 @@ def parse_prompt(entry: object) -> Start:
 
     Args:
         entry: a text; messages as in `Chat.from_messages`; or a mapping with the keys `start` for
-            a text, or `user` or `messages` for a chat, with or without `system`. A key with None
-            is absent.
+            a text, or `user` or `messages` for a chat, with or without `system` and `tools`. A
+            key with None is absent.
 
     Raises:
         ConfigError: the entry is no prompt; the message begins with the key.
@@ -32,22 +33,24 @@ def parse_prompt(entry: object) -> Start:
     keys = {key: value for key, value in entry.items() if value is not None}
     if not keys:
         raise ConfigError("start: a start string is missing; give start, user or messages")
-    prompts = [key for key in keys if key != "system"]
+    prompts = [key for key in keys if key not in ("system", "tools")]
     if len(prompts) > 1:
         raise ConfigError(f"{prompts[0]}: {prompts[1]} is given too; keep one prompt")
     # a start string is continued without a chat template
-    if "system" in keys and not {"user", "messages"} & keys.keys():
-        raise ConfigError("system: it belongs to a chat, not to a start string; give user")
+    for key in ("system", "tools"):
+        if key in keys and not {"user", "messages"} & keys.keys():
+            raise ConfigError(f"{key}: it belongs to a chat, not to a start string; give user")
     if "start" in keys:
         return parse_prompt(keys["start"])
     system = {"system": keys["system"]} if "system" in keys else {}
+    tools = parse_tools("tools", keys["tools"]) if "tools" in keys else ()
     if "messages" in keys:
         messages = keys["messages"]
         if not isinstance(messages, list | tuple):
             raise ConfigError(f"messages: {messages!r} is not a list; give a list of messages")
-        return parse_messages("messages", [*([system] if system else []), *messages])
+        return parse_messages("messages", [*([system] if system else []), *messages], tools)
     texts = {**system, "user": keys["user"]}
-    return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()))
+    return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()), tools)
 
 
 def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
@@ -68,24 +71,28 @@ def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
         system = [content for role, content in prompt.messages if role == "system"]
         turns = [(role, content) for role, content in prompt.messages if role != "system"]
         kept["system"] = system[0] if system else None
+        kept["tools"] = [tool.description for tool in prompt.tools] or None
         # another message of the user replaces all turns
         if not {"user", "messages"} & changes.keys():
             kept["messages"] = [{role: content} for role, content in turns]
     return parse_prompt(kept | changes)
 
 
-def parse_messages(place: str, messages: Sequence[Mapping[str, str]]) -> Chat:
+def parse_messages(
+    place: str, messages: Sequence[Mapping[str, str]], tools: tuple[Tool, ...] = ()
+) -> Chat:
     """Parse the messages of a chat, as in `Chat.from_messages`.
 
     Args:
         place: the key with the messages, for errors.
         messages: the messages.
+        tools: the functions that the model may call.
 
     Raises:
         ConfigError: a message has another form, or their order is one that models do not accept.
     """
     try:
-        chat = Chat.from_messages(messages)
+        chat = Chat.from_messages(messages, tools)
     except ConfigError as error:
         # a message of an error about one message begins with its index, which extends the key
         raise ConfigError(f"{place}{': ' * (str(error)[0] != '[')}{error}") from error

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from llmchecker.config.judges import create_quantifier
+from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import (
     ModelConfig,
     check_labels,
@@ -140,4 +140,4 @@ def _create_quantifier(
         return models[model]
 
     with prefix_errors(f"quantifiers.{name}"):
-        return create_quantifier(name, settings, find_model, expansion)
+        return create_quantifier_or_judge(name, settings, find_model, expansion)

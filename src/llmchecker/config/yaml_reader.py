@@ -572,7 +572,7 @@ def _read_text(path: Path) -> str:
             # One more byte than allowed is enough to detect a file that is too large.
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     if len(content) > _MAX_BYTES:
         raise ConfigError(f"{path}: larger than the maximum of {_MAX_BYTES} bytes; shorten it")
     # Zero bytes at the beginning reveal UTF-16 and UTF-32 without a byte order mark.

@@ -6,7 +6,7 @@ The client of servers is imported only for a model on a server, because its pack
 from pathlib import Path
 
 from llmchecker.models.servers.settings import ServerSource
-from llmchecker.models.sources.fetch import ModelSource, ensure_checkpoint, fetch_checkpoint
+from llmchecker.models.sources.checkpoints import ModelSource, ensure_checkpoint, fetch_checkpoint
 from llmchecker.utils.optional_packages import explain_missing_packages
 
 

@@ -11,7 +11,11 @@ from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.transducers.interface import HasTransducer, TokenTransducer
+from llmchecker.properties.transducers.interface import (
+    HasTransducer,
+    NarrowsRange,
+    TokenTransducer,
+)
 
 FOREIGN_ERRORS = (Exception, SystemExit)
 """Expected exceptions of code outside this package, including `sys.exit`."""
@@ -114,6 +118,18 @@ class _OwnTransducer:
 
     def score(self, state: Hashable) -> int:
         return self._check_integer("score", self._call("score", state))
+
+    def find_range(self, state: Hashable) -> tuple[int | None, int | None]:
+        # a class need not narrow the range
+        if not isinstance(self._transducer, NarrowsRange):
+            return None, None
+        limits = self._call("find_range", state)
+        if not isinstance(limits, tuple) or len(limits) != 2:
+            raise ConfigError(f"{self._label}: find_range returned {limits!r}, not two limits")
+        low, high = (
+            None if limit is None else self._check_integer("find_range", limit) for limit in limits
+        )
+        return low, high
 
     def _call(self, method: str, *arguments: Hashable) -> Any:
         try:

@@ -59,6 +59,8 @@ class ConversationDrawing(Drawing):
         shown = escape_unprintable(text)
         shown = shown.replace(" ", "␣") if text.isspace() else shown
         shown = shown if self.answers.has_ended[uid] else f"{shown}…"
+        if (message := self.answers.messages[uid]) is not None:
+            shown = f"{escape_unprintable(message)} → {shown}"
         # answers often begin alike, and differ at their ends
         half = MAX_LABEL_LENGTH // 2
         return shown if len(shown) <= 2 * half else f"{shown[:half]}…{shown[1 - half :]}"

@@ -17,9 +17,10 @@ from typing import Any
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
-from llmchecker.config.judges import add_judge_notes, create_quantifier
+from llmchecker.config.judges import add_judge_notes, create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import Question, build_budget
@@ -28,7 +29,8 @@ from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.properties.logic.ast import STEP, Probability
+from llmchecker.models.decoding.tools import Tool
+from llmchecker.properties.logic.ast import STEP, Expectation, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -36,9 +38,9 @@ from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
+    add_user_notes,
     ask_about_whole_answers,
     build_conversation,
-    check_model,
     parse_turn_assertion,
 )
 from llmchecker.suites.deployments import RowDeployments
@@ -54,6 +56,7 @@ from llmchecker.suites.templates import (
     locate_errors,
     normalize_name,
 )
+from llmchecker.suites.tools import add_tools, needs_tools, parse_suite_tools
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
 
@@ -63,7 +66,10 @@ _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
 _PROMPT_KEYS = ("user", "start", "messages", "turns")
 """Keys of an entry's prompt, of which it has one."""
-_MEAN = re.compile(r"\s*mean\s+(P\s*=\s*\?\s*\[.*\])(.*)", re.DOTALL)
+_MEAN = re.compile(
+    r"\s*mean\s+(?:(P\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
+)
+"""An average of probabilities, or of the scores of a quantifier, and any threshold."""
 
 
 # the rows of a table mostly have the same query
@@ -120,6 +126,18 @@ class Case:
             return " → ".join([first, *conversation.turn_texts])
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
+    @property
+    def values(self) -> Interval:
+        """All possible values of the number of its query: probabilities, or scores."""
+        root = self.question.query.root
+        if not isinstance(root, Expectation):
+            return PROBABILITIES
+        low, high = self.question.checked_query.ranges[root.quantifier][:2]
+        # a score without a range is refused
+        assert low is not None
+        assert high is not None
+        return Interval(float(low), float(high))
+
     def measure(self) -> "Case":
         """Return the case with `P=?` in place of its threshold.
 
@@ -136,7 +154,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Average:
-    """A mean of probabilities over the rows of an entry.
+    """A mean of probabilities or scores over the rows of an entry.
 
     Attributes:
         name: its name.
@@ -194,7 +212,7 @@ class QuantifierPool:
             # cases in a row mostly share quantifiers, and a few are enough
             if len(self._recent) >= 64:
                 self._recent.clear()
-            self._recent[key] = create_quantifier(
+            self._recent[key] = create_quantifier_or_judge(
                 name,
                 self._resolve_paths(settings or {}),
                 self._find_judge,
@@ -202,6 +220,10 @@ class QuantifierPool:
             )
             self._keep_judge(self._recent[key])
         return self._recent[key]
+
+    def needs_tools(self, name: str, settings: Mapping[str, Any] | None) -> bool:
+        """Return whether a quantifier reads the calls of the case's own tools."""
+        return name not in self._config_quantifiers and needs_tools(name, settings)
 
     def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
         """Return a quantifier, and keep it if it is a judge."""
@@ -211,7 +233,15 @@ class QuantifierPool:
 
     def _find_judge(self, name: DeploymentName) -> ModelConfig:
         """Find the model of a judge by any name of a model."""
-        return resolve_deployment("model", name, self._registry, folder=self._folder).model
+        return self.find_deployment(name).model
+
+    def find_deployment(self, name: DeploymentName, **options: Any) -> Deployment:
+        """Find another model than the suite's, as of a judge, by any name of a model.
+
+        Args:
+            name, options: as in `resolve_deployment`.
+        """
+        return resolve_deployment("model", name, self._registry, folder=self._folder, **options)
 
     def _resolve_paths(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -324,6 +354,7 @@ class _Demand:
         has_name: whether the suite file gives it the name.
         mean_threshold: for an average, its requirement, or None.
         is_average: whether it is an average.
+        is_score: whether it is an average of the scores of a quantifier, whose name is the entry.
     """
 
     key: str
@@ -332,6 +363,7 @@ class _Demand:
     has_name: bool = False
     mean_threshold: Threshold | None = None
     is_average: bool = False
+    is_score: bool = False
 
 
 class CaseBuilder:
@@ -342,6 +374,7 @@ class CaseBuilder:
         length: the horizon of entries without one.
         budget: the budget of entries without one.
         seed: the seed of the samples.
+        tools: the tools of entries without any.
         folder: folder of the suite file.
         has_tables: whether an entry has a table of prompts. Then the texts of the whole suite are
             templates.
@@ -353,6 +386,7 @@ class CaseBuilder:
         length: str | int,
         budget: BudgetKeys,
         seed: int,
+        tools: tuple[Tool, ...],
         folder: Path,
         *,
         has_tables: bool,
@@ -361,6 +395,7 @@ class CaseBuilder:
         self._length = length
         self._budget = budget
         self._seed = seed
+        self._tools = tools
         self._folder = folder
         self._has_tables = has_tables
 
@@ -411,8 +446,9 @@ class CaseBuilder:
         """Build the cases of a form of the prompt, and list the rows of each demand."""
         cases: list[Case] = []
         members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
+        tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
         for index, row in enumerate(rows):
-            prompt = _build_prompt(place, form, row)
+            prompt = _build_prompt(place, form, row, tools)
             name = f"{_name_row(place, keys, entry, row)}{form.suffix}"
             if row is not None:
                 name += f", row {index + 1}"
@@ -420,7 +456,7 @@ class CaseBuilder:
             budget = self._build_budget(keys, row_number)
             names: dict[str, int] = {}
             for demand in demands:
-                title, requirement, checked_query = self._build_query(demand, row, keys)
+                title, requirement, checked_query = self._build_query(demand, row, keys, tools)
                 label = f"{name}: {title}"
                 names[label] = names.get(label, 0) + 1
                 # two requirements may be the same in a row
@@ -435,8 +471,10 @@ class CaseBuilder:
                     full_prompt = variants.add_system(place, prompt, shared_row)
                     conversation = None
                     if form.name == "turns":
-                        check_model(form.key, deployment.model)
-                        conversation = build_conversation(form.key, form.value, full_prompt, row)
+                        find = self._quantifiers.find_deployment
+                        conversation = build_conversation(
+                            form.key, form.value, full_prompt, row, deployment.model, find
+                        )
                     else:
                         with prefix_errors(demand.key):
                             check_prompt_form(deployment.model, full_prompt)
@@ -446,7 +484,9 @@ class CaseBuilder:
                         prompt=full_prompt,
                         conversation=conversation,
                         truncation=Horizon(checked_query.length),
-                        checked_query=add_judge_notes(checked_query, deployment.model),
+                        checked_query=add_user_notes(
+                            add_judge_notes(checked_query, deployment.model), conversation
+                        ),
                         budget=budget,
                     )
                     cases.append(
@@ -495,7 +535,7 @@ class CaseBuilder:
         )
 
     def _build_query(
-        self, demand: _Demand, row: Row | None, keys: CaseKeys
+        self, demand: _Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]
     ) -> tuple[str, str, CheckedQuery]:
         """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
@@ -515,7 +555,12 @@ class CaseBuilder:
                 )
         with locate_errors(demand.key, demand.entry, row or Row()):
             turn_count = len(keys.turns or ())
-            if isinstance(inserted, str):
+            length, is_whole = parse_end(keys.length or self._length)
+            if demand.is_score:
+                if turn_count:
+                    raise ConfigError("a mean score is about one answer; remove `turns`")
+                text = f'R{{"{inserted}"}}=? [ I={length} ]'
+            elif isinstance(inserted, str):
                 text = inserted
             elif turn_count:
                 text, properties = parse_turn_assertion(inserted, turn_count)
@@ -525,7 +570,6 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = _parse(text)
             _check_kind(query, demand.is_average)
-            length, is_whole = parse_end(keys.length or self._length)
             known = self._quantifiers.names | set(settings)
             if turn_count:
                 check_turn_query(query, known, turn_count)
@@ -540,10 +584,15 @@ class CaseBuilder:
             for name in names:
                 if name not in settings and name in self._quantifiers.properties:
                     settings[name] = self._insert_property(name, row)
+                if tools and self._quantifiers.needs_tools(name, settings.get(name)):
+                    settings[name] = add_tools(settings.get(name), tools)
                 self._quantifiers.create(name, settings.get(name))
         pooled = _PooledQuantifiers(self._quantifiers, {name: settings.get(name) for name in names})
+        checked_query = CheckedQuery(query, pooled, length)
+        if demand.is_score and (obstacle := checked_query.estimation_obstacle) is not None:
+            raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
         requirement = describe_requirement(inserted, query, settings)
-        return label, requirement, CheckedQuery(query, pooled, length)
+        return label, requirement, checked_query
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -585,13 +634,23 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
         key = f"{place}.average.{label}"
         match = _MEAN.fullmatch(text)
         if match is None:
-            raise ConfigError(f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7")
+            raise ConfigError(
+                f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7, or mean polarity >= 10"
+            )
         if keys.prompts is not None and (columns := list_columns(label)):
             raise ConfigError(f"{key}: an average has one name for all rows; remove {columns[0]!r}")
+        probability, probability_threshold, score, score_threshold = match.groups(default="")
+        threshold_text = probability_threshold + score_threshold
         with prefix_errors(key):
-            threshold = parse_threshold(match[2]) if match[2].strip() else None
+            threshold = parse_threshold(threshold_text) if threshold_text.strip() else None
         yield _Demand(
-            key, label, match[1], has_name=True, mean_threshold=threshold, is_average=True
+            key,
+            label,
+            probability or score,
+            has_name=True,
+            mean_threshold=threshold,
+            is_average=True,
+            is_score=bool(score),
         )
 
 
@@ -618,7 +677,8 @@ def _check_labels(demands: Sequence[_Demand]) -> None:
 
 def _check_kind(query: Query, is_average: bool) -> None:
     """Check that a requirement has a threshold, and that an average has none."""
-    if is_average and not (isinstance(query.root, Probability) and query.is_numeric):
+    is_mean = isinstance(query.root, Probability | Expectation) and query.is_numeric
+    if is_average and not is_mean:
         raise ConfigError(f"{query.text!r}: no probability to average; write mean P=? [ … ] >= 0.7")
     if not is_average and query.is_numeric:
         raise ConfigError(
@@ -655,7 +715,7 @@ class _PromptForm:
         name: the key of the prompt: `user`, `start`, `messages`, `turns`; None for a column of the
             table.
         key: the same with the number or name of the form.
-        value: a text, messages, or the user's messages of a conversation.
+        value: a text, messages, or the turns of a conversation.
         suffix: the end of the names of its cases.
     """
 
@@ -681,7 +741,7 @@ def _list_forms(place: str, keys: CaseKeys) -> list[_PromptForm]:
     if name == "messages":
         return [_PromptForm(name, key, [message.explicit_keys for message in value])]
     if name == "turns":
-        return [_PromptForm(name, key, [turn.user for turn in value])]
+        return [_PromptForm(name, key, value)]
     return [
         _PromptForm(name, each.key, each.text, f", {each.name}" if each.name else "")
         for each in list_alternatives(key, value, "prompt")
@@ -695,7 +755,7 @@ def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> 
     )
 
 
-def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
+def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[Tool, ...]) -> Start:
     """Build the prompt of a row, without the system prompt."""
     name, key, value = form.name, form.key, form.value
     # columns serve only where the entry itself has no prompt
@@ -711,13 +771,16 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
     else:
         if name == "turns":
             # the later ones follow the first answer
-            name, key, value = "user", f"{key}[0].user", value[0]
+            name, key, value = "user", f"{key}[0].user", value[0].user
+            if value is None:
+                raise ConfigError(f"{form.key}[0]: the first turn has no text; write {{user: …}}")
         with prefix_errors(key):
             inserted = value if row is None else insert_columns(value, row)
     # the cell of a column is no template
     with locate_errors(key, value, row or Row()):
+        chat_keys = {"tools": [tool.description for tool in tools] or None}
         if name == "messages":
-            return parse_prompt({name: inserted})
+            return parse_prompt({name: inserted, **chat_keys})
         if not inserted.strip():
             raise ConfigError(f"{name}: the text is empty; write a prompt")
         if len(inserted) > _MAX_PROMPT_CHARACTERS:
@@ -725,7 +788,7 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None) -> Start:
                 f"{name}: it has {len(inserted):,} characters; shorten it to "
                 f"{_MAX_PROMPT_CHARACTERS:,}"
             )
-        return parse_prompt({name: inserted})
+        return parse_prompt({name: inserted, **chat_keys})
 
 
 def _build_averages(

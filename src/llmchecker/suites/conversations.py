@@ -1,16 +1,28 @@
 """Conversations in suites: the turns of a case, and requirements over turns.
 
-turns: [{ user: Name a city. }, { user: "Is {answer 1} in France?" }]
+turns:
+  - { user: Name a city. }
+  - { user: "Is {answer 1} in France?" }
+  - { tool: { name: search, content: "No." } }
+  - { simulated_user: { model: smollm2-135m, system: You are a tourist., length: 20 } }
 require:
   - "P>=0.99 [ G leaks = 0 ]"
   - { contains: "Yes", at_least: 0.9 }                      the last answer
   - { not_contains: sorry, at_least: 0.9, turn: every }     also 1, 2 and any
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.conversations.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+    Turn,
+)
+from llmchecker.config.deployment import Deployment
 from llmchecker.config.models import ModelConfig, check_prompt_form
 from llmchecker.config.section import format_value
 from llmchecker.errors import ConfigError, prefix_errors
@@ -20,39 +32,100 @@ from llmchecker.properties.logic.ast import Formula, Probability, Temporal, form
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.suites.assertions import parse_assertion
+from llmchecker.suites.suite_file import SimulatedUserKeys, TurnKeys
 from llmchecker.suites.templates import Row, insert_columns
+from llmchecker.utils.number_format import format_count
 
 _TURN_KEY = "turn"
 _LAST, _EVERY, _ANY = "last", "every", "any"
 
 
 def build_conversation(
-    place: str, texts: Sequence[str], first: Start, row: Row | None
+    place: str,
+    entries: Sequence[TurnKeys],
+    first: Start,
+    row: Row | None,
+    model: ModelConfig,
+    find_deployment: Callable[..., Deployment],
 ) -> Conversation:
-    """Build the conversation of a case.
+    """Build the conversation of a case, and check that its models can hold it.
 
     Args:
         place: the key of the turns.
-        texts: the messages of the user, of which the first is in `first`.
+        entries: the turns, of which the first is in `first`.
         first: the chat before the first answer.
         row: the row for columns; None if the texts are no templates.
+        model: the model.
+        find_deployment: finds the model of a simulated user, as `QuantifierPool.find_deployment`.
 
     Raises:
-        ConfigError: a turn refers to an answer that does not precede it, or is empty.
+        ConfigError: a turn refers to an answer that does not precede it, is empty, or names an
+            unknown tool or model; or a model cannot hold a conversation.
     """
     assert isinstance(first, Chat)
-    turns = []
-    for index, text in enumerate(texts):
-        turn = ScriptedTurn.parse(text)
+    _check_can_converse(place, model, first)
+    turns: list[Turn] = []
+    for index, entry in enumerate(entries):
+        if entry.simulated_user is not None:
+            key = f"{place}[{index}].simulated_user"
+            user = _build_user(key, entry.simulated_user, row, find_deployment)
+            _check_access(key, user.model.model, model)
+            turns.append(user)
+            continue
+        key = f"{place}[{index}].{'user' if entry.tool is None else 'tool.content'}"
+        text = entry.text or ""
+        turn = ScriptedTurn.parse(text, "" if entry.tool is None else entry.tool.name)
         if index == 0 and turn.references:
-            raise ConfigError(f"{place}[0].user: no answer precedes the first turn; remove {turn}")
-        turns.append(turn if row is None else _insert(f"{place}[{index}].user", turn, row))
-        if not text.strip():
-            raise ConfigError(f"{place}[{index}].user: the text is empty; write a message")
+            raise ConfigError(f"{key}: no answer precedes the first turn; remove {turn}")
+        turns.append(turn if row is None else _insert(key, turn, row))
+        # a tool may return nothing
+        if entry.tool is None and not text.strip():
+            raise ConfigError(f"{key}: the text is empty; write a message")
     try:
         return Conversation(first, tuple(turns[1:]))
     except ConfigError as error:
         raise ConfigError(f"{place.removesuffix('turns')}{error}") from error
+
+
+def _build_user(
+    place: str, keys: SimulatedUserKeys, row: Row | None, find_deployment: Callable[..., Deployment]
+) -> SimulatedUser:
+    """Build a simulated user, whose model is a deployment."""
+    with prefix_errors(place):
+        system = keys.system if row is None else insert_columns(keys.system, row)
+        if not system.strip():
+            raise ConfigError("system: the text is empty; describe the user")
+        deployment = find_deployment(keys.model, system=system, decoding=keys.explicit_keys)
+    _check_can_converse(place, deployment.model, Chat((("system", system), ("user", ""))))
+    name = f"{deployment.model.label}, {deployment.describe_decoding()}"
+    return SimulatedUser(name, system, keys.length, deployment)
+
+
+def describe_turns(conversation: Conversation) -> list[Any]:
+    """Return the later turns as JSON, with all that determines simulated messages but files."""
+    turns: list[Any] = []
+    for turn in conversation.later_turns:
+        if isinstance(turn, SimulatedUser):
+            turns.append({"simulated_user": turn.model.describe(), "length": turn.length})
+        else:
+            turns.append({"tool": str(turn)} if turn.tool else str(turn))
+    return turns
+
+
+def add_user_notes(asked: CheckedQuery, conversation: Conversation | None) -> CheckedQuery:
+    """Return a query whose answers name the simulated users."""
+    if conversation is None:
+        return asked
+    turns: dict[SimulatedUser, list[int]] = {}
+    for number, turn in enumerate(conversation.later_turns, start=2):
+        if isinstance(turn, SimulatedUser):
+            turns.setdefault(turn, []).append(number)
+    notes = [
+        f"{user} writes {'turn' if len(numbers) == 1 else 'turns'} "
+        f"{', '.join(map(str, numbers))} in up to {format_count(user.length, 'token')}"
+        for user, numbers in turns.items()
+    ]
+    return replace(asked, notes=(*asked.notes, *notes)) if notes else asked
 
 
 def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
@@ -63,15 +136,17 @@ def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
             parts.append(part if isinstance(part, int) else insert_columns(part, row))
         except ConfigError as error:
             raise type(error)(f"{place}: {error}") from error
-    return ScriptedTurn(tuple(parts))
+    return ScriptedTurn(tuple(parts), turn.tool)
 
 
-def check_model(place: str, model: ModelConfig) -> None:
-    """Check that a model can hold a conversation, before it is loaded.
+def _check_can_converse(place: str, model: ModelConfig, chat: Chat) -> None:
+    """Check that a model can hold the conversation of a chat, before it is loaded.
 
     Raises:
-        ConfigError: a server returns its probabilities, or its API has no messages.
+        ConfigError: a server returns its probabilities, its API has no messages, or it is masked.
     """
+    if model.kind == "masked":
+        raise ConfigError(f"{place}: {model.name} is a masked model; use a chat model")
     if model.has_distributions and isinstance(model.source, ServerSource):
         raise ConfigError(
             f"{place}: a server returns the probabilities of {model.name}, which conversations do "
@@ -79,7 +154,21 @@ def check_model(place: str, model: ModelConfig) -> None:
         )
     if not model.has_distributions:
         with prefix_errors(place):
-            check_prompt_form(model, Chat((("user", ""),)))
+            check_prompt_form(model, chat)
+
+
+def _check_access(place: str, user: ModelConfig, model: ModelConfig) -> None:
+    """Check that a simulated user has the same access as the model.
+
+    Raises:
+        ConfigError: one returns texts alone, and the other its probabilities.
+    """
+    if user.has_distributions != model.has_distributions:
+        one, other = (user, model) if model.has_distributions else (model, user)
+        raise ConfigError(
+            f"{place}: {one.label} returns texts alone, and {other.label} is in this process; use "
+            "two of one kind"
+        )
 
 
 def parse_turn_assertion(

@@ -8,7 +8,7 @@ from llmchecker.config.deployment import Deployment
 from llmchecker.config.registry_keys import DecodingKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
-from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import parse_decoding
 from llmchecker.suites.matrix import Alternative
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
@@ -125,4 +125,4 @@ class RowDeployments:
         if row is not None:
             with prefix_errors(f"{self._system_key}: {place}"):
                 system = insert_columns(system, row)
-        return Chat((("system", system), *prompt.messages))
+        return replace(prompt, messages=(("system", system), *prompt.messages))

@@ -13,7 +13,7 @@ from llmchecker.checking.conversations.conversation import format_messages, pars
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
-from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
@@ -229,7 +229,7 @@ def _build_row(
     is_certain = is_certain or sampled == certain
     interval = certain if is_certain else sampled
     # trivial bounds inform nobody
-    if interval in (PROBABILITIES, DIFFERENCES):
+    if interval == axis:
         return ()
     digits = _DIGITS if threshold is None else _choose_digits(threshold, interval)
     number = (
@@ -318,7 +318,7 @@ def _build_aggregate_entry(
             aggregate.measurement,
             aggregate.threshold,
             result.difference_confidence if is_difference else result.suite.confidence,
-            DIFFERENCES if is_difference else PROBABILITIES,
+            aggregate.values,
             is_certain=aggregate.is_certain,
         ),
     )

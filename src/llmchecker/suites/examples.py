@@ -106,7 +106,9 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     tree, ranges = evidence.tree, evidence.score_ranges
     chain = dtmc.build_dtmc(tree, evidence.scores)
     violating, others = (
-        witnesses.find_path_texts(tree, chain, root.path, kind, _MAX_TEXTS, ranges)
+        witnesses.find_path_texts(
+            tree, chain, root.path, kind, _MAX_TEXTS, ranges, evidence.truth[0]
+        )
         for kind in kinds
     )
     return CaseTexts(violating, others)

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import find_quantifier_files
 from llmchecker.suites.cases import Case, CaseKey, Suite
+from llmchecker.suites.conversations import describe_turns
 from llmchecker.utils.atomic_files import compute_sha256
 
 
@@ -108,9 +109,9 @@ def _describe_prompt(case: Case) -> Any:
     # a system prompt in `messages` is a part of the prompt
     has_system = case.deployment.system is not None
     if has_system and isinstance(start, Chat) and start.messages[0][0] == "system":
-        start = Chat(start.messages[1:])
+        start = replace(start, messages=start.messages[1:])
     if (conversation := case.question.conversation) is not None:
-        return [start_as_json(start), conversation.turn_texts]
+        return [start_as_json(start), describe_turns(conversation)]
     return start_as_json(start)
 
 

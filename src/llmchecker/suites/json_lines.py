@@ -23,6 +23,7 @@ from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
+from llmchecker.utils.printable_text import escape_unprintable
 
 _FORMAT_NAME = "llmchecker suite "
 _FORMAT = f"{_FORMAT_NAME}7"
@@ -169,8 +170,8 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
 
     Args:
         path: the file that a run wrote.
-        deployments: names of the deployments to compare. Results of one of them are taken if the
-            file has several deployments.
+        deployments: names of the deployments to compare. Each is compared with the stored one of
+            its name, or with the only one.
 
     Raises:
         ConfigError: the file has no results, those of another version, or those of several other
@@ -180,31 +181,30 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     if not path.is_file():
         raise ConfigError(f"baseline: {path} is {describe_kind(path)}; name a file with results")
     header, lines = _read_lines(f"baseline: {path}", path)
-    results, fingerprints = [], {}
+    results, fingerprints = {}, {}
     for line in lines:
         if "case" in line:
             result = _parse_result(path, line)
             # the mean of stored samples would need a share of this suite's error probability
-            results.append(replace(result, evidence=None))
-            fingerprints[result.deployment, result.case] = _parse_fingerprint(path, line)
-    names = list(dict.fromkeys(result.deployment for result in results))
-    if len(names) > 1:
-        names = [name for name in names if name in set(deployments)]
-    if len(names) != 1:
+            key = result.deployment, result.case
+            results[key] = replace(result, evidence=None)
+            fingerprints[key] = _parse_fingerprint(path, line)
+    stored = {deployment for deployment, _ in results}
+    names = set(deployments)
+    if len(stored) > 1 and not stored & names:
         raise ConfigError(
-            f"baseline: {path} has results of several models; name a file with those of one"
+            f"baseline: {path} has results of {_join_names(stored)}, and the suite of "
+            f"{_join_names(names)}; give a file with one of these"
         )
     try:
         confidence, is_complete = float(header["confidence"]), bool(header["complete"])
     except (KeyError, TypeError, ValueError) as error:
         raise UnusableDataset(f"{path}, line 1: the header is damaged; delete the file") from error
-    return Baseline(
-        path.name,
-        confidence,
-        is_complete,
-        {result.case: result for result in results if result.deployment == names[0]},
-        {case: found for (name, case), found in fingerprints.items() if name == names[0]},
-    )
+    return Baseline(path.name, confidence, is_complete, results, fingerprints)
+
+
+def _join_names(names: Iterable[str]) -> str:
+    return " and ".join(map(escape_unprintable, sorted(names)))
 
 
 def _read_lines(place: str, path: Path) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:

@@ -27,11 +27,13 @@ from llmchecker.errors import (
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
+from llmchecker.suites.conversations import describe_turns
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
+from llmchecker.suites.tools import needs_tools, parse_suite_tools
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -98,7 +100,13 @@ def _build_suite(
     with contextlib.chdir(project):
         _check_properties(pool, has_tables)
         builder = CaseBuilder(
-            pool, keys.length, keys.budget, keys.seed, folder, has_tables=has_tables
+            pool,
+            keys.length,
+            keys.budget,
+            keys.seed,
+            parse_suite_tools("tools", keys.tools),
+            folder,
+            has_tables=has_tables,
         )
         cases, averages = _build_cases(
             keys, builder, variants if versus is None else [*variants, versus]
@@ -120,8 +128,9 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    spending_models = [*(case.deployment.model for case in cases), *list_judge_models(pool.judges)]
-    check_prices("budget.dollars", spending_models, keys.budget.dollars)
+    asked = [case.deployment.model for case in cases] + [each.model for each in _list_users(cases)]
+    models_with_costs = [*asked, *list_judge_models(pool.judges)]
+    check_prices("budget.dollars", models_with_costs, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget
@@ -254,6 +263,9 @@ def _resolve_versus(
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:
     """Check the suite's quantifiers; those with columns are checked with each row."""
     for name, settings in pool.properties.items():
+        # each case has its own tools
+        if needs_tools(name, settings):
+            continue
         with prefix_errors(f"properties.{name}"):
             if has_tables:
                 try:
@@ -333,7 +345,7 @@ def _compute_digest(
     add([__version__, keys.confidence, keys.seed, has_baseline])
     deployments = {case.deployment.key: case.deployment for case in cases}
     numbers = {key: number for number, key in enumerate(deployments)}
-    for deployment in deployments.values():
+    for deployment in (*deployments.values(), *_list_users(cases)):
         add([deployment.describe(), _list_files(deployment)])
     for case in cases:
         question, number = case.question, numbers[case.deployment.key]
@@ -344,10 +356,17 @@ def _compute_digest(
             limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
-        add([] if question.conversation is None else question.conversation.turn_texts)
+        add([] if question.conversation is None else describe_turns(question.conversation))
         add([quantifiers, question.truncation.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
+
+
+def _list_users(cases: Sequence[Case]) -> list[Deployment]:
+    """List the models of the simulated users, each once."""
+    conversations = [case.question.conversation for case in cases]
+    users = (user for each in conversations if each is not None for user in each.simulated_users)
+    return list(dict.fromkeys(user.model for user in users))
 
 
 def _list_files(deployment: Deployment) -> list[tuple[str, int, int]]:

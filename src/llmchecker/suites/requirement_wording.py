@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmchecker.checking.measurement import Threshold
-from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.logic.ast import Expectation, Probability
 from llmchecker.properties.logic.query import Query
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST
 
@@ -39,6 +39,8 @@ def describe_requirement(
         # `refuses: true` is in words `refuses`
         return format_assertion(assertion).removesuffix(" true")
     text = " ".join(entry.split())
+    if isinstance(query.root, Expectation):
+        text = f"{query.root.quantifier} of the answer"
     if isinstance(query.root, Probability):
         text = text[text.index("[") + 1 : text.rindex("]")].strip()
     contents = [f"{name} = {_format_settings(settings[name])}" for name in settings]

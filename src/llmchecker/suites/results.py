@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llmchecker.checking.interval import DIFFERENCES
+from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
@@ -29,15 +29,30 @@ class Baseline:
         name: the file, for outputs.
         confidence: confidence of all stored intervals together.
         is_complete: whether the run that wrote them ended by itself.
-        results: the results by the name of the case.
-        fingerprints: what the results answer, by the name of the case.
+        results: the results by the names of their deployment and case.
+        fingerprints: what the results answer, by the same names.
     """
 
     name: str
     confidence: float
     is_complete: bool
-    results: Mapping[str, CaseResult]
-    fingerprints: Mapping[str, CaseFingerprint]
+    results: Mapping[CaseKey, CaseResult]
+    fingerprints: Mapping[CaseKey, CaseFingerprint]
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        """The names of the deployments, in the order of the file."""
+        return tuple(dict.fromkeys(deployment for deployment, _ in self.results))
+
+    def find_side(self, deployment: str) -> str | None:
+        """Find the stored deployment to compare with one of a suite.
+
+        It is that of the same name, or else the only one: a change may rename a model.
+        """
+        names = self.deployments
+        if deployment in names:
+            return deployment
+        return names[0] if len(names) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -156,6 +171,15 @@ class SuiteResult:
     def _find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
         return [self._results_by_case[deployment, case] for case in cases]
 
+    @cached_property
+    def _cases_by_key(self) -> Mapping[CaseKey, Case]:
+        return {case.key: case for case in self.suite.cases}
+
+    def _find_values(self, deployment: str, cases: Sequence[str]) -> Interval:
+        """Find an interval of all possible values of rows."""
+        ranges = [self._cases_by_key[deployment, case].values for case in cases]
+        return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
+
     def _iter_averages(self) -> Iterator[Aggregate]:
         for deployment in self.suite.deployments:
             for average in self._list_averages(deployment.name):
@@ -183,10 +207,18 @@ class SuiteResult:
         results = self._find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
-        measurement = average_members(results, self._error_probability)
-        confidence = self.suite.confidence
-        size = len(cases)
-        return _build_aggregate(name, deployment, kind, measurement, threshold, size, confidence)
+        values = self._find_values(deployment, cases)
+        measurement = average_members(results, self._error_probability, values)
+        return _build_aggregate(
+            name,
+            deployment,
+            kind,
+            measurement,
+            threshold,
+            len(cases),
+            self.suite.confidence,
+            values,
+        )
 
     def _iter_differences(self) -> Iterator[Aggregate]:
         """Yield the differences of averages and of cases with a single probability."""
@@ -208,22 +240,30 @@ class SuiteResult:
             if reasons := Counter(filter(None, obstacles)):
                 reason = _format_obstacles(reasons, len(cases))
                 yield NotCompared(baseline.name, deployment, name, reason)
-        names = {case.name for case in self.suite.cases}
-        for case in baseline.results:
-            if case not in names:
-                yield NotCompared(baseline.name, baseline.name, case, "not in this suite")
+        sides = {baseline.find_side(each.name): each.name for each in self.suite.deployments}
+        for deployment in baseline.deployments:
+            if deployment not in sides:
+                yield NotCompared(baseline.name, baseline.name, deployment, "not in this suite")
+        keys = {case.key for case in self.suite.cases}
+        for deployment, case in baseline.results:
+            if deployment in sides and (sides[deployment], case) not in keys:
+                name = case if len(sides) == 1 else f"{deployment}: {case}"
+                yield NotCompared(baseline.name, baseline.name, name, "not in this suite")
 
     def _find_obstacle(self, baseline: Baseline, deployment: str, case: str) -> str | None:
         """Return why the stored result of a case cannot be compared; None if it can."""
         own = self._results_by_case[deployment, case]
-        stored = baseline.results.get(case)
+        side = baseline.find_side(deployment)
+        if side is None:
+            return "no stored result of this model"
+        stored = baseline.results.get((side, case))
         # what the interrupt left out is not a property of the stored results
         if own.status is Status.UNFINISHED:
             return None
         if stored is None:
             return "no stored result" if baseline.is_complete else "not in the incomplete file"
         differences = self.fingerprints[deployment, case].list_differences(
-            baseline.fingerprints[case]
+            baseline.fingerprints[side, case]
         )
         if differences:
             return ", ".join(differences)
@@ -236,10 +276,11 @@ class SuiteResult:
     ) -> tuple[str, list[CaseResult]] | None:
         """Return name and results of the side to compare with, as far as it answers the cases."""
         if (baseline := self.baseline) is not None:
+            side = baseline.find_side(deployment) or deployment
             found = [
-                baseline.results[case]
+                baseline.results[side, case]
                 for case in cases
-                if case in baseline.results
+                if (side, case) in baseline.results
                 and self._find_obstacle(baseline, deployment, case) is None
             ]
             return baseline.name, found
@@ -269,11 +310,14 @@ class SuiteResult:
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
             return
-        measurement = Measurement(DIFFERENCES, DIFFERENCES)
+        values = self._find_values(deployment, cases)
+        differences = DIFFERENCES if values == PROBABILITIES else values - values
+        measurement = Measurement(differences, differences)
         if len(others) == len(cases):
-            measurement = average_members(own, self._error_probability) - average_members(
-                others, self._error_probability
+            own_mean, other_mean = (
+                average_members(side, self._error_probability, values) for side in (own, others)
             )
+            measurement = own_mean - other_mean
         yield _build_aggregate(
             name,
             self._name_difference(deployment, other_name),
@@ -282,6 +326,7 @@ class SuiteResult:
             threshold,
             len(cases),
             self.difference_confidence,
+            differences,
         )
 
 
@@ -303,17 +348,18 @@ def _build_aggregate(
     threshold: Threshold | None,
     cases: int,
     confidence: float,
+    values: Interval,
 ) -> Aggregate:
     """Build an aggregate, with a verdict if it has a threshold.
 
-    A case that failed to run has the trivial measurement, so that the aggregate stays sound.
+    A case that failed to run has any of its possible values, so that the aggregate stays sound.
     """
     if threshold is None:
         status, certain = Status.MEASURED, measurement.certain.is_exact
     else:
         decision = threshold.decide(measurement, confidence)
         status, certain = Status(decision.outcome), decision.is_certain
-    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases)
+    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases, values)
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

@@ -7,7 +7,7 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -113,7 +113,7 @@ def iter_results(
     for deployment in dict.fromkeys(case.deployment.key for case in chosen):
         cases = [case for case in chosen if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
-        evaluator = _Evaluator(suite, opened, is_measuring, log, tracker)
+        evaluator = _Evaluator(suite, opened, open_model, is_measuring, log, tracker)
         yield from evaluator.run(cases)
 
 
@@ -157,9 +157,11 @@ class _Evaluator:
 
     suite: Suite
     opened: "OpenModel | TextModel"
+    open_model: Callable[[Deployment], "OpenModel | TextModel"]
     is_measuring: bool
     log: ResultLog
     tracker: _ProgressTracker
+    users: "dict[Deployment, OpenModel | TextModel]" = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
@@ -201,12 +203,39 @@ class _Evaluator:
             outcome: CheckOutcome
             try:
                 measured = case.measure() if self.is_measuring else case
-                outcome = _check_conversation(self.opened, measured)
+                outcome = self._check_conversation(measured)
             except FOREIGN_ERRORS as error:
                 if is_interrupt(error):
                     raise
                 outcome = error
             yield case, self._build_result(case, outcome, time.monotonic() - start_time)
+
+    def _check_conversation(self, case: Case) -> Answer:
+        # imported here, as in `evaluate`
+        from llmchecker.checking.conversations.conversation_check import check_conversation
+        from llmchecker.checking.conversations.text_conversations import check_text_conversation
+
+        conversation = case.question.conversation
+        asked = case.question.checked_query.create_quantifiers()
+        assert conversation is not None
+        budget = case.question.budget
+        for user in conversation.simulated_users:
+            if user.model not in self.users:
+                self.users[user.model] = self.open_model(user.model)
+        users = {user: self.users[user.model] for user in conversation.simulated_users}
+        if not case.deployment.model.has_distributions:
+            text_models = {user: cast("TextModel", opened) for user, opened in users.items()}
+            model = cast("TextModel", self.opened)
+            return check_text_conversation(model, conversation, asked, budget, text_models)
+        opened = cast(OpenModel, self.opened)
+        return check_conversation(
+            opened.model,
+            conversation,
+            asked,
+            budget,
+            end_tokens=None if opened.end_of_sequence == "terminal" else frozenset(),
+            user_models={user: cast(OpenModel, each).model for user, each in users.items()},
+        )
 
     def _check(
         self,
@@ -249,27 +278,6 @@ def evaluate(
 
     return check_side_by_side(
         opened.model, questions, prompts=prompts, end_of_sequence=opened.end_of_sequence
-    )
-
-
-def _check_conversation(opened: "OpenModel | TextModel", case: Case) -> Answer:
-    # imported here, as in `evaluate`
-    from llmchecker.checking.conversations.conversation_check import check_conversation
-    from llmchecker.checking.conversations.text_conversations import check_text_conversation
-
-    conversation = case.question.conversation
-    asked = case.question.checked_query.create_quantifiers()
-    assert conversation is not None
-    if not case.deployment.model.has_distributions:
-        model = cast("TextModel", opened)
-        return check_text_conversation(model, conversation, asked, case.question.budget)
-    local = cast(OpenModel, opened)
-    return check_conversation(
-        local.model,
-        conversation,
-        asked,
-        case.question.budget,
-        end_tokens=None if local.end_of_sequence == "terminal" else frozenset(),
     )
 
 

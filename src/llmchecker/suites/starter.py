@@ -11,6 +11,7 @@ from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, SourceUnavailable
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.downloads import fetch_hub_snapshot
+from llmchecker.models.sources.model_directory import TEMPLATE_FILES, has_chat_template
 from llmchecker.utils.installation import find_github_repository
 
 SUITE_NAME = "suite.yaml"
@@ -23,9 +24,6 @@ _ACTION_FOLDER = ".github/actions/llmchecker"
 
 _MODEL_FOLDERS = ("*", "models/*", "resources/models/*")
 """Patterns of folders that may be a model."""
-
-_TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja")
-"""Files of a model that may contain its chat template."""
 
 _SUITE = """\
 # `llmchecker test suite.yaml` decides every requirement, certainly or with the confidence below.
@@ -79,7 +77,7 @@ jobs:
 {install}"""
 
 
-def format_suite(deployment: Deployment, name: DeploymentName) -> str:
+def format_starter_suite(deployment: Deployment, name: DeploymentName) -> str:
     """Format a commented suite whose requirements nearly every model meets.
 
     Args:
@@ -154,27 +152,17 @@ def _answers_messages(deployment: Deployment) -> bool:
     if isinstance(source, ServerSource):
         if source.tokenizer is None:
             return source.api != "openai-completions"
-        return _has_template(source.tokenizer.path)
+        return has_chat_template(source.tokenizer.path)
     directory = deployment.model.directory
     if directory.is_dir():
-        return _has_template(directory)
+        return has_chat_template(directory)
     if source.source.scheme == "hf" and source.source.revision:
         try:
             files = fetch_hub_snapshot(
-                source.source.name, source.source.revision, list(_TEMPLATE_FILES)
+                source.source.name, source.source.revision, list(TEMPLATE_FILES)
             )
         # the model may be fetched later, on another machine
         except SourceUnavailable:
             return True
-        return _has_template(files)
+        return has_chat_template(files)
     return True
-
-
-def _has_template(directory: Path) -> bool:
-    if (directory / _TEMPLATE_FILES[1]).is_file():
-        return True
-    try:
-        settings = json.loads((directory / _TEMPLATE_FILES[0]).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(settings, dict) and bool(settings.get("chat_template"))

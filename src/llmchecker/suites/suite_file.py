@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -122,11 +123,63 @@ class PromptKeys(Section):
     """The required number of rows."""
 
 
-class TurnKeys(Section):
-    """A turn of the user in a conversation."""
+class _ChatKeys(MessageKeys):
+    """A message of a chat, with one key; the last one is the user's, or the result of a tool."""
 
-    user: str
-    """The message. `{answer 1}` inserts the model's first answer, which must be an earlier one."""
+    tool: OptionalKey[str] = None
+    """The result of the tool that the answer before it calls, in a case with `tools`."""
+
+
+class ToolResultKeys(Section):
+    """The result of a tool, which follows an answer whose only call is one of this tool."""
+
+    name: str
+    """The name of the tool, which `tools` describes."""
+    content: str
+    """The result. `{answer 1}` inserts the model's first answer, as in a message."""
+
+
+class SimulatedUserKeys(Section):
+    """A model that writes the message of the user."""
+
+    model: _ModelEntry
+    """A model, as that of the suite."""
+    system: str
+    """Its system prompt, which describes the user."""
+    decoding: _DecodingEntry = None
+    """Its decoding, by default that of the model."""
+    length: Length = 40
+    """The largest number of tokens of a message."""
+
+
+class TurnKeys(Section):
+    """A turn of a conversation, with one key."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    user: OptionalKey[str] = None
+    """A message of the user. `{answer 1}` inserts the model's first answer, which must be an
+    earlier one."""
+    tool: OptionalKey[ToolResultKeys] = None
+    """The result of a tool. An answer without a call of the tool ends the conversation."""
+    simulated_user: OptionalKey[SimulatedUserKeys] = None
+    """A message of the user that another model writes."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "TurnKeys":
+        if len(self.explicit_keys) != 1:
+            raise build_error(
+                f"{self.explicit_keys} must have one key; keep user, tool or simulated_user"
+            )
+        return self
+
+    @property
+    def text(self) -> str | None:
+        """The text of the turn; None if a model writes it."""
+        return self.user if self.tool is None else self.tool.content
+
+
+_Tools = NonEmpty[dict[str, Any]]
 
 
 class CaseKeys(Section):
@@ -140,10 +193,12 @@ class CaseKeys(Section):
     start: OptionalKey[Texts] = None
     """Instead of a message, a text to continue, or several; with `prompts` it may contain
     columns."""
-    messages: OptionalKey[NonEmpty[MessageKeys]] = None
+    messages: OptionalKey[NonEmpty[_ChatKeys]] = None
     """Instead of one message, several, which no model answers but the last."""
     turns: OptionalKey[NonEmpty[TurnKeys]] = None
-    """Instead of one message, a conversation: the model answers each of these messages."""
+    """Instead of one message, a conversation: the model answers each of these turns."""
+    tools: OptionalKey[_Tools] = None
+    """As at the top level, for these prompts."""
     prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""
@@ -151,7 +206,8 @@ class CaseKeys(Section):
     """Requirements: a list, or a mapping by name. A requirement is a query with a threshold, or an
     assertion."""
     average: OptionalKey[dict[_CaseName, str]] = None
-    """Means over the rows by name, such as `mean P=? [ F correct > 0 ] >= 0.7`."""
+    """Means over the rows by name: of a probability, such as `mean P=? [ F correct > 0 ] >= 0.7`,
+    or of the scores of a quantifier with a range, such as `mean polarity >= 10`."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
     length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
@@ -201,6 +257,9 @@ class SuiteKeys(Section):
     system: OptionalKey[Systems] = None
     """The system prompt of all chats, or several: a list, or a mapping by name. Each model answers
     with each of them."""
+    tools: OptionalKey[_Tools] = None
+    """Functions that the model may call in all chats, as chat templates take them: `{type:
+    function, function: {name: …, description: …, parameters: …}}`."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
     length: Annotated[str | Length, OrEnd()] = 40

@@ -22,7 +22,8 @@ from llmchecker.utils.atomic_files import compute_sha256
 MODEL_MODULES = (
     "models/device.py",
     "models/decoding/chat_template.py",
-    "models/decoding/typed_tokens.py",
+    "models/decoding/tools.py",
+    "models/decoding/control_tokens.py",
     "models/decoding/settings.py",
     "models/decoding/logits_processor.py",
     "models/decoding/top_p.py",

@@ -106,10 +106,10 @@ class LazyModel:
         # before the imports, which take seconds too
         if size := measure_weights(self.directory):
             logging.info("loading %s, %s", self.directory.name, format_size(size))
-        from llmchecker.models.transformers.load import open_model
+        from llmchecker.models.transformers.load import load_local_model
 
         settings = LoadSettings(self.kind, self.dtype, self.device, self.threads, self.memory_bytes)
-        return open_model(self.directory, settings)
+        return load_local_model(self.directory, settings)
 
     @cached_property
     def _metadata(self) -> run_metadata.RunMetadata:

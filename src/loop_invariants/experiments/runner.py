@@ -32,7 +32,11 @@ from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Loop, Program, iter_expressions
 from loop_invariants.proposals.baselines import enumerate_shortest, sample_atoms
 from loop_invariants.proposals.prompt_templates import PromptVariant
-from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals
+from loop_invariants.proposals.proposal_set import (
+    ParsedAnswer,
+    ProgramProposals,
+    merge_candidates,
+)
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.portfolio import FileTask, verify_file
@@ -103,6 +107,15 @@ class Subject:
         text = read_original_text(self.file, Property.ASSERT, SV_COMP)
         return Verifier(self.program, settings.semantics, settings.limits, text)
 
+    @property
+    def iterations(self) -> int:
+        """Number of a model's answers to each kind of prompt."""
+        return max((proposals.iterations for proposals in self.proposals.values()), default=0)
+
+    def sampling_seconds(self, variant: PromptVariant, iterations: int) -> float:
+        """Return the seconds of a variant's first iterations, for all loops together."""
+        return sum(p.sampling_seconds(variant, iterations) for p in self.proposals.values())
+
     def build_attempt(
         self, strategy: str, result: VerificationResult, **extra_fields: Any
     ) -> Attempt:
@@ -113,7 +126,9 @@ class Subject:
             result: the result.
             extra_fields: further fields of the attempt.
         """
-        lines = {loop.number: loop.line for loop in self.program.loops}
+        # A program without invariants need not be one that the frontend covers.
+        loops = self.program.loops if result.invariants else ()
+        lines = {loop.number: loop.line for loop in loops}
         return Attempt(
             self.file.stem,
             self.settings.semantics,
@@ -167,14 +182,13 @@ def run_attempt(name: str, strategy: _Strategy, subject: Subject) -> Attempt:
     try:
         return strategy(name, subject)
     except UnsupportedProgram as error:
-        outcome, message = Outcome.UNSUPPORTED, str(error)
+        result = VerificationResult(Outcome.UNSUPPORTED, message=str(error))
     except UnreadableProgram as error:
-        outcome, message = Outcome.UNREADABLE, str(error)
+        result = VerificationResult(Outcome.UNREADABLE, message=str(error))
     except MemoryError:
-        outcome, message = Outcome.KILLED, "verifying it takes more memory than there is"
-    limits = (Limit.MEMORY,) if outcome is Outcome.KILLED else ()
-    semantics = subject.settings.semantics
-    return Attempt(subject.file.stem, semantics, name, outcome, message=message, limits=limits)
+        message = "verifying it takes more memory than there is"
+        result = VerificationResult(Outcome.KILLED, message=message, limits=(Limit.MEMORY,))
+    return subject.build_attempt(name, result)
 
 
 def _attempt_variant(name: str, subject: Subject) -> Attempt:
@@ -190,10 +204,7 @@ def _attempt_variant(name: str, subject: Subject) -> Attempt:
         if (loop_proposals := subject.proposals.get(loop.number)) is not None
     }
     verify = partial(_verify_with_iterations, subject, answers)
-    max_iterations = max(
-        (loop_proposals.iterations for loop_proposals in subject.proposals.values()), default=0
-    )
-    result, iterations = verify(max_iterations), max_iterations
+    result, iterations = verify(subject.iterations), subject.iterations
     # Without a proof from all answers, no smaller number of answers has a proof.
     if result.outcome is Outcome.VERIFIED:
         low = 0
@@ -209,17 +220,12 @@ def _attempt_variant(name: str, subject: Subject) -> Attempt:
     used_answers = [
         answer for loop_answers in answers.values() for answer in loop_answers[:iterations]
     ]
-    seconds = sum(
-        loop_proposals.sampling_seconds(variant, iterations)
-        for loop_proposals in subject.proposals.values()
-    )
+    seconds = result.seconds + subject.sampling_seconds(variant, iterations)
     return subject.build_attempt(
         name,
-        _add_limits(replace(result, seconds=result.seconds + seconds), {Limit.ANSWERS}),
+        _add_limits(replace(result, seconds=seconds), {Limit.ANSWERS}),
         iterations=iterations,
-        parse_errors=sum(
-            len(answer.unparsable_texts) + len(answer.rejected_texts) for answer in used_answers
-        ),
+        parse_errors=sum(answer.error_count for answer in used_answers),
     )
 
 
@@ -228,14 +234,10 @@ def _verify_with_iterations(
 ) -> VerificationResult:
     """Verify a program with the candidates of its first iterations alone."""
     candidates = {
-        number: _merge_candidates(loop_answers[:iterations])
+        number: merge_candidates(loop_answers[:iterations])
         for number, loop_answers in answers.items()
     }
     return subject.verifier.verify({CandidateSource.SAMPLED: candidates}, builtin_sources=())
-
-
-def _merge_candidates(answers: Sequence[ParsedAnswer]) -> tuple[Expression, ...]:
-    return tuple(dict.fromkeys(c for answer in answers for c in answer.candidates))
 
 
 def _attempt_combination(name: str, subject: Subject) -> Attempt:
@@ -287,13 +289,10 @@ def _add_limits(result: VerificationResult, limits: Collection[Limit]) -> Verifi
 def _compute_proposal_seconds(sources: Sequence[CandidateSource], subject: Subject) -> float:
     """Return the model's seconds for the proposals that a combination uses."""
     seconds = 0.0
-    for loop_proposals in subject.proposals.values():
-        if CandidateSource.SAMPLED in sources:
-            seconds += loop_proposals.sampling_seconds(
-                PromptVariant.COMBINED, loop_proposals.iterations
-            )
-        if CandidateSource.ENUMERATED in sources:
-            seconds += loop_proposals.enumeration_seconds
+    if CandidateSource.SAMPLED in sources:
+        seconds += subject.sampling_seconds(PromptVariant.COMBINED, subject.iterations)
+    if CandidateSource.ENUMERATED in sources:
+        seconds += sum(proposals.enumeration_seconds for proposals in subject.proposals.values())
     return seconds
 
 
@@ -312,7 +311,7 @@ def _collect_candidates(
         return ()
     if source is CandidateSource.ENUMERATED:
         return loop_proposals.parse_enumerated(program, loop)[: settings.max_candidates]
-    candidates = _merge_candidates(
+    candidates = merge_candidates(
         loop_proposals.parse_answers(PromptVariant.COMBINED, False, program, loop)
     )
     return candidates[: settings.max_candidates]
@@ -331,15 +330,10 @@ def _attempt_tool(name: str, subject: Subject) -> Attempt:
         outcome, message = Outcome.NO_ASSERTION, format_no_assertion(subject.program.name)
     if outcome is Outcome.VERIFIED and _has_unchecked_operation(subject):
         outcome, message = Outcome.NOT_PROVEN, "ESBMC does not check shifts and quotients here"
-    return Attempt(
-        subject.file.stem,
-        settings.semantics,
-        name,
-        outcome,
-        verdict.seconds,
-        message=message,
-        limits=verdict.limits,
+    result = VerificationResult(
+        outcome, seconds=verdict.seconds, message=message, limits=verdict.limits
     )
+    return subject.build_attempt(name, result)
 
 
 def _has_unchecked_operation(subject: Subject) -> bool:
@@ -349,15 +343,14 @@ def _has_unchecked_operation(subject: Subject) -> bool:
     differently from C.
     """
     is_machine = subject.settings.semantics is Semantics.INT32
-    for expression in iter_expressions(subject.program.body):
-        for part in iter_subexpressions(expression):
-            match part:
-                case Binary(operator="/" | "%", right=Constant(value=value)) if is_machine:
-                    # Only a quotient by -1 can overflow.
-                    if value < 0:
-                        return True
-                case Binary(operator=operator) if operator in ("/", "%", *SHIFTS):
+    for part in iter_subexpressions(*iter_expressions(subject.program.body)):
+        match part:
+            case Binary(operator="/" | "%", right=Constant(value=value)) if is_machine:
+                # Only a quotient by -1 can overflow.
+                if value < 0:
                     return True
+            case Binary(operator=operator) if operator in ("/", "%", *SHIFTS):
+                return True
     return False
 
 
@@ -365,18 +358,7 @@ def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
     """Attempt a program as the command `verify` does."""
     settings = subject.settings
     task = FileTask(settings.semantics, seconds=settings.limits.seconds)
-    result, program = verify_file(subject.file, task)
-    # Without a program, no loop has invariants.
-    if program is None:
-        return Attempt(
-            subject.file.stem,
-            settings.semantics,
-            name,
-            result.outcome,
-            result.seconds,
-            message=result.message,
-            limits=result.limits,
-        )
+    result, _ = verify_file(subject.file, task)
     return subject.build_attempt(name, result)
 
 

@@ -18,7 +18,7 @@ from loop_invariants.frontend.symbol_table import (
     Target,
     root_variable,
 )
-from loop_invariants.frontend.syntax_tree import is_void
+from loop_invariants.frontend.syntax_tree import find_definitions, is_void
 from loop_invariants.ir.expressions import (
     Binary,
     Cast,
@@ -148,9 +148,7 @@ class AllocationReader(_AggregateReader):
 
     def prescan(self, unit: c_ast.FileAST) -> None:
         """Collect the functions that a file defines."""
-        self._defined_functions = {
-            definition.decl.name for definition in unit.ext if isinstance(definition, c_ast.FuncDef)
-        }
+        self._defined_functions = find_definitions(unit)
 
     def read_allocation(
         self, node: c_ast.Node, target_type: Type | StructType | None, name: str

@@ -25,14 +25,19 @@ from loop_invariants.frontend.preprocessing.translation_phases import (
 )
 from loop_invariants.frontend.side_effects import INCREMENTS
 from loop_invariants.frontend.symbol_table import Pointer, SymbolTable, root_variable
-from loop_invariants.frontend.syntax_tree import is_void, iter_nodes
-from loop_invariants.frontend.text_facts import find_undeclared_calls
+from loop_invariants.frontend.syntax_tree import (
+    find_definitions,
+    find_prototypes,
+    is_void,
+    iter_nodes,
+)
 from loop_invariants.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
     ASSUME_FUNCTIONS,
     INPUT_NAME,
     VERIFIER_BUILTINS,
     BuiltinParameters,
+    is_violation,
     list_parameters,
 )
 from loop_invariants.ir.expressions import (
@@ -120,11 +125,7 @@ class CallReader:
         self._symbols = symbols
         self._required_property = required_property
         self._declarations = declarations
-        self._definitions = {
-            declaration.decl.name: declaration
-            for declaration in unit.ext
-            if isinstance(declaration, c_ast.FuncDef)
-        }
+        self._definitions = find_definitions(unit)
         self._unit = unit
         self._call_stack: list[str] = []
         self._call_count = 0
@@ -134,17 +135,13 @@ class CallReader:
     @cached_property
     def _undeclared_calls(self) -> frozenset[int]:
         """The calls before any prototype of their function."""
-        return find_undeclared_calls(self._unit)
+        return _find_undeclared_calls(self._unit)
 
     @cached_property
     def _prototypes(self) -> dict[str, c_ast.Decl]:
         """The declarations of functions, by name."""
         # The nesting of the text is checked only after the constructor.
-        return {
-            declaration.name: declaration
-            for declaration in iter_nodes(self._unit, (c_ast.Decl,))
-            if isinstance(declaration.type, c_ast.FuncDecl)
-        }
+        return find_prototypes(self._unit)
 
     def read_call(self, node: c_ast.FuncCall, is_used: bool) -> Expression | None:
         """Add the side effects of a call to the reader; return its value if it has one."""
@@ -241,12 +238,6 @@ class CallReader:
             and not is_reach_error
         )
 
-    def _is_violation(self, name: str) -> bool:
-        """Check that a false condition or a call is a violation, not the end of a run."""
-        if self._required_property is Property.REACH:
-            return name in _REACH_ERROR_FUNCTIONS or name not in ("assert", "__assert_fail")
-        return self._required_property is Property.ASSERT
-
     def _read_builtin_call(
         self, name: str, node: c_ast.FuncCall, arguments: Sequence[c_ast.Node]
     ) -> Block:
@@ -256,12 +247,12 @@ class CallReader:
         if name in FAILURE_FUNCTIONS and all(isinstance(a, c_ast.Constant) for a in arguments):
             return (
                 (Assert(Constant(0), node.coord.line), Stop())
-                if self._is_violation(name)
+                if is_violation(name, self._required_property)
                 else (Stop(),)
             )
         if name in ASSERT_FUNCTIONS | ASSUME_FUNCTIONS:
             effects, condition = self._read_condition(name, node, arguments)
-            if name in ASSERT_FUNCTIONS and self._is_violation(name):
+            if name in ASSERT_FUNCTIONS and is_violation(name, self._required_property):
                 return (*effects, Assert(condition, node.coord.line))
             return (*effects, Assume(condition))
         raise self._build_error(node, f"the call of {name}")
@@ -426,3 +417,20 @@ def _is_string(node: c_ast.Node) -> bool:
 def _keep_evaluation(value: Expression) -> Block:
     """Keep the evaluation of an unused value that may fail, as a statement."""
     return (Branch(value, (), ()),) if is_partial(value) else ()
+
+
+def _find_undeclared_calls(unit: c_ast.FileAST) -> frozenset[int]:
+    """Return the identities of the calls before any prototype of their function.
+
+    Such a call does not convert its arguments to the types of the parameters (C90 3.3.2.2).
+    """
+    declared_names: set[str] = set()
+    undeclared_calls: set[int] = set()
+    # The order is that of the text, and a definition declares its own name.
+    for node in iter_nodes(unit, (c_ast.Decl, c_ast.FuncCall)):
+        if isinstance(node, c_ast.FuncCall) and callee_name(node) not in declared_names:
+            undeclared_calls.add(id(node))
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
+            # `int f();` declares no parameters, unless it begins a definition.
+            declared_names |= {node.name} if node.type.args is not None else set()
+    return frozenset(undeclared_calls)

@@ -381,16 +381,7 @@ class DeclarationReader:
         if isinstance(element, StructType):
             raise self._build_error(node, "an array of arrays of structures")
         length = Constant(prod(sizes))
-        effects: Block = ()
-        values: Sequence[Expression] | None = None
-        # Each value becomes an assignment, so their number is limited.
-        if is_zeroed or node.init is not None:
-            if length.value > _MAX_INITIALIZERS:
-                problem = f"giving values to more than {_MAX_INITIALIZERS} elements"
-                raise self._build_error(node, problem)
-            effects, values = self.expression_reader.collect_values(
-                self._flatten_initializer(node, node.init, sizes)
-            )
+        effects, values = self._read_array_values(node, length, is_zeroed, sizes)
         array = self._declare_variable(node, element.to_array(length), is_static)
         self._symbols.bind(node.name, MultiArray(array, tuple(sizes)))
         self._symbols.has_renames = True
@@ -398,17 +389,26 @@ class DeclarationReader:
             return (Havoc(array.name),)
         return (*effects, *_assign_elements(array, values))
 
+    def _collect_initializers(
+        self, node: c_ast.Decl, sizes: Sequence[int]
+    ) -> tuple[Block, list[Expression]]:
+        """Read all initial values, and the statements of their side effects."""
+        values = self._flatten_initializer(node, node.init, sizes)
+        return self.expression_reader.collect_values(values)
+
     def _flatten_initializer(
         self, node: c_ast.Decl, init: c_ast.Node | None, sizes: Sequence[int]
     ) -> list[c_ast.Node]:
-        """Return the initial values of an array of arrays, in row-major order."""
+        """Return the initial values of a structure or an array, in row-major order."""
         if not sizes:
-            if isinstance(init, c_ast.InitList | c_ast.NamedInitializer):
+            if isinstance(init, c_ast.InitList):
                 raise self._build_error(node, "such a list of values")
             return [init or c_ast.Constant("int", "0", node.coord)]
         if init is not None and not isinstance(init, c_ast.InitList):
             raise self._build_error(node, "an array that is not given a list of values")
         expressions = init.exprs if init is not None else []
+        if any(isinstance(value, c_ast.NamedInitializer) for value in expressions):
+            raise self._build_error(node, "an index in a list of values")
         if len(expressions) > sizes[0]:
             raise self._build_error(node, "more values than elements")
         # Missing values are 0 (C11 6.7.9p21).
@@ -430,12 +430,7 @@ class DeclarationReader:
                 return (), list(symbol.variables.values())
         if node.init is None:
             return (), [Constant(0)] * len(struct_type.types) if is_zeroed else None
-        effects, listed_values = self._read_initializer_list(node)
-        # Missing values are 0 (C11 6.7.9p21).
-        return effects, [
-            *listed_values,
-            *[Constant(0)] * (len(struct_type.types) - len(listed_values)),
-        ]
+        return self._collect_initializers(node, [len(struct_type.types)])
 
     def _read_length(self, node: c_ast.Decl) -> tuple[Expression, Block]:
         """Read an array's length, and the statements that store an unknown length."""
@@ -457,27 +452,24 @@ class DeclarationReader:
         )
 
     def _read_array_values(
-        self, node: c_ast.Decl, length: Expression, is_zeroed: bool
+        self, node: c_ast.Decl, length: Expression, is_zeroed: bool, sizes: Sequence[int] = ()
     ) -> tuple[Block, Sequence[Expression] | None]:
-        """Read the initial values of an array's elements; None if they are arbitrary."""
+        """Read the initial values of an array's elements; None if they are arbitrary.
+
+        Args:
+            node: the declaration.
+            length: number of elements.
+            is_zeroed: whether missing values are 0, not arbitrary.
+            sizes: for an array of arrays, the number of elements in each dimension.
+        """
         if node.init is None and not is_zeroed:
             return (), None
-        effects, listed_values = (
-            ((), []) if node.init is None else self._read_initializer_list(node)
-        )
+        # Each value becomes an assignment, so their number is limited.
         if not isinstance(length, Constant) or length.value > _MAX_INITIALIZERS:
             raise self._build_error(
                 node, f"giving values to more than {_MAX_INITIALIZERS} elements"
             )
-        return effects, [*listed_values, *[Constant(0)] * (length.value - len(listed_values))]
-
-    def _read_initializer_list(self, node: c_ast.Decl) -> tuple[Block, list[Expression]]:
-        """Read a list of initial values, and the statements of their side effects."""
-        if not isinstance(node.init, c_ast.InitList):
-            raise self._build_error(node, "an array that is not given a list of values")
-        if any(isinstance(value, c_ast.NamedInitializer) for value in node.init.exprs):
-            raise self._build_error(node, "an index in a list of values")
-        return self.expression_reader.collect_values(node.init.exprs)
+        return self._collect_initializers(node, sizes or [length.value])
 
 
 def _assign_elements(array: Identifier, values: Sequence[Expression]) -> Iterator[Assign]:

@@ -9,18 +9,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pycparser import c_ast
+
 from llmchecker.errors import ProgramError
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
+from loop_invariants.frontend.expressions import callee_name, nondet_type
 from loop_invariants.frontend.preprocessing.source_files import (
     read_included_headers,
     read_source,
 )
-from loop_invariants.frontend.preprocessing.translation_phases import ERROR_FUNCTION
-from loop_invariants.frontend.syntax_tree import parse_c
-from loop_invariants.frontend.text_facts import TextFacts
-from loop_invariants.ir.expressions import Type
+from loop_invariants.frontend.preprocessing.translation_phases import (
+    ANNOTATION_FUNCTION,
+    ERROR_FUNCTION,
+)
+from loop_invariants.frontend.syntax_tree import (
+    find_definitions,
+    find_prototypes,
+    iter_nodes,
+    parse_c,
+    parse_integer_type,
+)
+from loop_invariants.frontend.verifier_builtins import (
+    INPUT_NAME,
+    VERIFIER_BUILTINS,
+    list_parameters,
+)
+from loop_invariants.ir.expressions import INT, Type
 from loop_invariants.ir.instrumentation import Property
+
+_MODELLED_FUNCTIONS = frozenset(
+    "abs labs llabs malloc calloc realloc free alloca memcpy memmove memset "
+    "strlen strcpy strncpy printf puts putchar".split()
+)
+"""Functions of the C library whose results C defines, and every verifier knows."""
 
 _LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
@@ -30,6 +52,11 @@ _CODE_OR_LABEL = r"""
     | (?P<case>\bcase\b[^:;]*:)
     | (?P<label>(?<![\w?.])NAMES\s*:(?!:))
 """
+
+
+def find_known_functions(error_names: ErrorNames) -> frozenset[str]:
+    """Return the undefined functions that have a known meaning."""
+    return VERIFIER_BUILTINS | _MODELLED_FUNCTIONS | error_names.functions
 
 
 @dataclass(frozen=True)
@@ -113,16 +140,74 @@ def build_original_text(
         RecursionError: the text is nested too deeply.
     """
     unit = parse_c(_mark_labels(source, error_names), f"{name}.c", sibling_files)
-    facts = TextFacts(unit, error_names)
+    definitions, prototypes = find_definitions(unit), find_prototypes(unit)
+    called_functions = _find_called_functions(unit, definitions)
+    known_functions = find_known_functions(error_names)
+    inputs = {
+        function: type_
+        for function in sorted(called_functions - definitions.keys())
+        if (type_ := _find_input_type(function, prototypes.get(function), known_functions))
+    }
+    first_parameters = {
+        function: next(iter(list_parameters(prototype)), None)
+        for function, prototype in prototypes.items()
+    }
+    check_types = {
+        function: type_
+        for function, parameter in first_parameters.items()
+        if (type_ := parse_integer_type(getattr(parameter, "type", None)))
+    }
+    is_annotated = any(function.startswith(ANNOTATION_FUNCTION) for function in called_functions)
     return OriginalText(
         name,
         source,
         sibling_files,
         required_property,
         error_names,
-        facts.inputs,
-        facts.find_check_types(),
-        frozenset(facts.functions),
-        facts.called_functions,
-        is_annotated=facts.is_annotated or has_contract(source),
+        inputs,
+        check_types,
+        frozenset(definitions),
+        called_functions,
+        is_annotated=is_annotated or has_contract(source),
     )
+
+
+def _find_called_functions(
+    unit: c_ast.FileAST, definitions: Mapping[str, c_ast.FuncDef]
+) -> frozenset[str]:
+    """Return the functions that `main` calls by name, directly or through others."""
+    reached: set[str] = set()
+    pending = ["main"]
+    while pending:
+        name = pending.pop()
+        if name not in reached and name in definitions:
+            reached.add(name)
+            # Every use of the name counts, since a pointer may call the function.
+            pending += [node.name for node in iter_nodes(definitions[name], (c_ast.ID,))]
+    names = {
+        callee_name(call)
+        for function in reached
+        for call in iter_nodes(definitions[function], (c_ast.FuncCall,))
+    }
+    variables = {
+        node.name
+        for node in iter_nodes(unit, (c_ast.Decl,))
+        if not isinstance(node.type, c_ast.FuncDecl)
+    }
+    return frozenset(names - variables - {""})
+
+
+def _find_input_type(
+    name: str, prototype: c_ast.Decl | None, known_functions: frozenset[str]
+) -> Type | None:
+    """Return the result's type of an undefined function that changes nothing; else None."""
+    type_ = nondet_type(name)
+    if type_ is None and prototype is not None and name not in known_functions:
+        # A pointer would let the function change variables.
+        parameters = list_parameters(prototype)
+        if all(parse_integer_type(getattr(p, "type", None)) for p in parameters):
+            type_ = parse_integer_type(prototype.type.type)
+    # An undeclared input returns an int (C90 3.3.2.2).
+    if prototype is None and type_ is None and INPUT_NAME.fullmatch(name):
+        type_ = INT
+    return type_

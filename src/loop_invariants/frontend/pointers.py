@@ -53,11 +53,10 @@ class PointerReader(BindingReader):
     def prescan(self, unit: c_ast.FileAST) -> None:
         """Collect the functions that return pointers, in addition to the base class."""
         super().prescan(unit)
-        definitions = [
-            definition.decl for definition in unit.ext if isinstance(definition, c_ast.FuncDef)
-        ]
         self._pointer_functions = {
-            d.name for d in definitions if isinstance(d.type.type, c_ast.PtrDecl)
+            name
+            for name, definition in self._defined_functions.items()
+            if isinstance(definition.decl.type.type, c_ast.PtrDecl)
         }
 
     def evaluate_arguments(

@@ -8,12 +8,11 @@ from loop_invariants.ir.expressions import (
     Cast,
     Expression,
     Identifier,
-    Quantified,
     Semantics,
+    bound_variables,
     cancel_increments,
     has_nondet,
     is_partial,
-    iter_subexpressions,
     substitute,
     variables,
 )
@@ -93,10 +92,7 @@ def substitute_effects(evaluation: Evaluation) -> Expression | None:
         isinstance(s.target, Identifier) and not has_nondet(s.value) for s in assignments
     )
     # A substituted value could be captured by a bound variable.
-    has_quantifier = any(
-        isinstance(part, Quantified) for part in iter_subexpressions(evaluation.value)
-    )
-    if not is_simple or has_quantifier or has_nondet(evaluation.value):
+    if not is_simple or bound_variables(evaluation.value) or has_nondet(evaluation.value):
         return None
     value = evaluation.value
     # The last assignment is substituted first, so that earlier ones apply to its value.

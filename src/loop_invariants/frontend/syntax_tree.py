@@ -106,6 +106,17 @@ def _format_deepest_line(text: str) -> str:
     return f":{deepest_line}" if max_depth > _MAX_USUAL_NESTING else ""
 
 
+def find_definitions(unit: c_ast.FileAST) -> dict[str, c_ast.FuncDef]:
+    """Return the definitions of functions, by name."""
+    return {node.decl.name: node for node in unit.ext if isinstance(node, c_ast.FuncDef)}
+
+
+def find_prototypes(unit: c_ast.FileAST) -> dict[str, c_ast.Decl]:
+    """Return the declarations of functions, also those of definitions, by name."""
+    declarations = iter_nodes(unit, (c_ast.Decl,))
+    return {node.name: node for node in declarations if isinstance(node.type, c_ast.FuncDecl)}
+
+
 def find_main_function(unit: c_ast.FileAST, file: str) -> c_ast.FuncDef:
     """Return the definition of `main`; raise UnreadableProgram without one."""
     for definition in unit.ext:

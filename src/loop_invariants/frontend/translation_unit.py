@@ -142,23 +142,18 @@ def _check_size(program: Program, file: str) -> None:
     loop_statements = {id(s) for loop in loops for s in iter_statements((loop,))}
     # The message for loops names the line of the first loop above the limit.
     loop = f"{file}:{loops[min(len(loops) - 1, _MAX_LOOPS)].line}" if loops else file
+    expression_nodes = sum(1 for _ in iter_subexpressions(*iter_expressions(program.body)))
     counted_kind = "statements in loops, those of called functions included,"
     for number, limit, problem, location in (
         (len(loops), _MAX_LOOPS, "loops", loop),
         (len(loop_statements), _MAX_LOOP_STATEMENTS, counted_kind, loop),
         (sum(1 for _ in iter_statements(program.body)), _MAX_STATEMENTS, "statements", file),
-        (_count_expression_nodes(program), _MAX_EXPRESSION_NODES, "parts of expressions", file),
+        (expression_nodes, _MAX_EXPRESSION_NODES, "parts of expressions", file),
     ):
         if number > limit:
             raise UnsupportedProgram(
                 f"{location}: more than {limit:,} {problem} are not supported; split them"
             )
-
-
-def _count_expression_nodes(program: Program) -> int:
-    return sum(
-        1 for expression in iter_expressions(program.body) for _ in iter_subexpressions(expression)
-    )
 
 
 class _FrontEnd:

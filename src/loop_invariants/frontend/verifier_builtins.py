@@ -27,6 +27,7 @@ from loop_invariants.ir.expressions import (
     is_boolean,
     promote,
 )
+from loop_invariants.ir.instrumentation import Property
 
 ASSERT_FUNCTIONS = frozenset(
     ("assert", "__VERIFIER_assert", "__ESBMC_assert", "__llbmc_assert", NAMED_ASSERTION)
@@ -52,6 +53,13 @@ _RESERVED_NAME = re.compile(
     r"|x86|asan|ubsan|tsan|sanitizer|(pre)?init_|fini_|start_|stop_|data_|bss_|dso_)\w*"
 )
 """Functions that a compiler or the startup code around `main` may call."""
+
+
+def is_violation(name: str, required_property: Property) -> bool:
+    """Check that an error of a function violates a property, and does not end the run."""
+    if required_property is Property.REACH:
+        return name not in ("assert", "__assert_fail")
+    return required_property is Property.ASSERT
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ def read_builtins(unit: c_ast.FileAST, reader: ExpressionReader) -> BuiltinParam
     """
     types: dict[str, Type] = {}
     declared_names = set()
+    # Each declaration of a function is checked, not only the last.
     for node in iter_nodes(unit, (c_ast.Decl,)):
         if isinstance(node.type, c_ast.FuncDecl):
             declared_names.add(node.name)

@@ -28,8 +28,8 @@ from loop_invariants.ir.expressions import (
     Element,
     Expression,
     Identifier,
-    Quantified,
     Ternary,
+    bound_variables,
     has_nondet,
     is_boolean,
     iter_subexpressions,
@@ -44,9 +44,9 @@ from loop_invariants.ir.statements import (
     Loop,
     Program,
     child_blocks,
+    collect_constants,
     find_modified_variables,
     iter_conditions,
-    iter_expressions,
 )
 
 _MAX_CANDIDATES = 60
@@ -112,11 +112,8 @@ class _Collector:
         used_names = set(re.findall(r"\w+", self.program.source)) | set(self.program.types)
         names = ("k", "j", "p", "q", *(f"k{n}" for n in range(len(used_names) + 1)))
         self.bound_variable = Identifier(next(n for n in names if n not in used_names), INT)
-        subexpressions = (
-            part for e in iter_expressions(self.program.body) for part in iter_subexpressions(e)
-        )
-        numbers = dict.fromkeys(part.value for part in subexpressions if isinstance(part, Constant))
-        self.constants = [Constant(number) for number in {0: None, 1: None} | numbers]
+        numbers = dict.fromkeys((0, 1, *collect_constants(self.program.body)))
+        self.constants = [Constant(number) for number in numbers]
 
     def visit_block(self, block: Block) -> None:
         """Visit a block and collect the candidates of its loops."""
@@ -312,11 +309,8 @@ class _Collector:
 
     def _generalize_condition(self, condition: Expression) -> Iterator[tuple[str, Expression]]:
         """Yield a condition over the bound variable, and the variable that it replaces."""
-        has_quantifier = any(
-            isinstance(part, Quantified) for part in iter_subexpressions(condition)
-        )
         # Nested quantifiers and nondeterministic values are not generalized.
-        if has_nondet(condition) or has_quantifier or not is_boolean(condition):
+        if has_nondet(condition) or bound_variables(condition) or not is_boolean(condition):
             return
         for index in dict.fromkeys(
             e.index for e in iter_subexpressions(condition) if isinstance(e, Element)
@@ -431,7 +425,6 @@ def _collect_identifiers(expression: Expression) -> frozenset[str]:
 
 def _iter_comparisons(expressions: Iterable[Expression]) -> Iterator[Binary]:
     """Yield the comparisons in conditions."""
-    for expression in expressions:
-        for part in iter_subexpressions(expression):
-            if isinstance(part, Binary) and part.operator in COMPARISONS:
-                yield part
+    for part in iter_subexpressions(*expressions):
+        if isinstance(part, Binary) and part.operator in COMPARISONS:
+            yield part

@@ -10,7 +10,6 @@ from loop_invariants.generation.linear_relations import (
 )
 from loop_invariants.generation.syntactic import (
     branch_conditions,
-    collect_constants,
     find_constant_steps,
     variables_with_variable_step,
 )
@@ -20,6 +19,7 @@ from loop_invariants.ir.expressions import Expression, Identifier, Semantics, va
 from loop_invariants.ir.statements import (
     Loop,
     Program,
+    collect_constants,
     find_modified_variables,
     iter_conditions,
 )
@@ -43,7 +43,7 @@ def candidates_from_runs(
         semantics: the semantics of the program's integers.
     """
     tracked, steps = tracked_variables(program, loop), find_constant_steps(loop)
-    constants = collect_constants(program)[:_MAX_CONSTANTS]
+    constants = collect_constants(program.body)[:_MAX_CONSTANTS]
     # Sums of machine integers are computed in 64 bits, where they do not wrap around.
     wide = semantics is Semantics.INT32
     moving_variables = variables_with_variable_step(loop)
@@ -58,21 +58,23 @@ def candidates_from_runs(
     )
 
 
-def tracked_variables(program: Program, loop: Loop) -> list[Identifier]:
-    """Return the integers in scope at a loop that runs may relate.
+def tracked_variables(
+    program: Program, loop: Loop, limit: int = _MAX_TRACKED_VARIABLES
+) -> list[Identifier]:
+    """Return the integers in scope at a loop, at most as many as the limit.
 
     If they are too many, variables in the program's conditions come first, then those that the
     loop changes.
     """
     tracked = [v for v in map(program.variable, loop.scope) if not v.type.is_array]
-    if len(tracked) <= _MAX_TRACKED_VARIABLES:
+    if len(tracked) <= limit:
         return tracked
     condition_variables = frozenset().union(*map(variables, iter_conditions(program.body)))
     modified_variables = find_modified_variables((loop,))
     tracked.sort(
         key=lambda v: (v.name not in condition_variables, v.name not in modified_variables)
     )
-    return tracked[:_MAX_TRACKED_VARIABLES]
+    return tracked[:limit]
 
 
 def _is_satisfied(condition: Expression, state: ConcreteState, semantics: Semantics) -> bool:

@@ -129,16 +129,6 @@ def branch_conditions(loop: Loop) -> tuple[Expression, ...]:
     return tuple(c for c in dict.fromkeys(conditions) if variables(c) <= set(loop.scope))
 
 
-def collect_constants(program: Program) -> tuple[int, ...]:
-    """Return the constants of a program, in the order of its text."""
-    parts = (
-        part
-        for expression in iter_expressions(program.body)
-        for part in iter_subexpressions(expression)
-    )
-    return tuple(dict.fromkeys(part.value for part in parts if isinstance(part, Constant)))
-
-
 def nontermination_guards(program: Program, loop: Loop) -> tuple[Expression, ...]:
     """Return conditions under which wrapping may keep the loop's guard true for ever.
 

@@ -24,17 +24,15 @@ from loop_invariants.ir.expressions import (
     BOOL,
     INT_MAX,
     INT_MIN,
-    Constant,
     Expression,
     Semantics,
     Type,
     convert_number,
-    iter_subexpressions,
 )
 from loop_invariants.ir.statements import (
     Loop,
     Program,
-    iter_expressions,
+    collect_constants,
     iter_statements,
 )
 
@@ -340,13 +338,8 @@ class _HeadStateRecorder:
 
 def _build_pool(program: Program, semantics: Semantics) -> tuple[int, ...]:
     """Build the pool: small values, extremes, literals and their neighbours."""
-    neighbors = {
-        node.value + offset
-        for expression in iter_expressions(program.body)
-        for node in iter_subexpressions(expression)
-        if isinstance(node, Constant)
-        for offset in (-1, 0, 1)
-    }
+    constants = collect_constants(program.body)
+    neighbors = {value + offset for value in constants for offset in (-1, 0, 1)}
     # Unsigned values wrap around even over mathematical integers.
     signed = all(t.signed or t.element_type == BOOL for t in program.types.values())
     has_wide_range = semantics is Semantics.INT32 or not signed

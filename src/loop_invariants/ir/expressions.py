@@ -283,11 +283,11 @@ def with_children(expression: _Node, transform: Callable[[Expression], Expressio
     return replace(expression, **parts) if parts else expression
 
 
-def iter_subexpressions(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all its subexpressions, outermost first."""
-    yield expression
-    for child in children(expression):
-        yield from iter_subexpressions(child)
+def iter_subexpressions(*expressions: Expression) -> Iterator[Expression]:
+    """Yield expressions, each followed by all its subexpressions, outermost first."""
+    for expression in expressions:
+        yield expression
+        yield from iter_subexpressions(*children(expression))
 
 
 def substitute(expression: Expression, old: Expression, new: Expression) -> Expression:
@@ -311,6 +311,12 @@ def variables(expression: Expression) -> frozenset[str]:
         case Quantified(variable=variable, body=body):
             return variables(body) - {variable}
     return frozenset().union(*map(variables, children(expression)))
+
+
+def bound_variables(*expressions: Expression) -> frozenset[str]:
+    """Return the variables that quantifiers of expressions bind."""
+    parts = iter_subexpressions(*expressions)
+    return frozenset(part.variable for part in parts if isinstance(part, Quantified))
 
 
 def size(expression: Expression) -> int:

@@ -1,6 +1,6 @@
 """Properties of programs, and assertions against overflow and division by zero."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 
@@ -31,8 +31,6 @@ from loop_invariants.ir.statements import (
     Program,
     Statement,
 )
-
-_LONG = Type(64)
 
 
 class Property(StrEnum):
@@ -194,7 +192,7 @@ class _OverflowInstrumenter:
                 if op in ("/", "%"):
                     return _build_division_condition(left, right, type_)
                 if type_.signed:
-                    return _CONDITION_BUILDERS[op](left, right, type_)
+                    return _build_range_condition(op, left, right, type_)
         return None
 
 
@@ -213,7 +211,8 @@ def _conjoin(*conditions: Expression | None) -> Expression | None:
 
 def _build_constant(type_: Type, value: int) -> Expression:
     """Build a constant of a type."""
-    return Cast(type_, Constant(value))
+    # C reads the smallest number of 64 bits as the negation of a number that does not fit.
+    return Constant(value) if type_.bits < 64 else Cast(type_, Constant(value))
 
 
 def _build_division_condition(
@@ -231,74 +230,19 @@ def _build_division_condition(
     return _conjoin(Binary("!=", right, Constant(0)), overflow_condition)
 
 
-def _build_sum_condition(left: Expression, right: Expression, type_: Type) -> Expression | None:
-    # Only one side needs a comparison where the other is a constant.
-    if isinstance(left, Constant):
+def _build_range_condition(op: str, left: Expression, right: Expression, type_: Type) -> Expression:
+    """Build the condition that the exact result of `+`, `-` or `*` is a value of the type."""
+    if op == "+" and isinstance(left, Constant):
         left, right = right, left
-    if isinstance(right, Constant):
-        if right.value >= 0:
-            return Binary("<=", left, Constant(type_.max_value - right.value))
-        return Binary(">=", left, Constant(type_.min_value - right.value))
-    # In 64 bits the sum of two narrower values is exact.
-    if type_.bits < 64:
-        return _build_wide_condition("+", left, right, type_)
-    # No wider type is available, so the bounds are rearranged, by the sign of `right`.
-    upper_bound = Binary("<=", left, Binary("-", _build_constant(type_, type_.max_value), right))
-    lower_bound = Binary(">=", left, Binary("-", _build_constant(type_, type_.min_value), right))
-    return Ternary(Binary(">=", right, Constant(0)), upper_bound, lower_bound)
-
-
-def _build_difference_condition(
-    left: Expression, right: Expression, type_: Type
-) -> Expression | None:
-    if isinstance(right, Constant):
-        return _build_sum_condition(left, Constant(-right.value), type_)
-    # In 64 bits the difference of two narrower values is exact.
-    if type_.bits < 64:
-        return _build_wide_condition("-", left, right, type_)
-    lower_bound = Binary(">=", left, Binary("+", _build_constant(type_, type_.min_value), right))
-    upper_bound = Binary("<=", left, Binary("+", _build_constant(type_, type_.max_value), right))
-    return Ternary(Binary(">=", right, Constant(0)), lower_bound, upper_bound)
-
-
-def _build_product_condition(left: Expression, right: Expression, type_: Type) -> Expression | None:
-    # In 64 bits the product of two 32-bit values is exact.
-    if type_.bits < 64:
-        return _build_wide_condition("*", left, right, type_)
-    maximum, minimum = (
-        _build_constant(type_, type_.max_value),
-        _build_constant(type_, type_.min_value),
-    )
-
-    def compare_quotient(
-        op: str, value: Expression, limit: Expression, by: Expression
-    ) -> Expression:
-        return Binary(op, value, Binary("/", limit, by))
-
-    # Case distinction by the signs of both operands (SEI CERT C, INT32-C).
-    positive_case = Ternary(
-        Binary(">", right, Constant(0)),
-        compare_quotient("<=", left, maximum, right),
-        compare_quotient(">=", right, minimum, left),
-    )
-    is_zero = Binary("==", left, Constant(0))
-    nonpositive_case = Ternary(
-        Binary(">", right, Constant(0)),
-        compare_quotient(">=", left, minimum, right),
-        Binary("||", is_zero, compare_quotient(">=", right, maximum, left)),
-    )
-    return Ternary(Binary(">", left, Constant(0)), positive_case, nonpositive_case)
-
-
-def _build_wide_condition(op: str, left: Expression, right: Expression, type_: Type) -> Expression:
-    """Build the condition that a result in 64 bits fits into a narrower type."""
-    result = Binary(op, Cast(_LONG, left), Cast(_LONG, right))
-    lower_bound = Binary("<=", Constant(type_.min_value), result)
-    return Binary("&&", lower_bound, Binary("<=", result, Constant(type_.max_value)))
-
-
-_CONDITION_BUILDERS: dict[str, Callable[[Expression, Expression, Type], Expression | None]] = {
-    "+": _build_sum_condition,
-    "-": _build_difference_condition,
-    "*": _build_product_condition,
-}
+    # Only one side needs a comparison where the other is a constant.
+    if op in ("+", "-") and isinstance(right, Constant):
+        step = right.value if op == "+" else -right.value
+        if step >= 0:
+            return Binary("<=", left, Constant(type_.max_value - step))
+        return Binary(">=", left, Constant(type_.min_value - step))
+    # In twice as many bits the result is exact.
+    wide_type = Type(2 * type_.bits)
+    result = Binary(op, Cast(wide_type, left), Cast(wide_type, right))
+    lower_bound = Binary("<=", _build_constant(type_, type_.min_value), result)
+    upper_bound = Binary("<=", result, _build_constant(type_, type_.max_value))
+    return Binary("&&", lower_bound, upper_bound)

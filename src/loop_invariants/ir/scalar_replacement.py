@@ -13,17 +13,13 @@ from loop_invariants.ir.expressions import (
     with_children,
 )
 from loop_invariants.ir.statements import (
-    Assert,
-    Assign,
-    Assume,
     Block,
-    Branch,
     Havoc,
-    LabelledBlock,
     Loop,
     Program,
     Statement,
     iter_expressions,
+    with_parts,
 )
 
 
@@ -35,14 +31,13 @@ def replace_arrays(program: Program) -> Program:
     """
     used_elements: dict[str, dict[int, Element]] = {}
     remaining_names = {name for name, type_ in program.types.items() if not type_.is_array}
-    for expression in iter_expressions(program.body):
-        for node in iter_subexpressions(expression):
-            match node:
-                case Element(array, Constant(index)) if _is_in_range(program, array, index):
-                    used_elements.setdefault(array, {})[index] = node
-                # Any other index could refer to each element.
-                case Element(array):
-                    remaining_names.add(array)
+    for node in iter_subexpressions(*iter_expressions(program.body)):
+        match node:
+            case Element(array, Constant(index)) if _is_in_range(program, array, index):
+                used_elements.setdefault(array, {})[index] = node
+            # Any other index could refer to each element.
+            case Element(array):
+                remaining_names.add(array)
     elements = {
         array: [array_elements[index] for index in sorted(array_elements)]
         for array, array_elements in used_elements.items()
@@ -82,47 +77,18 @@ class _ScalarReplacer:
         )
 
     def _replace_statement(self, statement: Statement) -> Iterator[Statement]:
-        match statement:
-            case Assign(target=target, value=value):
-                yield replace(
-                    statement,
-                    target=self._replace_target(target),
-                    value=self._replace_expression(value),
-                )
-            case Havoc(name=name):
-                # An arbitrary array becomes one arbitrary integer for each element.
-                yield from map(Havoc, self._names.get(name, [name]))
-            case Assume(condition=condition) | Assert(condition=condition):
-                yield replace(statement, condition=self._replace_expression(condition))
-            case Branch(condition=condition, then=then, otherwise=otherwise):
-                yield replace(
-                    statement,
-                    condition=self._replace_expression(condition),
-                    then=self.replace_block(then),
-                    otherwise=self.replace_block(otherwise),
-                )
-            case Loop(guard=guard, body=body, step=step, scope=scope):
-                # Invariants may refer to each new integer where they could refer to the array.
-                names = sorted(scalar for name in scope for scalar in self._names.get(name, [name]))
-                yield replace(
-                    statement,
-                    guard=self._replace_expression(guard),
-                    body=self.replace_block(body),
-                    step=self.replace_block(step),
-                    scope=tuple(names),
-                )
-            case LabelledBlock(body=body):
-                yield replace(statement, body=self.replace_block(body))
-            case _:
-                yield statement
+        if isinstance(statement, Havoc):
+            # An arbitrary array becomes one arbitrary integer for each element.
+            yield from map(Havoc, self._names.get(statement.name, [statement.name]))
+            return
+        if isinstance(statement, Loop):
+            # Invariants may refer to each new integer where they could refer to the array.
+            names = (new for name in statement.scope for new in self._names.get(name, [name]))
+            statement = replace(statement, scope=tuple(sorted(names)))
+        yield with_parts(statement, self._replace_expression, self.replace_block)
 
     def _replace_expression(self, expression: Expression) -> Expression:
-        if isinstance(expression, Identifier | Element):
-            return self._replace_target(expression)
-        return with_children(expression, self._replace_expression)
-
-    def _replace_target(self, target: Identifier | Element) -> Identifier | Element:
-        match target:
+        match expression:
             case Element(array, Constant()) if array in self._elements:
-                return Identifier(format_c(target), target.type)
-        return with_children(target, self._replace_expression)
+                return Identifier(format_c(expression), expression.type)
+        return with_children(expression, self._replace_expression)

@@ -5,11 +5,19 @@ loops. Loops are numbered from 0 in the order of the text. No expression has sid
 `frontend.translation_unit` builds programs from C.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, TypeVar
 
-from loop_invariants.ir.expressions import Element, Expression, Identifier, Type
+from loop_invariants.ir.expressions import (
+    Constant,
+    Element,
+    Expression,
+    Identifier,
+    Type,
+    iter_subexpressions,
+)
 
 
 @dataclass(frozen=True)
@@ -207,16 +215,30 @@ def iter_statements(block: Block) -> Iterator[Statement]:
             yield from iter_statements(child_block)
 
 
+_BLOCK_FIELDS = ("then", "otherwise", "body", "step")
+"""Fields of statements that are blocks."""
+
+_AnyStatement = TypeVar("_AnyStatement", bound=Statement)
+
+
 def child_blocks(statement: Statement) -> tuple[Block, ...]:
     """Return the blocks of a statement."""
-    match statement:
-        case Branch(then=then, otherwise=otherwise):
-            return (then, otherwise)
-        case Loop(body=body, step=step):
-            return (body, step)
-        case LabelledBlock(body=body):
-            return (body,)
-    return ()
+    return tuple(part for name, part in vars(statement).items() if name in _BLOCK_FIELDS)
+
+
+def with_parts(
+    statement: _AnyStatement,
+    transform: Callable[[Expression], Expression],
+    transform_block: Callable[[Block], Block],
+) -> _AnyStatement:
+    """Return a copy of a statement with each direct expression and block transformed."""
+    parts: dict[str, Any] = {}
+    for name, part in vars(statement).items():
+        if isinstance(part, Expression):
+            parts[name] = transform(part)
+        elif name in _BLOCK_FIELDS:
+            parts[name] = transform_block(part)
+    return replace(statement, **parts)
 
 
 def iter_conditions(block: Block) -> Iterator[Expression]:
@@ -237,6 +259,12 @@ def iter_expressions(block: Block) -> Iterator[Expression]:
     for statement in iter_statements(block):
         if isinstance(statement, Assign):
             yield from (statement.target, statement.value)
+
+
+def collect_constants(block: Block) -> tuple[int, ...]:
+    """Return the distinct constants of a block, in the order of its expressions."""
+    parts = iter_subexpressions(*iter_expressions(block))
+    return tuple(dict.fromkeys(part.value for part in parts if isinstance(part, Constant)))
 
 
 def find_modified_variables(block: Block) -> frozenset[str]:

@@ -17,10 +17,9 @@ from loop_invariants.ir.expressions import (
     Expression,
     Identifier,
     format_c,
-    iter_subexpressions,
     variables,
 )
-from loop_invariants.ir.statements import Loop, Program, iter_expressions
+from loop_invariants.ir.statements import Loop, Program, collect_constants
 
 _ARITHMETIC = ("+", "-", "*")
 _MAX_DRAWS_PER_CONDITION = 50
@@ -97,13 +96,8 @@ class _Terminals:
 def _collect_terminals(program: Program, loop: Loop) -> _Terminals:
     scope = [program.variable(name) for name in sorted(loop.scope)]
     arrays = tuple(variable for variable in scope if variable.type.is_array)
-    nodes = (
-        node
-        for expression in iter_expressions(program.body)
-        for node in iter_subexpressions(expression)
-    )
     # 0 and 1 occur in many invariants, even if the program does not contain them.
-    literals = {abs(node.value) for node in nodes if isinstance(node, Constant)} | {0, 1}
+    literals = {0, 1, *map(abs, collect_constants(program.body))}
     integers = tuple(variable for variable in scope if not variable.type.is_array)
     return _Terminals(integers, arrays, tuple(sorted(literals)))
 

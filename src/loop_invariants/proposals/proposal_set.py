@@ -1,7 +1,7 @@
 """A language model's proposals for a set of programs, stored as JSON."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,16 @@ class ParsedAnswer:
     candidates: tuple[Expression, ...]
     rejected_texts: tuple[str, ...]
     unparsable_texts: tuple[str, ...]
+
+    @property
+    def error_count(self) -> int:
+        """Number of texts without a condition."""
+        return len(self.rejected_texts) + len(self.unparsable_texts)
+
+
+def merge_candidates(answers: Iterable[ParsedAnswer]) -> tuple[Expression, ...]:
+    """Return the distinct candidates of answers, in their order."""
+    return tuple(dict.fromkeys(c for answer in answers for c in answer.candidates))
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,19 @@ from typing import cast
 
 import z3
 
+from loop_invariants.generation.dynamic import tracked_variables
 from loop_invariants.interpreter.evaluator import ConcreteState
 from loop_invariants.interpreter.simulation import filter_unrefuted
-from loop_invariants.ir.expressions import Expression, Semantics, Type, format_c, variables
-from loop_invariants.ir.statements import (
-    Loop,
-    Program,
-    find_modified_variables,
-    iter_conditions,
-)
+from loop_invariants.ir.expressions import Expression, Semantics, Type, format_c
+from loop_invariants.ir.statements import Loop, Program
 from loop_invariants.verification.houdini import (
     STEPS_PER_SECOND,
     Candidate,
+    Encoding,
     has_products,
     to_z3_limit,
 )
-from loop_invariants.verification.verification_conditions import (
-    VerificationConditions,
-    build_verification_conditions,
-)
-from loop_invariants.verification.z3_encoding import Encoder, SymbolicState
+from loop_invariants.verification.z3_encoding import SymbolicState
 
 _MAX_VARIABLES = 8
 """Maximum number of variables in the description of a state."""
@@ -114,7 +107,7 @@ class CounterexampleFinder:
         # As in `Prover`, the encoding that decides most queries on such a program comes first.
         encoding_modes = (not has_products(program), False) if is_int32 else (False,)
         self._encodings = [
-            _Encoding(program, semantics, as_integers)
+            _CounterexampleEncoding(program, semantics, as_integers)
             for as_integers in dict.fromkeys(encoding_modes)
         ]
         self._loops = {loop.number: loop for loop in program.loops}
@@ -148,7 +141,7 @@ class CounterexampleFinder:
             An empty tuple without such a path, or if the solver's limits prevent an answer.
         """
         for encoding in self._encodings:
-            for goal in encoding.conditions.goals:
+            for goal in encoding.goals:
                 violation = encoding.find_violating_states(
                     goal.path, goal.condition, invariants, self._loops
                 )
@@ -157,7 +150,7 @@ class CounterexampleFinder:
         return ()
 
     def _query_encodings(
-        self, query: Callable[["_Encoding"], FailedObligation | None]
+        self, query: Callable[["_CounterexampleEncoding"], FailedObligation | None]
     ) -> FailedObligation | None:
         return next((failure for r in self._encodings if (failure := query(r)) is not None), None)
 
@@ -177,14 +170,11 @@ class CounterexampleFinder:
         return states[0]
 
 
-class _Encoding:
-    """A program's verification conditions in one encoding."""
+class _CounterexampleEncoding(Encoding):
+    """A program's verification conditions in one encoding, with models that refute claims."""
 
     def __init__(self, program: Program, semantics: Semantics, as_integers: bool) -> None:
-        self._encoder = Encoder(semantics, as_integers)
-        self.conditions: VerificationConditions = build_verification_conditions(
-            program, self._encoder
-        )
+        super().__init__(program, semantics, as_integers)
         self._program = program
 
     def find_failed_case(
@@ -192,11 +182,11 @@ class _Encoding:
     ) -> FailedObligation | None:
         """Find the base or step case that a candidate fails."""
         # Base cases come before step cases, so a failed base is reported first.
-        for case in self.conditions.induction_cases:
+        for index, case in enumerate(self.induction_cases):
             if case.loop != candidate.loop:
                 continue
-            claim = self._encode_candidate(candidate, case.state)
-            head_state = self.conditions.cut_points[candidate.loop].state
+            claim = self.encode_candidate(candidate, index)
+            head_state = self.cut_points[candidate.loop].state
             is_step = case.kind == Obligation.STEP
             assumptions = [*invariants, candidate]
             # A step has values before and after the iteration, a base only values at the head.
@@ -220,7 +210,7 @@ class _Encoding:
         loops: Mapping[int, Loop],
     ) -> tuple[FailedObligation, ...]:
         """Find states at the loop heads on a path on which a goal fails."""
-        cut_points = self.conditions.cut_points
+        cut_points = self.cut_points
         first_loop = next(iter(loops.values()), None)
         # Without a loop, no head has a state to describe.
         if first_loop is None:
@@ -246,14 +236,8 @@ class _Encoding:
         state: SymbolicState,
     ) -> z3.ModelRef | None:
         """Find a model of claims under assumptions at the loop heads, small numbers first."""
-        cut_points = self.conditions.cut_points
-        hypotheses = [
-            z3.Implies(
-                cut_points[c.loop].is_reached, self._encode_candidate(c, cut_points[c.loop].state)
-            )
-            for c in assumptions
-        ]
-        if not self._encoder.is_exact:
+        hypotheses = [self.encode_assumption(candidate) for candidate in assumptions]
+        if not self.is_exact:
             return None  # Z3's counterexample might be spurious
         solver = z3.Solver()
         solver.set("rlimit", to_z3_limit(STEPS_PER_SECOND * _QUERY_SECONDS))
@@ -269,12 +253,6 @@ class _Encoding:
             if model is not None:
                 return model
         return None
-
-    def _encode_candidate(self, candidate: Candidate, state: SymbolicState) -> z3.BoolRef:
-        term = self._encoder.encode_condition(candidate.expression, state)
-        # The range checks of a candidate are no goals here.
-        self._encoder.checks.clear()
-        return term
 
     def _iter_size_bounds(
         self, size: int, state: SymbolicState, loop: Loop
@@ -295,19 +273,9 @@ class _Encoding:
 
 
 def _select_variables(program: Program, loop: Loop, state: Mapping[str, object]) -> list[str]:
-    """Select the variables to describe in a state: integers in the loop's scope.
-
-    If they are too many, variables in the program's conditions come first, then those that the
-    loop changes.
-    """
-    names = [name for name in loop.scope if name in state and not program.types[name].is_array]
-    if len(names) > _MAX_VARIABLES:
-        condition_variables = frozenset().union(*map(variables, iter_conditions(program.body)))
-        modified_variables = find_modified_variables((loop,))
-        names.sort(
-            key=lambda name: (name not in condition_variables, name not in modified_variables)
-        )
-    return names[:_MAX_VARIABLES]
+    """Select the variables to describe in a state: integers in the loop's scope."""
+    names = (variable.name for variable in tracked_variables(program, loop, _MAX_VARIABLES))
+    return [name for name in names if name in state]
 
 
 def _to_int(value: z3.ExprRef, type_: Type) -> int:

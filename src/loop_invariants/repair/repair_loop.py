@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.errors import UnusableText
-from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.atomic_files import write_json_with_digest
 from loop_invariants.experiments.attempts import REPAIR_COMBINATIONS, Attempt
 from loop_invariants.experiments.runner import ExperimentSettings, Subject, run_attempt
 from loop_invariants.ir.expressions import Expression, format_c
@@ -22,7 +22,12 @@ from loop_invariants.proposals.prompt_templates import (
     build_prompt,
     select_variant,
 )
-from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals, parse_answer
+from loop_invariants.proposals.proposal_set import (
+    ParsedAnswer,
+    ProgramProposals,
+    merge_candidates,
+    parse_answer,
+)
 from loop_invariants.proposals.proposers import Proposer
 from loop_invariants.proposals.settings import RepairSettings
 from loop_invariants.repair.counterexamples import (
@@ -144,15 +149,14 @@ class _RepairAttempt:
         self._rounds = rounds
         self._loops = subject.program.loops
         self._parse_error_count = 0
-        self._first_iteration = max(
-            (loop_proposals.iterations for loop_proposals in subject.proposals.values()), default=0
-        )
+        self._first_iteration = subject.iterations
         self._candidates = {loop.number: self._build_loop_candidates(loop) for loop in self._loops}
 
     def run(self) -> Attempt:
         """Alternate verification and repair rounds until a proof or a limit."""
         subject, settings = self._subject, self._subject.settings
-        seconds, used_seconds = self._compute_sampling_seconds(), 0.0
+        seconds = subject.sampling_seconds(PromptVariant.COMBINED, subject.iterations)
+        used_seconds = 0.0
         limits: set[Limit] = set()
         number = 0
         while True:
@@ -211,17 +215,8 @@ class _RepairAttempt:
 
     def _merge_candidates(self, answers: Sequence[ParsedAnswer]) -> tuple[Expression, ...]:
         """Return the distinct candidates of answers, and count other texts as errors."""
-        self._parse_error_count += sum(
-            len(answer.unparsable_texts) + len(answer.rejected_texts) for answer in answers
-        )
-        return tuple(dict.fromkeys(c for answer in answers for c in answer.candidates))
-
-    def _compute_sampling_seconds(self) -> float:
-        proposals = self._subject.proposals.values()
-        return sum(
-            loop_proposals.sampling_seconds(PromptVariant.COMBINED, loop_proposals.iterations)
-            for loop_proposals in proposals
-        )
+        self._parse_error_count += sum(answer.error_count for answer in answers)
+        return merge_candidates(answers)
 
     def _build_proposals(self) -> dict[CandidateSource, dict[int, Sequence[Expression]]]:
         return {
@@ -327,8 +322,3 @@ def _format_shortest(expressions: Sequence[Expression]) -> list[str]:
 def write_rounds(rounds: Sequence[_RepairRound], path: str | Path) -> None:
     """Write the prompts and answers of repair rounds as JSON."""
     write_json_with_digest({"rounds": [vars(repair_round) for repair_round in rounds]}, path)
-
-
-def read_rounds(path: str | Path) -> tuple[_RepairRound, ...]:
-    """Read the rounds of a file from `write_rounds`."""
-    return tuple(_RepairRound(**record) for record in read_json_with_digest(path)["rounds"])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from llmchecker.utils.number_format import format_count
 from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
@@ -169,10 +170,10 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     )
     bare_count = group.loc[group["bare"], "program"].nunique()
     return (
-        f"{model} over {semantics}: of {_format_program_count(len(programs))}, "
+        f"{model} over {semantics}: of {format_count(len(programs), 'program')}, "
         f"{len(solved_programs)} verified with the model's proposals and "
         f"{len(model_free_programs)} without. {gain}. Each source alone: {single_sources}; "
-        f"{_format_program_count(bare_count)} among them without any invariant."
+        f"{format_count(bare_count, 'program')} among them without any invariant."
     )
 
 
@@ -240,8 +241,4 @@ def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
 
 
 def _format_programs(names: Sequence[str]) -> str:
-    return f"{_format_program_count(len(names))} ({', '.join(names)})"
-
-
-def _format_program_count(programs: int) -> str:
-    return f"{programs} {'program' if programs == 1 else 'programs'}"
+    return f"{format_count(len(names), 'program')} ({', '.join(names)})"

@@ -23,18 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmchecker.utils.processes import DieWithParent
-from loop_invariants.frontend.original_text import OriginalText
-from loop_invariants.frontend.preprocessing.translation_phases import (
-    ERROR_FUNCTION,
-    FAILURE_FUNCTIONS,
-    STOP_FUNCTIONS,
-)
-from loop_invariants.frontend.text_facts import MODELLED_FUNCTIONS
-from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
-from loop_invariants.ir.expressions import INT, Semantics, format_type
+from loop_invariants.frontend.original_text import OriginalText, find_known_functions
+from loop_invariants.frontend.verifier_builtins import is_violation
+from loop_invariants.ir.expressions import Semantics, format_type
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.esbmc import RunInputs
-from loop_invariants.verification.harness import is_violation
+from loop_invariants.verification.harness import format_check
 
 _COMPILE_SECONDS = 20
 _RUN_SECONDS = 20
@@ -222,14 +216,7 @@ class _RunLimits(DieWithParent):
 
 def is_replayable(text: OriginalText) -> bool:
     """Return whether gcc is installed, and a text uses known functions only."""
-    known = (
-        MODELLED_FUNCTIONS
-        | ASSERT_FUNCTIONS
-        | ASSUME_FUNCTIONS
-        | FAILURE_FUNCTIONS
-        | STOP_FUNCTIONS
-        | text.error_names.functions
-    )
+    known = find_known_functions(text.error_names)
     sources = (text.source, *text.sibling_files.values())
     return (
         shutil.which("gcc") is not None
@@ -369,22 +356,14 @@ def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
         f"{format_type(type_)} {name}(void) {{ return next(); }}"
         for name, type_ in text.inputs.items()
     ]
-    names = text.error_names
     undefined = text.called_functions - text.defined_functions
     for name in sorted(undefined | {"__assert_fail"} - text.defined_functions):
         end = "violate();" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
-        parameter = format_type(text.check_types.get(name, INT))
         if name == "__assert_fail":
             lines.append(
                 "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) "
                 f"{{ {end} }}"
             )
-        elif name in ASSERT_FUNCTIONS | names.assertions:
-            lines.append(f"void {name}({parameter} c) {{ if (!c) {end} }}")
-        elif name in FAILURE_FUNCTIONS | names.failures:
-            result = "int" if name == ERROR_FUNCTION else "void"
-            # After a failure no statement is reached, so that the result needs no value.
-            lines.append(f"{result} {name}(void) {{ {end} }}")
-        elif name in ASSUME_FUNCTIONS | names.assumptions:
-            lines.append(f"void {name}({parameter} c) {{ if (!c) _exit({_ENDED}); }}")
+        else:
+            lines += format_check(text, name, f"if (!c) {end}", end, f"if (!c) _exit({_ENDED});")
     return "\n".join((*lines, ""))

@@ -6,6 +6,7 @@ treat a function without a body as a function that returns any value and has no 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pycparser import c_ast, c_generator, c_parser
 
@@ -22,11 +23,10 @@ from loop_invariants.ir.expressions import (
     Expression,
     Identifier,
     Nondet,
-    Quantified,
     Type,
+    bound_variables,
     format_c,
     format_type,
-    iter_subexpressions,
     with_children,
 )
 from loop_invariants.ir.statements import (
@@ -117,13 +117,6 @@ def _format_program(program: Program, invariants: Mapping[int, Sequence[Expressi
     input_declarations = [
         f"extern {name} {NONDET_PREFIX}{suffix}(void);" for suffix, name in names.items()
     ]
-    all_invariants = [i for loop_invariants in invariants.values() for i in loop_invariants]
-    bound_variables = {
-        q.variable
-        for i in all_invariants
-        for q in iter_subexpressions(i)
-        if isinstance(q, Quantified)
-    }
     # An array of variable length cannot be declared before its length has a value.
     declarations = [
         _format_declaration(name, type_)
@@ -131,7 +124,8 @@ def _format_program(program: Program, invariants: Mapping[int, Sequence[Expressi
         if type_.length is None or isinstance(type_.length, Constant)
     ]
     # A bound variable needs a declaration, since ESBMC's quantifiers take a C variable.
-    declarations += [f"int {name};" for name in sorted(bound_variables - set(program.types))]
+    names_of_quantifiers = bound_variables(*chain.from_iterable(invariants.values()))
+    declarations += [f"int {name};" for name in sorted(names_of_quantifiers - set(program.types))]
     body = _CPrinter(program.types, invariants).format_block(program.body)
     return "\n".join([*input_declarations, "int main(void)", "{", *declarations, *body, "}", ""])
 
@@ -291,10 +285,7 @@ def _build_invariant_statements(
     invariants: Sequence[Expression], scope: Sequence[str]
 ) -> list[c_ast.Node]:
     """Build the statements of invariants, with declarations for their bound variables."""
-    bound_variables = {
-        q.variable for i in invariants for q in iter_subexpressions(i) if isinstance(q, Quantified)
-    }
-    lines = [f"int {name};" for name in sorted(bound_variables - set(scope))]
+    lines = [f"int {name};" for name in sorted(bound_variables(*invariants) - set(scope))]
     lines += [f"{INVARIANT_FUNCTION}({format_c(invariant)});" for invariant in invariants]
     # The parser accepts only whole translation units.
     unit = c_parser.CParser().parse(f"void f(void) {{ {' '.join(lines)} }}")

@@ -11,9 +11,12 @@ from loop_invariants.frontend.preprocessing.translation_phases import (
     ERROR_FUNCTION,
     FAILURE_FUNCTIONS,
 )
-from loop_invariants.frontend.verifier_builtins import ASSERT_FUNCTIONS, ASSUME_FUNCTIONS
+from loop_invariants.frontend.verifier_builtins import (
+    ASSERT_FUNCTIONS,
+    ASSUME_FUNCTIONS,
+    is_violation,
+)
 from loop_invariants.ir.expressions import INT, Type, format_type
-from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.esbmc import (
     ASSERTION,
     ASSUMPTION,
@@ -37,34 +40,36 @@ def build_harness(text: OriginalText) -> str:
             f"{c_type} {name}(void) {{ {c_type} {INPUT_VARIABLE} = {_name_input(type_)}(); "
             f"return {INPUT_VARIABLE}; }}"
         )
-    lines += _format_checks(text)
-    return "\n".join((*lines, ""))
-
-
-def _format_checks(text: OriginalText) -> Iterator[str]:
-    """Yield the definitions of assertions, failures and assumptions."""
-    names = text.error_names
-    assertions = ASSERT_FUNCTIONS | names.assertions
-    failures = FAILURE_FUNCTIONS | names.failures
-    assumptions = ASSUME_FUNCTIONS | names.assumptions
     undefined = text.called_functions - text.defined_functions - _LIBRARY_FUNCTIONS - BUILTINS
     for name in sorted(undefined):
         check = ASSERTION if is_violation(name, text.required_property) else ASSUMPTION
-        parameter = _format_type(text.check_types.get(name, INT))
-        if name in assertions:
-            yield f"void {name}({parameter} c) {{ {check.format('c != 0')} }}"
-        elif name in failures:
-            result = "int" if name == ERROR_FUNCTION else "void"
-            yield f"{result} {name}(void) {{ {check.format('0')} }}"
-        elif name in assumptions:
-            yield f"void {name}({parameter} c) {{ {ASSUMPTION.format('c != 0')} }}"
+        lines += format_check(
+            text, name, check.format("c != 0"), check.format("0"), ASSUMPTION.format("c != 0")
+        )
+    return "\n".join((*lines, ""))
 
 
-def is_violation(name: str, required_property: Property) -> bool:
-    """Return whether an error of a function violates a property, not ends the run."""
-    if required_property is Property.REACH:
-        return name not in ("assert", "__assert_fail")
-    return required_property is Property.ASSERT
+def format_check(
+    text: OriginalText, name: str, assertion: str, failure: str, assumption: str
+) -> Iterator[str]:
+    """Yield the definition of an assertion, a failure or an assumption; none for others.
+
+    Args:
+        text: the text that leaves the function undefined.
+        name: name of the function.
+        assertion: statement of an assertion of the parameter `c`.
+        failure: statement of a failure.
+        assumption: statement of an assumption of `c`.
+    """
+    names, parameter = text.error_names, _format_type(text.check_types.get(name, INT))
+    if name in ASSERT_FUNCTIONS | names.assertions:
+        yield f"void {name}({parameter} c) {{ {assertion} }}"
+    elif name in FAILURE_FUNCTIONS | names.failures:
+        # After a failure no statement is reached, so that the result needs no value.
+        result = "int" if name == ERROR_FUNCTION else "void"
+        yield f"{result} {name}(void) {{ {failure} }}"
+    elif name in ASSUME_FUNCTIONS | names.assumptions:
+        yield f"void {name}({parameter} c) {{ {assumption} }}"
 
 
 def _name_input(type_: Type) -> str:

@@ -79,10 +79,11 @@ class ProverTimeout(Exception):
     """The time limit of a program's proof is exceeded."""
 
 
-class _Encoding:
+class Encoding:
     """A program's verification conditions in one encoding, with candidate terms.
 
     Attributes:
+        cut_points: head of every loop, by loop number.
         induction_cases: base and step case of every loop.
         goals: conditions that must follow from the invariants.
     """
@@ -90,7 +91,7 @@ class _Encoding:
     def __init__(self, program: Program, semantics: Semantics, as_integers: bool) -> None:
         self._encoder = Encoder(semantics, as_integers)
         conditions = build_verification_conditions(program, self._encoder)
-        self._cut_points = conditions.cut_points
+        self.cut_points = conditions.cut_points
         self.induction_cases = conditions.induction_cases
         self.goals = conditions.goals
         self._terms: dict[tuple[Candidate, int | None], z3.BoolRef] = {}
@@ -105,7 +106,7 @@ class _Encoding:
         key = (candidate, index)
         if key not in self._terms:
             point = (
-                self._cut_points[candidate.loop] if index is None else self.induction_cases[index]
+                self.cut_points[candidate.loop] if index is None else self.induction_cases[index]
             )
             self._terms[key] = self._encoder.encode_condition(candidate.expression, point.state)
             # Candidates need no range checks: as a formula, an element out of range has any value.
@@ -115,7 +116,7 @@ class _Encoding:
     def encode_assumption(self, candidate: Candidate) -> z3.BoolRef:
         """Encode the assumption that the candidate holds where its loop is reached."""
         return z3.Implies(
-            self._cut_points[candidate.loop].is_reached, self.encode_candidate(candidate, None)
+            self.cut_points[candidate.loop].is_reached, self.encode_candidate(candidate, None)
         )
 
 
@@ -152,7 +153,7 @@ class Prover:
             (not is_nonlinear, is_nonlinear) if semantics is Semantics.INT32 else (False,)
         )
         self._encodings = [
-            _Encoding(program, semantics, as_integers) for as_integers in encoding_modes
+            Encoding(program, semantics, as_integers) for as_integers in encoding_modes
         ]
         self._query_seconds = seconds / len(encoding_modes)
         self._deadline = deadline
@@ -391,7 +392,7 @@ class Prover:
     def _find_core(
         self,
         invariants: Sequence[Candidate],
-        query: Callable[[_Encoding], tuple[z3.BoolRef, z3.BoolRef]],
+        query: Callable[[Encoding], tuple[z3.BoolRef, z3.BoolRef]],
     ) -> set[Candidate] | None:
         """Find invariants from which a condition follows on a path; None if it does not.
 
@@ -431,7 +432,7 @@ class Prover:
 
 
 def _build_preservation_query(
-    encoding: _Encoding, targets: Sequence[Candidate], index: int
+    encoding: Encoding, targets: Sequence[Candidate], index: int
 ) -> tuple[z3.BoolRef, z3.BoolRef]:
     """Build the query that candidates are preserved, for `Prover._find_core`."""
     return encoding.induction_cases[index].path, z3.And(
@@ -439,7 +440,7 @@ def _build_preservation_query(
     )
 
 
-def _build_goal_query(encoding: _Encoding, number: int) -> tuple[z3.BoolRef, z3.BoolRef]:
+def _build_goal_query(encoding: Encoding, number: int) -> tuple[z3.BoolRef, z3.BoolRef]:
     """Build the query that a goal follows, for `Prover._find_core`."""
     goal = encoding.goals[number]
     return goal.path, goal.condition
@@ -464,6 +465,5 @@ def has_products(program: Program) -> bool:
         and part.operator in ("*", "/", "%")
         and variables(part.left)
         and variables(part.right)
-        for expression in iter_expressions(program.body)
-        for part in iter_subexpressions(expression)
+        for part in iter_subexpressions(*iter_expressions(program.body))
     )

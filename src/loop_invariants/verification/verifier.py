@@ -28,9 +28,8 @@ from loop_invariants.ir.expressions import (
     Binary,
     Constant,
     Expression,
-    Quantified,
     Semantics,
-    iter_subexpressions,
+    bound_variables,
 )
 from loop_invariants.ir.statements import (
     Loop,
@@ -421,12 +420,7 @@ class Verifier:
         is_cached = annotated_source in self._esbmc_verdicts
         difficulty = esbmc.Difficulty.PRODUCTS if self._has_products else esbmc.Difficulty.NONE
         # Quantifiers take precedence over products: Boolector does not support them at all.
-        if any(
-            isinstance(part, Quantified)
-            for e in invariants.values()
-            for i in e
-            for part in iter_subexpressions(i)
-        ):
+        if bound_variables(*(invariant.expression for invariant in result.invariants)):
             difficulty = esbmc.Difficulty.QUANTIFIERS
         remaining_seconds = max(_MIN_ESBMC_SECONDS, deadline - time.process_time())
         verdict = self._run_esbmc(annotated_source, remaining_seconds, difficulty)

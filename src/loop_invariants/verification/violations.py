@@ -51,9 +51,7 @@ def confirm_violation(
 def _has_int_only(program: Program) -> bool:
     """Return whether every variable and expression of a program is an `int`."""
     return set(program.types.values()) <= {INT} and all(
-        part.type == INT
-        for expression in iter_expressions(program.body)
-        for part in iter_subexpressions(expression)
+        part.type == INT for part in iter_subexpressions(*iter_expressions(program.body))
     )
 
 

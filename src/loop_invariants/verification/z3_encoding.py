@@ -78,11 +78,6 @@ class Encoder(Interpretation[z3.ExprRef, z3.BoolRef]):
         self._state = state
         return self.interpret_condition(expression)
 
-    def encode_value(self, expression: Expression, state: SymbolicState) -> z3.ExprRef:
-        """Encode the value of an expression, in its own type."""
-        self._state = state
-        return self.interpret(expression)
-
     def encode_conversion(
         self, expression: Expression, to: Type, state: SymbolicState
     ) -> z3.ExprRef:

@@ -14,7 +14,7 @@ from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
-from llmchecker.interfaces.python.check import resolve_query
+from llmchecker.interfaces.python.check import resolve_scorers
 from llmchecker.properties.scores import score_tree
 
 LENGTH = 4
@@ -31,7 +31,7 @@ def enumerated(model: lc.TableModel) -> Fraction:
 
 
 def compared(first: lc.TableModel, versus: lc.TableModel, **limits) -> Comparison:
-    asked = resolve_query(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
+    asked = resolve_scorers(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
     return compare_sides(Side(first, START), Side(versus, START), asked, Budget(**limits))
 
 
@@ -74,7 +74,7 @@ def test_finished_trees_decide_with_certainty():
 def test_equal_answers_that_are_exact_are_equal():
     """Two models that surely satisfy the query are certainly equal."""
     models = [lc.TableModel(["a", "b"], lambda tokens, p=p: [p, 1 - p]) for p in (0.25, 0.5)]
-    asked = resolve_query("P=? [ F step = 1 ]", 2, {})
+    asked = resolve_scorers("P=? [ F step = 1 ]", 2, {})
     sides = [Side(model, "a") for model in models]
     found = compare_sides(*sides, asked, Budget(passes=50))
     assert (found.lower, found.upper) == (0, 0)
@@ -118,7 +118,7 @@ def test_both_sides_have_independent_samples():
 def test_a_watch_ends_the_work():
     """A true return ends the comparison, whose intervals are those of the last call."""
     models, calls = (table_model(2), table_model(5)), []
-    asked = resolve_query(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
+    asked = resolve_scorers(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
     sides = [Side(model, START) for model in models]
 
     def watch(progress):
@@ -158,7 +158,7 @@ def test_a_model_that_fails_leaves_the_difference_so_far():
 )
 def test_a_query_without_a_limited_number_is_refused(query, message):
     """Thresholds, E and A have no difference, nor has an expected score without a range."""
-    asked = resolve_query(query, LENGTH, {"gender": QUANTIFIERS["gender"]})
+    asked = resolve_scorers(query, LENGTH, {"gender": QUANTIFIERS["gender"]})
     side = Side(table_model(2), START)
     with pytest.raises(InvalidQuery, match=message):
         compare_sides(side, side, asked, Budget(passes=10))

@@ -95,7 +95,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     low, high = find_ends(tree)
     assert low - 1e-12 <= truth <= high + 1e-12
     assert high - low == pytest.approx(split_tree(tree).total, abs=1e-12)
-    built, scores = tree.build_tree()
+    built, scores, _ = tree.build_tree()
     for name, quantifier in quantifiers.items():
         is_text = built.kind != StateKind.REST
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])
@@ -132,7 +132,7 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     tree, server = plant(asked, table_model(seed), listed_tokens=5)
     check = AnytimeCheck(tree, asked, Budget(passes=passes))
     serve(check.run(), server)
-    built, scores = tree.build_tree()
+    built, scores, _ = tree.build_tree()
     try:
         interval, _ = bounds.bound_by_storm(built, scores, asked.query, asked.ranges)
     except ImpossibleCondition:
@@ -245,7 +245,7 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
     assert len(rows) > (300 if is_read else 10)
     # bytes of characters are opaque
     assert not is_read or not tree.is_scored.all()
-    built, scores = tree.build_tree()
+    built, scores, _ = tree.build_tree()
     is_text = built.kind != StateKind.REST
     for name, quantifier in quantifiers.items():
         assert np.array_equal(scores[name][is_text], score_tree(quantifier, built)[is_text])

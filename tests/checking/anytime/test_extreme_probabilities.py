@@ -1,10 +1,15 @@
 """Probabilities below every rounding error are not taken for 0 or 1."""
 
 import pytest
+from helpers.anytime_checks import plant, serve
 from helpers.random_tables import Balance, ReadBalance
 
 import llmchecker as lc
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.models.table_model import TableModel
+from llmchecker.properties.logic.parser import parse
 
 ENDS = 512
 """The number of end tokens, as many as a visit lists at most."""
@@ -60,6 +65,21 @@ def test_an_improbable_text_decides_a_threshold_of_0_or_1(query, truth, model, c
         assert found.lower <= truth <= found.upper
     assert found.holds is truth
     assert found.passes < passes
+
+
+@pytest.mark.parametrize(("listed", "holds"), [(2, None), (3, True)])
+def test_unlisted_tokens_cost_no_passes(listed, holds):
+    """Where a model lists few tokens a threshold of 0 stays open, and the work ends as soon as only
+    rounding is undecided."""
+    model = TableModel(["a", "b", "c"], lambda tokens: [0.5, 0.5, 1e-17])
+    model.listed_tokens = listed
+    asked = CheckedQuery(parse("P<=0 [ F score > 5 ]"), {"score": ReadBalance("a", "z")}, length=2)
+    tree, server = plant(asked, model, listed_tokens=3)
+    check = AnytimeCheck(tree, asked, Budget(passes=1000))
+    serve(check.run(), server)
+    assert tree.passes < 20
+    found = check.bound_answer()
+    assert (found.lower, found.upper) == ((0.0, 1.0) if holds is None else (1.0, 1.0))
 
 
 def test_a_condition_that_underflows_can_hold():

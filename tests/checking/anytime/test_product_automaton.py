@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers.anytime_checks import Kind, plant, refine, spread_model
+from helpers.byte_texts import TokenTable, byte_level
 from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 
 from llmchecker.checking.anytime import explored_tree, product_automaton
@@ -14,6 +15,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.errors import TooManyStates
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
 
 MANY_A = ("F", None, ("atom", "gender", ">", 1))
 
@@ -79,6 +81,19 @@ def test_several_end_tokens_and_tokens_without_text_keep_the_scores():
         if text[0] in (3, 4) or (text[0] == 2 and text[1] in (3, 4))
     ]
     assert answer.lower == pytest.approx(len(whole) * 0.04, abs=1e-12)
+
+
+def test_tokens_beyond_the_tokenizer_add_no_text():
+    """A vocabulary larger than the tokenizer has tokens that keep every state."""
+    tokenizer = byte_level()
+    size, (character,) = len(tokenizer), tokenizer.encode("é")
+    weights = {size + 2: 0.5, character: 0.25, tokenizer.eos_token_id: 0.25}
+    model = TokenTable(tokenizer, lambda text: [weights.get(token, 0) for token in range(size + 3)])
+    model.vocabulary_size = model.listed_tokens = size + 3
+    asked = CheckedQuery(parse("P=? [ F matches > 0 ]"), {"matches": Pattern("^é")}, 2)
+    answer = check_anytime(model, "h", asked, Budget(width=1e-9))
+    # é first, or after a token without text
+    assert (answer.lower, answer.upper) == pytest.approx((0.375, 0.375), abs=1e-12)
 
 
 def test_a_model_without_pieces_is_checked_by_whole_texts(monkeypatch):

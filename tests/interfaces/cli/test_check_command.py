@@ -365,13 +365,21 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments("--length", "2.5"), "--length"),
         (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
         (arguments(start="\udcff"), "--start"),
-        (["check", QUERY], "--model"),
+        (["check", QUERY], "--start --user --messages is required; see llmchecker check --help"),
     ],
 )
 def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):
     """What cannot be answered ends with status 2, a message and nothing on standard output."""
     assert said in refused(capfd, words)
     assert "error: " in refused(capfd, [*words, "--json"] if words else words)
+
+
+def test_a_folder_without_a_config_needs_a_model(tmp_path, monkeypatch, capfd):
+    """The message of a first command names the model that is missing, not a configuration."""
+    monkeypatch.chdir(tmp_path)
+    message = refused(capfd, ["check", QUERY, "--start", "x"])
+    assert "--model: missing, and config.yaml is absent here; name one" in message
+    assert refused(capfd, ["check", QUERY, "--strat", "x"]).count("\n") == 1
 
 
 def test_a_config_above_the_current_directory_keeps_its_paths(project, capfd, monkeypatch):

@@ -15,8 +15,8 @@ from llmchecker.interfaces.snakemake.check_params import (
 )
 from llmchecker.interfaces.snakemake.model_params import (
     describe_decoding,
-    parse_decoding,
-    parse_model,
+    parse_decoding_param,
+    parse_model_params,
 )
 from llmchecker.interfaces.snakemake.source_params import (
     describe_dataset,
@@ -27,8 +27,8 @@ from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits
 from llmchecker.models.decoding.chat_template import Chat, start_as_json
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.datasets import DatasetSource
-from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.lazy_model import LazyModel
@@ -63,7 +63,7 @@ def test_a_row_is_parsed_as_it_was_described(cut, decoding):
     assert parsed == row
     assert str(parsed.check) == str(row.check)
     assert parse_tree(describe_tree(row.check.tree)).decoding == decoding
-    assert type(parse_decoding(describe_decoding(decoding))) is type(decoding)
+    assert type(parse_decoding_param(describe_decoding(decoding))) is type(decoding)
 
 
 @pytest.mark.parametrize("start", ["", "{x} said", Chat((("system", "{a}"), ("user", "?")))])
@@ -107,7 +107,7 @@ def test_settings_make_a_model(tmp_path):
     settings = {"kind": "causal", "dtype": "float32", "device": "cpu", "memory_bytes": 5}
     settings |= {"end_of_sequence": "terminal", "decoding": {"top_k": 2}}
     settings |= {"cache": {"directory": str(tmp_path), "bytes": 6}}
-    model = LazyModel(**parse_model(settings, "models/one", 3))
+    model = LazyModel(**parse_model_params(settings, "models/one", 3))
     assert (model.threads, model.decoding) == (3, Decoding(top_k=2))
     assert str(model.directory) == "models/one"
     assert (str(model.cache.directory), model.cache.max_bytes) == (str(tmp_path), 6)

@@ -8,7 +8,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.config import Config
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.interfaces.snakemake.check_params import parse_check, parse_row, parse_tree
-from llmchecker.interfaces.snakemake.model_params import parse_model
+from llmchecker.interfaces.snakemake.model_params import parse_model_params
 from llmchecker.interfaces.snakemake.plan_params import (
     build_figure4_rows,
     describe_answers,
@@ -82,14 +82,14 @@ def test_rows_and_answers_are_parsed_as_they_were_described(config):
 def test_a_described_builder_makes_a_stored_model(config):
     """Every setting of the tree builder arrives, with the decoding of the model."""
     settings = plain(describe_builder(config, config.models["m"]))
-    model = LazyModel(**parse_model(settings, "resources/models/m", 2))
+    model = LazyModel(**parse_model_params(settings, "resources/models/m", 2))
     assert (model.kind, model.device, model.threads) == ("causal", "cuda:1", 2)
     assert model.decoding is None
     assert model.cache.max_bytes == config.expansion.max_cache_bytes
     raw = RAW | {"models": {"m": RAW["models"]["m"] | {"decoding": {"top_k": 2}}}}
     config = Config.parse(raw)
     settings = plain(describe_builder(config, config.models["m"]))
-    assert parse_model(settings, "m", 1)["decoding"] == Decoding(top_k=2)
+    assert parse_model_params(settings, "m", 1)["decoding"] == Decoding(top_k=2)
 
 
 def test_resources_of_jobs_follow_from_the_device():

@@ -52,7 +52,7 @@ def test_shards_give_the_results_of_one_job(tmp_path, monkeypatch, count):
     evaluated, evaluate = [], runner.evaluate
 
     def record(opened, questions, *options):
-        evaluated.append([question.case for question in questions])
+        evaluated.append(list(questions))
         return evaluate(opened, questions, *options)
 
     monkeypatch.setattr(runner, "evaluate", record)
@@ -69,10 +69,10 @@ def test_shards_give_the_results_of_one_job(tmp_path, monkeypatch, count):
         assert len(evaluated) == count
         suite_jobs.compute_verdicts(suite, 1, joined, work, shards)
     assert len(evaluated) == count
-    assert sorted(case.name for part in evaluated for case in part) == sorted(
-        case.name for case in suite.cases
-    )
-    prompts = [{case.question.prompt for case in part} for part in evaluated]
+    asked = [(each.prompt, each.query.text) for part in evaluated for each in part]
+    questions = [case.question for case in suite.cases]
+    assert sorted(asked) == sorted((each.prompt, each.query.text) for each in questions)
+    prompts = [{question.prompt for question in part} for part in evaluated]
     assert sum(map(len, prompts)) == len(set.union(*prompts)) == len(starts)
     assert read_without_times(joined.results) == read_without_times(whole.results)
 

@@ -74,7 +74,7 @@ def simplified(
         name: z3.BitVecVal(value, types[name].bits) if machine else z3.IntVal(value)
         for name, value in state.items()
     }
-    term = z3.simplify(encoder.encode_value(expression, terms))
+    term = z3.simplify(encoder.encode_conversion(expression, expression.type, terms))
     if not encoder.is_exact:
         return None
     if not machine:

@@ -14,6 +14,7 @@ from helpers.marks import long
 
 from llmchecker.errors import UnusableText
 from llmchecker.models.table_model import TableModel
+from llmchecker.utils.atomic_files import read_json_with_digest
 from loop_invariants.experiments.attempts import (
     REPAIR_COMBINATIONS,
     read_attempts,
@@ -25,7 +26,7 @@ from loop_invariants.proposals.prompt_templates import INVARIANT_KEYWORD, Prompt
 from loop_invariants.proposals.proposal_set import LoopProposals
 from loop_invariants.proposals.proposers import LocalProposer
 from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
-from loop_invariants.repair.repair_loop import iter_repairs, read_rounds, write_rounds
+from loop_invariants.repair.repair_loop import iter_repairs, write_rounds
 from loop_invariants.verification.result import CandidateSource, Limit, Outcome
 from loop_invariants.verification.verifier import VerificationLimits
 
@@ -235,7 +236,7 @@ def test_rounds_and_attempts_survive_their_files(tmp_path):
     """What was told and answered reads back as it was written, and so do the attempts."""
     made, rounds = repaired(tmp_path, Scripted({"": "x < n"}), rounds=1)
     write_rounds(rounds[ALONE], tmp_path / "rounds.json")
-    (read,) = read_rounds(tmp_path / "rounds.json")
-    assert read == replace(rounds[ALONE][0], answers=[["x < n"], ["x < n"]])
+    (read,) = read_json_with_digest(tmp_path / "rounds.json")["rounds"]
+    assert read == vars(replace(rounds[ALONE][0], answers=[["x < n"], ["x < n"]]))
     write_attempts(list(made.values()), tmp_path / "attempts.json")
     assert read_attempts(tmp_path / "attempts.json") == tuple(made.values())

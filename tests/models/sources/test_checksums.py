@@ -10,8 +10,8 @@ from helpers.damage import flipped
 
 from llmchecker.errors import ChecksumMismatch, DamagedFile, UnusableModel
 from llmchecker.models.sources import checksums as checksums_module
+from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.checksums import check_checksums, load_checked, read_checksums
-from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
 from llmchecker.utils.atomic_files import read_json, write_json

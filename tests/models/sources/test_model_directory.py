@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from llmchecker.errors import UnusableModel
-from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
+from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.gguf import read_gguf_header
 from llmchecker.models.sources.model_directory import (
     _INDEX,

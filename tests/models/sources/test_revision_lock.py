@@ -16,7 +16,7 @@ from llmchecker.errors import (
     ConfigError,
     SourceUnavailable,
 )
-from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
+from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.source_spec import parse_source, pin_source
 
 WITHOUT_COMMIT = ModelSource(parse_source("hf:owner/name"))

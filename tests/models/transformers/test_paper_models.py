@@ -15,7 +15,7 @@ from helpers.random_models import PUBLISHED, save_as_published
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
+from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
 from llmchecker.trees.expansion import build_tree

@@ -47,6 +47,22 @@ def test_company_changes_no_bit(architecture, random_model):
         assert torch.equal(alone, together[list(rows)])
 
 
+def test_a_renamed_cache_argument_changes_no_bit(random_model):
+    """A network whose argument is named `cache`, as in later versions, gives the same answers."""
+    suffixes = levels(100)[1]
+    model = load_model(random_model("llama"))
+    expected = answers(model.open_prefix(model.encode("The player")), suffixes, True)
+    renamed = load_model(random_model("llama"))
+    original = renamed.network.forward
+
+    def forward(input_ids, cache=None, logits_to_keep=0, **settings):
+        return original(input_ids, past_key_values=cache, logits_to_keep=logits_to_keep, **settings)
+
+    renamed.network.forward = forward
+    found = answers(renamed.open_prefix(renamed.encode("The player")), suffixes, True)
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_threads_change_no_bit(architecture, random_model):
     """One thread and three give the same bits in the same order."""

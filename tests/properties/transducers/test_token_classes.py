@@ -105,6 +105,28 @@ def test_a_table_numbers_the_states_that_are_reached() -> None:
     assert table.advance_text(1, "aaaa") == (1, 2)
 
 
+def test_a_vocabulary_without_pieces_has_no_class() -> None:
+    """Where every token is a part of a character, a row is empty."""
+    classes = TokenClasses.from_pieces(PairsOfA(), [None, None])
+    table = TransducerTable(PairsOfA(), classes)
+    number, _ = table.start("")
+    assert (classes.class_of.tolist(), classes.effects) == ([NO_CLASS, NO_CLASS], ())
+    assert table.row(number).next_states.shape == table.row(number).gains.shape == (0,)
+
+
+def test_ranges_are_those_of_the_states() -> None:
+    """A limit that a state lacks is the number for no limit; without ranges there are none."""
+
+    class Ranged(PairsOfA):
+        def find_range(self, state: bool) -> tuple[int, int | None]:
+            return (-3, 10) if state else (0, None)
+
+    table = TransducerTable(Ranged(), TokenClasses.from_pieces(Ranged(), PIECES))
+    table.row(table.start("")[0])
+    assert table.limits[:, :2].tolist() == [[0, -3], [2**63 - 1, 10]]
+    assert TransducerTable(PairsOfA(), TokenClasses.from_pieces(PairsOfA(), PIECES)).limits is None
+
+
 def test_scores_grow_with_the_states() -> None:
     """A table keeps the score of each of many states."""
     table = TransducerTable(Lengths(), TokenClasses.from_pieces(Lengths(), PIECES))

@@ -341,7 +341,9 @@ class AnytimeCheck:
         is_extreme = isinstance(root, PathQuantifier) or (
             self._threshold is not None and Fraction(self._threshold) in (0, 1)
         )
-        return is_extreme and bool(self._paths) and split_tree(self.tree).total > 0
+        # no number of passes shows what a server does not list
+        can_show = bool(self._paths) and self.tree.lists_vocabulary
+        return is_extreme and can_show and split_tree(self.tree).total > 0
 
     def _is_decided(self, ends: Sequence[tuple[float, float]], margin: float = 0.0) -> bool:
         """Return whether an interval, with a margin, excludes the threshold."""

@@ -149,17 +149,7 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *asked.notes, *self._describe_spread()),
-        )
-
-    def _describe_spread(self) -> tuple[str, ...]:
-        """Return a note on the precision of the model's probabilities, if it is reduced."""
-        spread = self._probability_spread
-        if spread is None:
-            return ()
-        return (
-            "the numbers are those of this computation: a probability differs by up to "
-            f"{spread:.2g} between batches of the model",
+            notes=(*answer.notes, *asked.notes, *describe_spread(self._probability_spread)),
         )
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
@@ -178,7 +168,9 @@ class AnytimeRun:
         if bounds_only:
             return answer
         seconds = time.monotonic() - self._start_time
-        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds)
+        # a query that single texts do not decide has no formula of its own
+        truth = evidence.truth[0] if len(asked.paths) == 1 else None
+        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds, truth)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.
@@ -231,6 +223,20 @@ def check_anytime(
     if failure is not None:
         raise InterruptedCheck(describe_failure(model, failure), result) from failure
     return result
+
+
+def describe_spread(spread: float | None) -> tuple[str, ...]:
+    """Return a note on the precision of a model's probabilities, if it is reduced.
+
+    Args:
+        spread: the `probability_spread` of the model.
+    """
+    if spread is None:
+        return ()
+    return (
+        "the numbers are those of this computation: a probability differs by up to "
+        f"{spread:.2g} between batches of the model",
+    )
 
 
 def describe_failure(model: LanguageModel | TextModel, failure: Exception) -> str:

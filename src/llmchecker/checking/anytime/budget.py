@@ -1,6 +1,7 @@
 """Limits on the costs of an answer, and its confidence."""
 
 import math
+import time
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -56,6 +57,10 @@ class Budget:
         # without a limit the work ends only when everything is decided
         if passes is None and seconds is None and self.width == 0:
             raise InvalidEstimate("budget: no limit ends the work; set passes, seconds or a width")
+
+    def is_late(self, start_time: float) -> bool:
+        """Return whether the seconds since a start, by `time.monotonic`, are used up."""
+        return self.seconds is not None and time.monotonic() - start_time >= self.seconds
 
 
 def _check(name: str, value: object, is_valid: bool, requirement: str) -> None:

@@ -277,6 +277,12 @@ class ExploredTree:
             self.scores[:, rows],
             np.where(is_root, initial, self.obligations[:, parents]),
             np.where(is_root, UNDECIDED, self.truth[:, parents]),
+            self.automaton.find_limits(
+                self.controls[:, rows],
+                self.counts[:, rows],
+                # further bytes may change characters that bytes wrote, also in the prompt
+                self.is_open_ended[rows] & ~is_root & self.automaton.has_piece[self.token[rows]],
+            ),
         )
         self.truth[:, rows], self.obligations[:, rows] = truth, obligations
         self.truth_if_ended[:, rows] = truth_if_ended
@@ -642,10 +648,13 @@ class ExploredTree:
                 )
         return plain
 
-    def build_tree(self, max_texts: int | None = None) -> tuple[TextTree, dict[str, np.ndarray]]:
-        """Return the scored texts and what they lack as a tree, and its scores by name.
+    def build_tree(
+        self, max_texts: int | None = None
+    ) -> tuple[TextTree, dict[str, np.ndarray], np.ndarray]:
+        """Return the scored texts and what they lack as a tree, its scores and its truth.
 
-        The scores come from the quantifiers' plain calls.
+        The scores by name come from the quantifiers' plain calls. The truth, (formulas, n), is what
+        the texts decided while they were explored.
 
         Args:
             max_texts: the largest number of texts, the most probable ones; None for all.
@@ -707,7 +716,12 @@ class ExploredTree:
             text=texts[order],
         )
         # a `rest` has no score; callers ignore its placeholder
-        return tree, dict(zip(self._quantifiers, plain[:, order], strict=True))
+        scores = dict(zip(self._quantifiers, plain[:, order], strict=True))
+        return (
+            tree,
+            scores,
+            np.pad(self.truth, ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order],
+        )
 
 
 def _keep_positive(mass: np.ndarray, exists: np.ndarray | bool = True) -> np.ndarray:

@@ -18,15 +18,16 @@ from functools import cached_property
 import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
-from llmchecker.checking.row_groups import find_distinct
 from llmchecker.errors import TooManyStates
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import STEP
+from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.transducers.interface import HasTransducer
 from llmchecker.properties.transducers.token_classes import Row as TransducerRow
 from llmchecker.properties.transducers.token_classes import TokenClasses, TransducerTable
+from llmchecker.utils.row_groups import find_distinct
 
 OPAQUE = -1
 """The number of a state that is not known."""
@@ -141,6 +142,7 @@ class ProductAutomaton:
     Attributes:
         class_of: (vocabulary,) int64, the class of each token.
         class_count: number of classes.
+        has_piece: (vocabulary,) bool, whether a token is whole characters.
         has_ended: (classes,) bool, whether a class ends a text.
 
     Args:
@@ -167,6 +169,7 @@ class ProductAutomaton:
         self.tables = _build_tables(pieces, quantifiers)
         is_end = np.zeros(model.vocabulary_size, dtype=bool)
         is_end[list(end_tokens)] = True
+        self.has_piece = np.array([piece is not None for piece in pieces or [None] * len(is_end)])
         adds_text = np.array([piece != "" for piece in pieces or [None] * len(is_end)])
         components = [
             np.zeros(len(is_end), np.int64) if table is None else table.classes.class_of
@@ -272,6 +275,12 @@ class ProductAutomaton:
             scores,
             np.repeat(states.obligations[:, position, np.newaxis], n, axis=1),
             np.repeat(states.truth[:, position, np.newaxis], n, axis=1),
+            self.find_limits(
+                controls,
+                states.counts[:, position, np.newaxis] + gains,
+                # a token without text leaves open whether bytes may still change the text before
+                self._is_readable & ~self._is_silent,
+            ),
             is_known,
         )
         situations = self.number_situations(step + 1, obligations, truth_if_ended, scores)
@@ -310,6 +319,29 @@ class ProductAutomaton:
         situations: np.ndarray = np.array(numbers, dtype=np.int64)[inverse]
         return situations
 
+    def find_limits(
+        self, controls: np.ndarray, counts: np.ndarray, is_final: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return (2, n) int64 by quantifier: the limits of the scores of all continuations.
+
+        Args:
+            controls, counts: (quantifiers, n) of the texts.
+            is_final: (n,) bool, the texts of whole characters that no further token changes. The
+                others have no limits.
+        """
+        found = {}
+        for name, table, numbers, count in zip(
+            self._names, self.tables, controls, counts, strict=True
+        ):
+            if table is None or table.limits is None:
+                continue
+            limits = table.limits[:, np.maximum(numbers, 0)]
+            for limit, missing in zip(limits, (NO_LIMIT.min, NO_LIMIT.max), strict=True):
+                has_limit = is_final & (numbers != OPAQUE) & (limit != missing)
+                limit[:] = np.where(has_limit, limit + count, missing)
+            found[name] = limits
+        return found
+
     def decide(
         self,
         step: int,
@@ -317,6 +349,7 @@ class ProductAutomaton:
         scores: np.ndarray,
         obligations: np.ndarray,
         truth: np.ndarray,
+        limits: Mapping[str, np.ndarray],
         is_known: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Progress every formula by the step of n texts.
@@ -327,6 +360,7 @@ class ProductAutomaton:
             scores: (quantifiers, n) int64.
             obligations: (formulas, n) int64, before this step.
             truth: (formulas, n), before this step.
+            limits: as in `find_limits`.
             is_known: (n,) bool, the texts whose scores are known; None for all.
 
         Returns:
@@ -341,7 +375,7 @@ class ProductAutomaton:
         # texts at the horizon stay as they are, like ended texts
         is_terminal = has_ended | (step == self._length)
         for index, monitor in enumerate(self.monitors):
-            letters = monitor.compute_letters(columns, has_ended)
+            letters = monitor.compute_letters(columns, has_ended, limits)
             use = np.ones(n, dtype=bool) if is_known is None else is_known
             decisions, after, stutters = decide_texts(
                 monitor, step, obligations[index, use], letters[use], is_terminal[use]

@@ -120,8 +120,7 @@ class TextCheck:
     @property
     def is_late(self) -> bool:
         """Whether the time of the check is over."""
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
+        return self._budget.is_late(self._start_time)
 
     @property
     def is_finished(self) -> bool:

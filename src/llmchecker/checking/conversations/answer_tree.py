@@ -24,11 +24,13 @@ class GivenAnswer(NamedTuple):
         text: the text.
         has_ended: whether the model ended it; None for a beginning.
         scores: the scores of the quantifiers; None where the beginning of an answer has none.
+        message: the message of a simulated user before it; None for another turn.
     """
 
     text: str
     has_ended: bool | None
     scores: tuple[int | None, ...]
+    message: str | None = None
 
 
 class Path(NamedTuple):
@@ -55,6 +57,7 @@ class AnswerTree:
         parent: (n,) int64, row of the parent; -1 for row 0.
         probability: (n,) float64, of this answer given the messages before it.
         texts: the answers; None for row 0 and for rest.
+        messages: the message of a simulated user before each answer; None for another turn.
         has_ended: whether the model ended the answer; None for a beginning, row 0 and rest.
         truths: the truth of the formula in every continuation; None where that is open.
         merged: for a rest, the number of explored answers that it represents; else 0.
@@ -67,6 +70,7 @@ class AnswerTree:
     parent: np.ndarray
     probability: np.ndarray
     texts: tuple[str | None, ...]
+    messages: tuple[str | None, ...]
     has_ended: tuple[bool | None, ...]
     truths: tuple[bool | None, ...]
     merged: tuple[int, ...]
@@ -114,6 +118,7 @@ class AnswerTree:
             "parent": self.parent.tolist(),
             "probability": self.probability.tolist(),
             "texts": list(self.texts),
+            "messages": list(self.messages),
             "has_ended": list(self.has_ended),
             "truths": list(self.truths),
             "merged": list(self.merged),
@@ -128,7 +133,7 @@ class AnswerTree:
         Raises:
             KeyError, TypeError, ValueError: the object is damaged.
         """
-        columns = ("turns", "texts", "has_ended", "truths", "merged", "is_open")
+        columns = ("turns", "texts", "messages", "has_ended", "truths", "merged", "is_open")
         return cls(
             model=content["model"],
             parent=np.array(content["parent"], dtype=np.int64),
@@ -184,6 +189,7 @@ def build_answer_tree(
         # a quotient may be rounded to a number above 1
         probability=np.minimum(1.0, [share for _, share, _ in rows]),
         texts=tuple(None if answer is None else answer.text for answer in answers),
+        messages=tuple(None if answer is None else answer.message for answer in answers),
         has_ended=tuple(None if answer is None else answer.has_ended for answer in answers),
         truths=tuple(node.truth for node in nodes),
         merged=tuple(node.merged for node in nodes),

@@ -18,7 +18,7 @@ before the first incomplete one are used, and no round follows.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,6 +27,7 @@ import numpy as np
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
+from llmchecker.checking.anytime.anytime_run import describe_spread
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
@@ -37,7 +38,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
-from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.endings import Endings
@@ -69,6 +70,7 @@ def check_conversation(
     budget: Budget,
     *,
     end_tokens: frozenset[int] | None = None,
+    user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
@@ -82,6 +84,7 @@ def check_conversation(
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
         end_tokens: ids of the tokens that end an answer; None for those of the model.
+        user_models: the models of the simulated users.
         watch: called with the intervals after each round; the work ends when it returns true.
 
     Raises:
@@ -89,13 +92,15 @@ def check_conversation(
         UnusableText: the model cannot read the conversation.
         ConfigError: the model does not list all tokens of a distribution.
     """
-    if model.listed_tokens < model.vocabulary_size:
-        raise ConfigError(
-            f"turns: {model.name} returns only its most probable tokens; use a model in this "
-            "process"
-        )
+    user_models = user_models or {}
+    for each in (model, *user_models.values()):
+        if each.listed_tokens < each.vocabulary_size:
+            raise ConfigError(
+                f"turns: {each.name} returns only its most probable tokens; use a model in this "
+                "process"
+            )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, watch)
+    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, user_models, watch)
     check.run()
     return check.build_answer()
 
@@ -109,6 +114,7 @@ class ExploredConversation:
         conversation: the conversation.
         asked: the query.
         end_tokens: ids of the tokens that end an answer.
+        user_models: the models of the simulated users.
         tree: the explored beginnings of answers.
     """
 
@@ -116,6 +122,7 @@ class ExploredConversation:
     conversation: Conversation
     asked: CheckedQuery
     end_tokens: frozenset[int]
+    user_models: Mapping[SimulatedUser, LanguageModel]
     tree: ConversationTree
 
     def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
@@ -132,7 +139,12 @@ class ExploredConversation:
             CheckFailed: more are needed.
         """
         tree = _create_tree(
-            self.model, self.conversation, self.asked, self.end_tokens, decides_early=False
+            self.model,
+            self.conversation,
+            self.asked,
+            self.end_tokens,
+            self.user_models,
+            decides_early=False,
         )
         while (left := tree.undecided) > 0:
             if tree.passes >= max_passes or not tree.refine(max_passes - tree.passes):
@@ -167,14 +179,16 @@ class _ConversationCheck:
         asked: CheckedQuery,
         budget: Budget,
         end_tokens: frozenset[int] | None,
+        user_models: Mapping[SimulatedUser, LanguageModel],
         watch: Callable[[Progress], bool | None],
     ) -> None:
         self._start_time = time.monotonic()
         self._conversation, self._asked, self._budget = conversation, asked, budget
-        self._probability_spread, self._watch = model.probability_spread, watch
+        spreads = [each.probability_spread for each in (model, *user_models.values())]
+        self._probability_spread = max((s for s in spreads if s is not None), default=None)
+        self._watch, self._model, self._user_models = watch, model, user_models
         self._end_tokens = model.end_tokens if end_tokens is None else end_tokens
-        self._model = model
-        self._tree = _create_tree(model, conversation, asked, self._end_tokens)
+        self._tree = _create_tree(model, conversation, asked, self._end_tokens, user_models)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -183,7 +197,8 @@ class _ConversationCheck:
         self._drawn = 0
         self._can_sample = not budget.certain
         self._refining_costs = self._sampling_costs = 0.0
-        self._passes_per_sample = float(asked.length * conversation.turn_count)
+        simulated_tokens = sum(user.length for user in conversation.simulated_users)
+        self._passes_per_sample = float(asked.length * conversation.turn_count + simulated_tokens)
         self._history: list[Progress] = []
 
     def run(self) -> None:
@@ -216,7 +231,7 @@ class _ConversationCheck:
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*self._describe_spread(), *self._asked.notes),
+            notes=(*describe_spread(self._probability_spread), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
@@ -228,7 +243,12 @@ class _ConversationCheck:
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
                 ExploredConversation(
-                    self._model, self._conversation, self._asked, self._end_tokens, tree
+                    self._model,
+                    self._conversation,
+                    self._asked,
+                    self._end_tokens,
+                    self._user_models,
+                    tree,
                 ),
             ),
         )
@@ -289,13 +309,9 @@ class _ConversationCheck:
     def _costs(self) -> float:
         return self._refining_costs + self._sampling_costs
 
-    def _is_late(self) -> bool:
-        seconds = self._budget.seconds
-        return seconds is not None and time.monotonic() - self._start_time >= seconds
-
     def _remaining(self) -> float:
         """Return the passes that the limits allow."""
-        if self._is_late():
+        if self._budget.is_late(self._start_time):
             return 0.0
         return math.inf if self._budget.passes is None else self._budget.passes - self._costs
 
@@ -331,7 +347,10 @@ class _ConversationCheck:
         ]
         truths = tree.sample(
             generators,
-            lambda visits: not self._is_late() and tree.passes - passes + visits <= limit,
+            lambda visits: (
+                not self._budget.is_late(self._start_time)
+                and tree.passes - passes + visits <= limit
+            ),
         )
         complete = truths.index(None) if None in truths else count
         self._can_sample = complete == count
@@ -380,7 +399,7 @@ class _ConversationCheck:
         return tuple(
             Witness(
                 uid=0,
-                text="\n".join(self._conversation.format_lines(state.answers)),
+                text="\n".join(self._conversation.format_lines(state.answers, state.simulated)),
                 probability=state.mass,
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
@@ -389,26 +408,20 @@ class _ConversationCheck:
             for state in found[:_MAX_WITNESSES]
         )
 
-    def _describe_spread(self) -> tuple[str, ...]:
-        """Return a note on the precision of the model's probabilities, if it is reduced."""
-        if self._probability_spread is None:
-            return ()
-        return (
-            "the numbers are those of this computation: a probability differs by up to "
-            f"{self._probability_spread:.2g} between batches of the model",
-        )
-
 
 def _create_tree(
     model: LanguageModel,
     conversation: Conversation,
     asked: CheckedQuery,
     end_tokens: frozenset[int],
+    user_models: Mapping[SimulatedUser, LanguageModel],
     *,
     decides_early: bool = True,
 ) -> ConversationTree:
     """Create the tree of a query before its first pass; see `TurnMonitor` on `decides_early`."""
-    monitor = TurnMonitor(asked, conversation.turn_count, decides_early=decides_early)
+    monitor = TurnMonitor(
+        asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
+    )
     return ConversationTree(
-        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens
+        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens, user_models
     )

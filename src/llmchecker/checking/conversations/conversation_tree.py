@@ -5,6 +5,9 @@ a state once, and lists the most probable next tokens. A token that ends an answ
 leads to the first state of the next turn, whose prompt is the chat template over the messages with
 that answer. The rest of a state, its tokens that are not listed, stays undecided.
 
+A simulated user writes the message of a turn in the same way: a state is then the beginning of the
+message, and the model is that of the user. So the tree is the product of both models.
+
 A state is decided if every continuation of the conversation gives the formula the same truth. No
 decided state is the beginning of another one, so that the sums of their probabilities are D, the
 mass decided true, and V, the mass decided false. The rest of the probability is U.
@@ -12,23 +15,27 @@ mass decided true, and V, the mass decided false. The rest of the probability is
 
 import heapq
 import itertools
+import json
 import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os.path import commonprefix
 
 import numpy as np
 
 from llmchecker.checking.conversations.answer_tree import GivenAnswer, Path
-from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.conversations.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+)
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import UnusableText, prefix_errors
-from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.distribution import Distributions, find_by_inversion
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -41,6 +48,10 @@ _MIN_BATCH, _MAX_BATCH = 16, 1024
 _MAX_PREFIXES = 8
 """The largest number of prompts whose keys and values are kept for models that need each whole."""
 _ROUNDOFF = 2.0**-53
+
+
+_Texts = tuple[str, ...]
+_RowKey = tuple[SimulatedUser | None, tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -60,14 +71,16 @@ class _Row:
 
 @dataclass(eq=False)
 class State:
-    """The beginning of an answer, after the messages before it.
+    """The beginning of an answer or of a simulated message, after the messages before it.
 
     Attributes:
         parent: the state without the last token; None for the first state.
-        turn: the number of the answer.
-        prompt: the tokens before the answer.
+        turn: the number of the answer, or of the answer after the message.
+        prompt: the tokens before the answer or the message.
         tokens: the tokens of the beginning.
         answers: the answers before it; with this one for a state that ends a conversation.
+        simulated: the messages of simulated users before it.
+        user: the simulated user that writes the message; None if the model writes an answer.
         cut_count: the number of these answers that the horizon cut.
         is_complete: whether it ends the conversation.
         obligation: the obligation of the formula before this answer.
@@ -91,6 +104,8 @@ class State:
     obligation: int
     mass: float
     depth: int = 0
+    simulated: tuple[str, ...] = ()
+    user: SimulatedUser | None = None
     is_listed: bool = True
     is_complete: bool = False
     truth: bool | None = None
@@ -98,6 +113,11 @@ class State:
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
     given: tuple[GivenAnswer, ...] = ()
+
+    @property
+    def row_key(self) -> _RowKey:
+        """What determines the next tokens: the writer, the prompt and the tokens."""
+        return self.user, self.prompt, self.tokens
 
     @property
     def undecided_share(self) -> float:
@@ -125,9 +145,10 @@ class ConversationTree:
         quantifiers: the quantifiers of the formula by name.
         length: the largest number of tokens of an answer.
         end_tokens: ids of the tokens that end an answer.
+        user_models: the models of the simulated users, whose own tokens end a message.
 
     Raises:
-        UnusableText: the model cannot read the conversation, whatever its answers are.
+        UnusableText: a model cannot read the conversation, whatever its answers are.
     """
 
     def __init__(
@@ -138,25 +159,30 @@ class ConversationTree:
         quantifiers: Mapping[str, Quantifier],
         length: int,
         end_tokens: frozenset[int],
+        user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     ) -> None:
         self.passes = self.looks = 0
-        self._conversation, self._monitor, self._length = conversation, monitor, length
-        self._quantifiers, self._end_tokens = dict(quantifiers), end_tokens
-        self._model = model
-        self._prompts: dict[tuple[str, ...], tuple[int, ...]] = {}
-        self._start_texts: dict[tuple[int, ...], str] = {}
-        self._reader = _Reader(model, length, self._check_turns())
+        self._conversation, self._monitor = conversation, monitor
+        self._quantifiers = dict(quantifiers)
+        self._prompts: dict[tuple[SimulatedUser | None, _Texts, _Texts], tuple[int, ...]] = {}
+        self._start_texts: dict[tuple[SimulatedUser | None, tuple[int, ...]], str] = {}
+        self._writers: dict[SimulatedUser | None, _Writer] = {
+            None: _Writer(model, length, end_tokens)
+        }
+        for user, user_model in (user_models or {}).items():
+            self._writers[user] = _Writer(user_model, user.length, user_model.end_tokens)
+        self._check_turns()
         self._root = State(
             parent=None,
             turn=1,
-            prompt=self._encode(()),
+            prompt=self._encode(None, (), ()),
             tokens=(),
             answers=(),
             cut_count=0,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
-        self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], _Row] = {}
+        self._rows: dict[_RowKey, _Row] = {}
         self._touched: set[State] = set()
         self._decided: list[State] = []
         self._defects: list[float] = []
@@ -189,8 +215,13 @@ class ConversationTree:
         a weight and a sum of as many weights as the vocabulary has tokens, which errs by at most
         one unit roundoff for each of them (Higham 2002, section 4.2).
         """
-        tokens = (self._length + 1) * self._conversation.turn_count
-        return (self._model.vocabulary_size + 64) * (tokens + 1) * _ROUNDOFF
+        writer = self._writers[None]
+        tokens = (writer.length + 1) * self._conversation.turn_count
+        terms = (writer.model.vocabulary_size + 64) * (tokens + 1)
+        for user in self._conversation.simulated_users:
+            writer = self._writers[user]
+            terms += (writer.model.vocabulary_size + 64) * (writer.length + 1)
+        return terms * _ROUNDOFF
 
     def compute_mass(self) -> DecidedMass:
         """Compute D, V and U with limits above their rounding errors."""
@@ -293,40 +324,79 @@ class ConversationTree:
                 states[index] = state
         return [state.truth for state in states]
 
-    def _check_turns(self) -> tuple[int, ...]:
-        """Check that the model reads later turns, and return the tokens that all prompts share.
+    def _check_turns(self) -> None:
+        """Check that the models read later turns, and find the tokens that their prompts share.
 
         Raises:
-            UnusableText: the chat template rejects or drops messages, or the context is too short.
+            UnusableText: a chat template rejects or drops messages, or the context is too short.
         """
-        conversation, prompts = self._conversation, [self._encode(())]
-        for count in range(1, conversation.turn_count):
-            chat = conversation.build_chat(("A",) * count)
-            *earlier, _, user = chat.messages
-            # the user's message may repeat the answer, so that only the answer itself changes
-            changed = Chat((*earlier, ("assistant", "B"), user))
-            with _locate(1 + count):
-                one, other = (tuple(self._model.encode(each)) for each in (chat, changed))
-            if one == other:
-                raise UnusableText(
-                    f"turns[{count}]: the chat template of {self._model.name} drops the answer "
-                    "before it; choose a model whose template has several turns"
+        conversation, model = self._conversation, self._writers[None].model
+        answers: _Texts = ()
+        simulated: _Texts = ()
+        one = self._encode(None, (), ())
+        prompts: dict[SimulatedUser | None, list[tuple[int, ...]]] = defaultdict(
+            list, {None: [one]}
+        )
+        for count, turn in enumerate(conversation.later_turns, start=1):
+            tool = turn.tool if isinstance(turn, ScriptedTurn) else ""
+            # the result of a tool follows a call alone
+            first, second = (_write_call(tool, x) for x in ({}, {"x": 1})) if tool else ("A", "B")
+            earlier, answers = answers, (*answers, first)
+            if (user := conversation.find_simulated_user(answers)) is not None:
+                one, other = (
+                    self._encode(user, (*earlier, answer), simulated) for answer in ("A", "B")
                 )
-            prompts += [one, other]
+                self._check_read(count, user, one, other, "the answer before it")
+                with _locate(1 + count, user):
+                    self._writers[user].check_length(one)
+                prompts[user] += [one, other]
+                simulated = (*simulated, "A")
+            one = self._encode(None, answers, simulated)
+            chat = conversation.build_chat(answers, simulated)
+            *before, answer, (role, message) = chat.messages
+            # the user's message may repeat the answer, so that only the answer itself changes
+            changed = [((*before, ("assistant", second), (role, message)), "the answer before it")]
+            if tool:
+                changed.append(((*before, answer, (role, f"{message}A")), "the result of the tool"))
+            for messages, part in changed:
+                with _locate(1 + count):
+                    other = tuple(model.encode(replace(chat, messages=messages)))
+                self._check_read(count, None, one, other, part)
+                prompts[None] += [one, other]
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
             with _locate(conversation.turn_count):
-                self._model.open_prefix(prompts[-1], self._length)
-        shared = tuple(commonprefix(prompts))  # noqa: RUF071 - of tokens, not paths
-        return () if self._model.compares_prompt else shared
+                self._writers[None].check_length(one)
+        for user, texts in prompts.items():
+            self._writers[user].share_beginning(texts)
 
-    def _encode(self, answers: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the tokens of the messages before an answer."""
-        if answers not in self._prompts:
-            chat = self._conversation.build_chat(answers)
-            with _locate(1 + len(answers)):
-                self._prompts[answers] = tuple(self._model.encode(chat))
-        return self._prompts[answers]
+    def _check_read(
+        self,
+        count: int,
+        user: SimulatedUser | None,
+        one: tuple[int, ...],
+        other: tuple[int, ...],
+        part: str,
+    ) -> None:
+        """Check that a chat template keeps a part of the chat in which two prompts differ."""
+        if one != other:
+            return
+        with _locate(1 + count, user):
+            raise UnusableText(
+                f"the chat template of {self._writers[user].model.name} drops {part}; choose a "
+                "model whose template has several turns"
+            )
+
+    def _encode(
+        self, user: SimulatedUser | None, answers: _Texts, simulated: _Texts
+    ) -> tuple[int, ...]:
+        """Return the tokens of the messages before an answer, or before a simulated message."""
+        key = user, answers, simulated
+        if key not in self._prompts:
+            with _locate(1 + len(answers), user):
+                chat = self._conversation.build_chat(answers, simulated, user)
+                self._prompts[key] = tuple(self._writers[user].model.encode(chat))
+        return self._prompts[key]
 
     def _enqueue(self, state: State, index: int) -> None:
         row = state.row
@@ -342,13 +412,16 @@ class ConversationTree:
     def _visit(self, states: Sequence[State]) -> None:
         """Find the next tokens of states without a row."""
         # different tokens of an answer may be the same text, and so lead to the same prompt
-        unread = {(state.prompt, state.tokens): state for state in states}
-        unread = {key: state for key, state in unread.items() if key not in self._rows}
+        unread = {state.row_key: state for state in states if state.row_key not in self._rows}
         self.passes += len(unread)
-        for state, row in self._reader.read(list(unread.values())):
-            self._rows[state.prompt, state.tokens] = row
+        by_writer: dict[SimulatedUser | None, list[State]] = defaultdict(list)
+        for state in unread.values():
+            by_writer[state.user].append(state)
+        for user, group in by_writer.items():
+            for state, row in self._writers[user].read(group):
+                self._rows[state.row_key] = row
         for state in states:
-            row = self._rows[state.prompt, state.tokens]
+            row = self._rows[state.row_key]
             state.row, state.weights = row, np.append(row.probabilities, row.rest)
             if state.is_listed:
                 total = math.fsum([*row.probabilities.tolist(), row.rest])
@@ -375,6 +448,8 @@ class ConversationTree:
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
+                    simulated=parent.simulated,
+                    user=parent.user,
                     is_listed=parent.is_listed and index >= 0,
                 )
                 if index >= 0:
@@ -390,20 +465,25 @@ class ConversationTree:
         return reached
 
     def _is_over(self, state: State) -> bool:
-        """Return whether the answer of a state is whole."""
-        return len(state.tokens) == self._length or self._has_ended(state)
+        """Return whether the answer or the message of a state is whole."""
+        return len(state.tokens) == self._writers[state.user].length or self._has_ended(state)
 
     def _has_ended(self, state: State) -> bool:
-        return state.tokens[-1] in self._end_tokens
+        return state.tokens[-1] in self._writers[state.user].end_tokens
 
     def _read_texts(self, states: Sequence[State]) -> None:
-        """Score new states, and lead those with a whole answer to the next turn."""
-        groups: dict[tuple[int, ...], list[State]] = defaultdict(list)
+        """Score new states, and lead those with a whole text to the next turn."""
+        groups: dict[tuple[SimulatedUser | None, tuple[int, ...]], list[State]] = defaultdict(list)
         for state in states:
-            if self._monitor.final_names or self._is_over(state):
-                groups[state.prompt].append(state)
-        for prompt, group in groups.items():
-            start, texts = self._find_start(prompt), self._decode(prompt, group)
+            looks_within = state.user is None and self._monitor.final_names
+            if looks_within or self._is_over(state):
+                groups[state.user, state.prompt].append(state)
+        for (user, prompt), group in groups.items():
+            start, texts = self._find_start(user, prompt), self._decode(user, prompt, group)
+            if user is not None:
+                for state, text in zip(group, texts, strict=True):
+                    self._add_message(state, split_text(start, text)[1])
+                continue
             scores: list[dict[str, int]] = [{} for _ in group]
             for name, quantifier in self._quantifiers.items():
                 # only a final score of a beginning is of use
@@ -423,36 +503,44 @@ class ConversationTree:
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
         values = tuple(scores.get(name) for name in self._quantifiers)
+        user = self._conversation.find_simulated_user(state.answers)
+        message = None if user is None else state.simulated[-1]
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
                 state.answers = (*state.answers, text)
-                state.given = (*state.given, GivenAnswer(text, None, values))
+                state.given = (*state.given, GivenAnswer(text, None, values, message))
             return
         has_ended = self._has_ended(state)
         state.cut_count += not has_ended
         state.answers = (*state.answers, text)
-        state.given = (*state.given, GivenAnswer(text, has_ended, values))
+        state.given = (*state.given, GivenAnswer(text, has_ended, values, message))
+        state.is_complete = self._conversation.is_last(state.answers)
         state.obligation, state.truth = self._monitor.read(
-            state.obligation, state.turn, scores, has_ended
+            state.obligation, state.turn, scores, has_ended, state.is_complete
         )
-        state.is_complete = state.turn == self._conversation.turn_count
         if state.truth is None:
             state.turn, state.tokens = state.turn + 1, ()
-            state.prompt = self._encode(state.answers)
+            state.user = self._conversation.find_simulated_user(state.answers)
+            state.prompt = self._encode(state.user, state.answers, state.simulated)
 
-    def _find_start(self, prompt: tuple[int, ...]) -> str:
-        if prompt not in self._start_texts:
-            (self._start_texts[prompt],) = self._model.decode_unfinished([prompt])
-        return self._start_texts[prompt]
+    def _add_message(self, state: State, text: str) -> None:
+        """Lead a state with a whole message of a simulated user to the next answer."""
+        state.simulated, state.user, state.tokens = (*state.simulated, text), None, ()
+        state.prompt = self._encode(None, state.answers, state.simulated)
 
-    def _decode(self, prompt: tuple[int, ...], states: Sequence[State]) -> list[str]:
+    def _find_start(self, user: SimulatedUser | None, prompt: tuple[int, ...]) -> str:
+        key = user, prompt
+        if key not in self._start_texts:
+            (self._start_texts[key],) = self._writers[user].model.decode_unfinished([prompt])
+        return self._start_texts[key]
+
+    def _decode(
+        self, user: SimulatedUser | None, prompt: tuple[int, ...], states: Sequence[State]
+    ) -> list[str]:
         """Return the texts of states with one prompt, as `decode_texts` of trees does."""
-        texts = [""] * len(states)
-        for has_ended, decode in (
-            (False, self._model.decode_unfinished),
-            (True, self._model.decode),
-        ):
+        texts, model = [""] * len(states), self._writers[user].model
+        for has_ended, decode in ((False, model.decode_unfinished), (True, model.decode)):
             rows = [i for i, state in enumerate(states) if self._has_ended(state) == has_ended]
             decoded = decode([[*prompt, *states[row].tokens] for row in rows]) if rows else []
             for row, text in zip(rows, decoded, strict=True):
@@ -496,7 +584,7 @@ class ConversationTree:
         for state, indices in by_state.items():
             self.passes += 1
             numbers = np.array([generators[index].random() for index in indices])
-            tokens = self._reader.choose_unlisted(state, numbers).tolist()
+            tokens = self._writers[state.user].choose_unlisted(state, numbers).tolist()
             for index, token in zip(indices, tokens, strict=True):
                 # its mass stays in the rest, so that its own is of no use
                 steps[index] = (state, -1, token, 0.0)
@@ -515,20 +603,26 @@ class ConversationTree:
                     levels[depth - 1].add(state.parent)
 
 
-class _Reader:
-    """The model's distributions after states.
+class _Writer:
+    """A model that writes answers or simulated messages, and its distributions after states.
 
     Args:
         model: the language model.
-        length: the largest number of tokens of an answer.
-        shared: tokens at the beginning of most prompts, which are evaluated once; empty if every
-            prompt is evaluated alone.
+        length: the largest number of tokens of a text.
+        end_tokens: ids of the tokens that end a text.
     """
 
-    def __init__(self, model: LanguageModel, length: int, shared: tuple[int, ...]) -> None:
-        self._model, self._length, self._shared = model, length, shared
+    def __init__(self, model: LanguageModel, length: int, end_tokens: frozenset[int]) -> None:
+        self.model, self.length, self.end_tokens = model, length, end_tokens
+        self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
         self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+
+    def share_beginning(self, prompts: Sequence[tuple[int, ...]]) -> None:
+        """Evaluate the beginning that prompts share once for all that begin with it."""
+        # each prompt is evaluated alone where decoding compares it with the text
+        if not self.model.compares_prompt:
+            self._shared = tuple(commonprefix(prompts))  # noqa: RUF071 - of tokens, not paths
 
     def read(self, states: Sequence[State]) -> Iterator[tuple[State, _Row]]:
         """Yield the next tokens of each state, in batches of texts of one length."""
@@ -541,12 +635,12 @@ class _Reader:
             if not state.tokens and len(continuation) > 1:
                 tails[key].append(continuation[:-1])
         for key, texts in tails.items():
-            with _locate(states[0].turn):
-                self._open(key).read_ahead(texts)
+            with _locate(states[0].turn, states[0].user):
+                self.open_prefix(key).read_ahead(texts)
         for (key, _), batch in batches.items():
             continuations = np.array([self._split(state)[1] for state in batch], dtype=np.int64)
-            with _locate(batch[0].turn):
-                parts = self._open(key).map_next(self._list_tokens, continuations, True)
+            with _locate(batch[0].turn, batch[0].user):
+                parts = self.open_prefix(key).map_next(self._list_tokens, continuations, True)
                 rows = [row for part in parts for row in part]
             yield from ((batch[position], row) for position, row in rows)
 
@@ -561,8 +655,8 @@ class _Reader:
 
         key, continuation = self._split(state)
         texts = np.array([continuation], dtype=np.int64)
-        with _locate(state.turn):
-            (tokens,) = self._open(key).map_next(choose, texts)
+        with _locate(state.turn, state.user):
+            (tokens,) = self.open_prefix(key).map_next(choose, texts)
         return tokens
 
     def _split(self, state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -572,11 +666,20 @@ class _Reader:
             return shared, (*state.prompt[len(shared) :], *state.tokens)
         return state.prompt, state.tokens
 
-    def _open(self, prompt: tuple[int, ...]) -> Prefix:
+    def check_length(self, prompt: tuple[int, ...]) -> None:
+        """Check that the context is long enough for the texts after a prompt.
+
+        Raises:
+            UnusableText: it is too short.
+        """
+        self.model.open_prefix(prompt, self.length)
+
+    def open_prefix(self, prompt: tuple[int, ...]) -> Prefix:
+        """Open the continuations of a prompt, as the model does, and keep the recent ones."""
         if prompt not in self._prefixes:
             if len(self._prefixes) >= _MAX_PREFIXES:
                 self._prefixes.popitem(last=False)
-            self._prefixes[prompt] = self._model.open_prefix(prompt, self._length)
+            self._prefixes[prompt] = self.model.open_prefix(prompt, self.length)
         self._prefixes.move_to_end(prompt)
         return self._prefixes[prompt]
 
@@ -596,6 +699,11 @@ class _Reader:
         return found
 
 
+def _write_call(tool: str, arguments: Mapping[str, int]) -> str:
+    """Return a short call of a tool."""
+    return json.dumps({"name": tool, "parameters": arguments})
+
+
 def _update_weights(state: State) -> None:
     assert state.row is not None
     weights = np.append(state.row.probabilities, state.row.rest)
@@ -608,6 +716,7 @@ def _update_weights(state: State) -> None:
     state.weights = weights
 
 
-def _locate(turn: int) -> AbstractContextManager[None]:
+def _locate(turn: int, user: SimulatedUser | None = None) -> AbstractContextManager[None]:
     """Prefix errors in the block with the turn; the first turn is the prompt itself."""
-    return prefix_errors(f"turns[{turn - 1}]") if turn > 1 else nullcontext()
+    key = "" if user is None else ".simulated_user"
+    return prefix_errors(f"turns[{turn - 1}]{key}") if turn > 1 else nullcontext()

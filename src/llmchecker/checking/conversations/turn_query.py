@@ -4,8 +4,9 @@ P>=0.99 [ G leaks = 0 ]                        in no turn
 P>=0.9 [ G (turn = 2 => polite = 1) ]          in the second turn
 
 The states of a conversation are its answers, the first answer first. The last state repeats for
-ever. In a state `turn` is the number of the answer, a quantifier is the score of the whole answer
-alone, and "end" is true if the model ended the answer, which the horizon then did not cut.
+ever, also where a conversation ends before its last turn. In a state `turn` is the number of the
+answer, a quantifier is the score of the whole answer alone, and "end" is true if the model ended
+the answer, which the horizon then did not cut.
 """
 
 from collections.abc import Collection, Mapping
@@ -97,14 +98,22 @@ class TurnMonitor:
 
     Args:
         asked: the query and its quantifiers.
-        turn_count: the number of turns.
+        turn_count: the largest number of turns.
+        early_ends: numbers of turns before it whose answer may end the conversation.
         decides_early: whether conversations are decided before their last answer.
 
     Raises:
         InvalidQuery: the formula has too many atoms.
     """
 
-    def __init__(self, asked: CheckedQuery, turn_count: int, *, decides_early: bool = True) -> None:
+    def __init__(
+        self,
+        asked: CheckedQuery,
+        turn_count: int,
+        early_ends: frozenset[int] = frozenset(),
+        *,
+        decides_early: bool = True,
+    ) -> None:
         root = asked.query.root
         assert isinstance(root, Probability)
         self._final_scores = {
@@ -115,7 +124,7 @@ class TurnMonitor:
             name: (limits[0], limits[1]) for name, limits in asked.ranges.items()
         }
         self._ranges[_ENDED] = (0, 1)
-        self._turn_count = turn_count
+        self._turn_count, self._last_turns = turn_count, early_ends | {turn_count}
         # turn t is step t - 1 of the monitor
         self._monitor = Monitor(_rewrite(root.path), turn_count - 1, self._ranges)
         self.initial_obligation = self._monitor.initial_obligation
@@ -126,7 +135,7 @@ class TurnMonitor:
         self._possible_truths: dict[tuple[int, int, tuple[int | None, ...]], bool | None] = {}
 
     def read(
-        self, obligation: int, turn: int, scores: Mapping[str, int], has_ended: bool
+        self, obligation: int, turn: int, scores: Mapping[str, int], has_ended: bool, is_last: bool
     ) -> tuple[int, bool | None]:
         """Return the obligation after a turn, and the truth if the turn decides it.
 
@@ -135,6 +144,7 @@ class TurnMonitor:
             turn: the number of the turn.
             scores: the scores of its answer by quantifier.
             has_ended: whether the model ended the answer.
+            is_last: whether the answer ends the conversation.
         """
         values = {**scores, STEP: turn - 1, _ENDED: int(has_ended)}
         key = tuple(values.values())
@@ -142,7 +152,7 @@ class TurnMonitor:
             columns = {name: np.array([value]) for name, value in values.items()}
             (letter,) = self._monitor.compute_letters(columns, np.array([False])).tolist()
             self._letters[key] = letter
-        return self._read_letter(obligation, turn, self._letters[key])
+        return self._read_letter(obligation, turn, self._letters[key], is_last)
 
     def decide_beginning(
         self, obligation: int, turn: int, scores: Mapping[str, int]
@@ -177,16 +187,25 @@ class TurnMonitor:
         except TooManyValuations:
             return None
         letters = [sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows]
-        truths = {self._read_letter(obligation, turn, letter)[1] for letter in letters}
+        # the rest of the answer may show whether it ends the conversation
+        ends = {turn == self._turn_count, turn in self._last_turns}
+        truths = {
+            self._read_letter(obligation, turn, letter, is_last)[1]
+            for letter in letters
+            for is_last in ends
+        }
         return truths.pop() if len(truths) == 1 else None
 
-    def _read_letter(self, obligation: int, turn: int, letter: int) -> tuple[int, bool | None]:
+    def _read_letter(
+        self, obligation: int, turn: int, letter: int, is_last: bool
+    ) -> tuple[int, bool | None]:
         after = self._monitor.progress(obligation, letter)
-        if turn == self._turn_count:
+        if is_last:
             return after, self._monitor.holds_under_stutter(obligation, letter)
         if not self._decides_early:
             return after, None
-        # The monitor lets a text stop at any step, which a conversation does not. So it may decide
+        # The monitor lets a text stop at any step, which few conversations do. So it may decide
+        # late, and never wrongly.
         # late, and never wrongly.
         return after, self._monitor.decide(after, turn, letter)
 

@@ -6,7 +6,7 @@ over quantifiers. It may end there for good or continue. The language model itse
 way to make these choices. So the least and the greatest probability over all ways bound the
 probability under the whole model, all tokens included.
 
-A text keeps final scores (see `absorbing_scores`). So every combination of final scores of texts
+A text keeps final scores (see `continuation_ranges`). So every combination of final scores of texts
 before a `rest` has a component of its own in the abstraction.
 
 The choice of each step is made in one state. This state is silent: it is no part of any path, and a
@@ -36,8 +36,8 @@ from llmchecker.checking.markov.sparse_matrix import (
     merge_entries,
 )
 from llmchecker.errors import InvalidTree
-from llmchecker.properties.logic.absorbing_scores import FinalScores
 from llmchecker.properties.logic.ast import STEP, Atom, Formula, Label
+from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
     ScoreRange,
@@ -85,16 +85,16 @@ def abstract_rest(
     check_complete(tree)
     check_scores(tree, scores, score_ranges)
     atoms, length = query.atoms, tree.truncation.length
-    final_scores = FinalScores(query.variables - {STEP}, score_ranges)
+    ranges = ContinuationRanges(atoms, score_ranges)
     # a `rest` has no scores: its parent's final scores limit it
-    combinations = final_scores.find_combinations(scores, len(tree))[tree.parent]
+    combinations = ranges.number_texts(scores, len(tree))[tree.parent]
     distinct_combinations, component_of = group_codes(
         np.where(tree.kind == StateKind.REST, combinations, 0)
     )
     try:
         rest_mdp = _join_mdps(
             [
-                _build_rest_mdp(length, atoms, final_scores.narrow_ranges(combination))
+                _build_rest_mdp(length, atoms, ranges.narrow_ranges(combination))
                 for combination in distinct_combinations
             ]
         )

@@ -227,9 +227,13 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     with prefix_errors("--", separator=""):
         prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
-    is_default = arguments.model is not None and arguments.config == Path(DEFAULT_CONFIG)
-    needs_config = not is_default or arguments.config.is_file()
-    registry = open_registry(arguments.config) if needs_config else Registry()
+    has_config = arguments.config != Path(DEFAULT_CONFIG) or arguments.config.is_file()
+    if not has_config and arguments.model is None:
+        raise ConfigError(
+            f"--model: missing, and {DEFAULT_CONFIG} is absent here; name one, such as "
+            "--model ./directory"
+        )
+    registry = open_registry(arguments.config) if has_config else Registry()
     model = _resolve_model("--model", registry, arguments)
     if isinstance(truncation, Truncation):
         check_has_distributions("--model", model)

@@ -43,7 +43,7 @@ def run_ask(registry: Registry, question: Question, spending: Spending) -> Answe
                 question.checked_query,
                 question.budget,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(format_progress(progress, question)),
+                watch=lambda progress: status(format_status(progress, question)),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
@@ -68,7 +68,7 @@ def _open_check(
     return partial(check_anytime, model, end_of_sequence=builder.end_of_sequence)
 
 
-def format_progress(progress: "Progress", question: Question) -> str:
+def format_status(progress: "Progress", question: Question) -> str:
     """Format the intervals, the passes, their rate and the time left."""
     budget, asked = question.budget, question.checked_query
     if question.model.has_distributions:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
-from llmchecker.config.judges import create_quantifier
+from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
@@ -65,7 +65,7 @@ class AskedQuery:
             return resolve_deployment("model", name, registry).model
 
         return {
-            name: create_quantifier(name, entry, find_model, registry.expansion)
+            name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
             for name, entry in self.settings.items()
         }
 

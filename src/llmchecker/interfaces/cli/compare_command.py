@@ -27,7 +27,7 @@ from llmchecker.interfaces.cli.arguments import (
     parse_spending,
     parse_versus,
 )
-from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_progress
+from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_status
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
@@ -130,7 +130,7 @@ def _compare(
                 # the budget of both
                 versus.budget,
                 is_cancelled=is_cancelled,
-                watch=lambda progress: status(f"difference: {format_progress(progress, versus)}"),
+                watch=lambda progress: status(f"difference: {format_status(progress, versus)}"),
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:

@@ -46,7 +46,7 @@ def add_init_command(commands: SubParsers) -> None:
             "llmchecker init --from promptfooconfig.yaml --at-least 0.9",
         ),
     )
-    init.set_defaults(run=_run_init, error_status=3)
+    init.set_defaults(run=_run_init)
     init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
     init.add_argument(
         "--at-least",
@@ -76,7 +76,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
         if arguments.at_least is not None:
             raise ConfigError("--at-least: it is for the assertions of --from; name a file there")
         name, deployment = _find_deployment(arguments, registry)
-        files[starter.SUITE_NAME] = starter.format_suite(deployment, name).encode()
+        files[starter.SUITE_NAME] = starter.format_starter_suite(deployment, name).encode()
     else:
         probability = parse_probability("--at-least", arguments.at_least or _DEFAULT_PROBABILITY)
         # the reader of suites would read another number

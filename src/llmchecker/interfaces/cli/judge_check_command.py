@@ -13,7 +13,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.figures import Bar, Display, Figure, Row, TextList
 from llmchecker.checking.formatting import format_interval
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
-from llmchecker.config.judges import create_quantifier
+from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
@@ -136,7 +136,7 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
 
     name = name_deployment(arguments.model, arguments)
     with prefix_errors("judge-check"):
-        judge = create_quantifier(
+        judge = create_quantifier_or_judge(
             "judge", {**settings, "model": name}, find_model, registry.expansion
         )
     assert isinstance(judge, Judge)

@@ -18,7 +18,7 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import scores
@@ -80,7 +80,7 @@ def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **option
 
 
 def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
-    checked_query = resolve_query(query, tree.truncation.length, quantifiers)
+    checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
     columns = {}
@@ -155,7 +155,7 @@ def ask(
     prompt = parse_prompt({"start": start, "user": user, "system": system})
     conversation = _build_conversation(prompt, turns, length) if turns else None
     turn_count = None if conversation is None else conversation.turn_count
-    asked = resolve_query(query, length, quantifiers, turn_count)
+    asked = resolve_scorers(query, length, quantifiers, turn_count)
     question = Question(
         model=model,
         prompt=prompt,

@@ -53,13 +53,13 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     return pd.Series(column, index=pd.RangeIndex(len(tree), name="uid"), name="score")
 
 
-def resolve_query(
+def resolve_scorers(
     query: str | Query,
     length: int | str,
     given: Mapping[str, Scorer],
     turn_count: int | None = None,
 ) -> CheckedQuery:
-    """Parse and check a query, and find its quantifiers.
+    """Parse and check a query, whose quantifiers may be functions.
 
     Args:
         query: a text, or a parsed query.

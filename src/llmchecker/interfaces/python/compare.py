@@ -20,7 +20,7 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.ask import check_model, combine_watches
-from llmchecker.interfaces.python.check import Scorer, resolve_query
+from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
@@ -111,7 +111,7 @@ def compare(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
-    asked = resolve_query(query, length, quantifiers)
+    asked = resolve_scorers(query, length, quantifiers)
     question = Question(
         model=model,
         prompt=parse_prompt({"start": start, "user": user, "system": system}),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmchecker.config.plan import Check, TableRow, TreeSpec
-from llmchecker.interfaces.snakemake.model_params import describe_decoding, parse_decoding
+from llmchecker.interfaces.snakemake.model_params import describe_decoding, parse_decoding_param
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import Horizon, Truncation
 
@@ -27,7 +27,7 @@ def parse_tree(described: Mapping[str, Any]) -> TreeSpec:
     settings = described["cut"]
     # Only a tree has alpha and k.
     truncation = Truncation(**settings) if "alpha" in settings else Horizon(**settings)
-    decoding = parse_decoding(described["decoding"])
+    decoding = parse_decoding_param(described["decoding"])
     return TreeSpec(described["model"], described["start"], truncation, decoding)
 
 

@@ -17,14 +17,14 @@ def describe_decoding(decoding: DecodingChoice) -> dict[str, Any] | str | None:
     return decoding.settings if isinstance(decoding, Decoding) else decoding
 
 
-def parse_decoding(described: Mapping[str, Any] | str | None) -> DecodingChoice:
+def parse_decoding_param(described: Mapping[str, Any] | str | None) -> DecodingChoice:
     """Parse the description of `describe_decoding`."""
     if described is None:
         return None
     return AS_PUBLISHED if described == AS_PUBLISHED else Decoding.from_settings(described)
 
 
-def parse_model(settings: Mapping[str, Any], directory: str, threads: int) -> dict[str, Any]:
+def parse_model_params(settings: Mapping[str, Any], directory: str, threads: int) -> dict[str, Any]:
     """Parse the settings of a model to the arguments of a `LazyModel`.
 
     Args:
@@ -34,7 +34,7 @@ def parse_model(settings: Mapping[str, Any], directory: str, threads: int) -> di
         threads: number of CPU threads.
     """
     cache = DistributionCache(Path(settings["cache"]["directory"]), settings["cache"]["bytes"])
-    decoding = parse_decoding(settings["decoding"])
+    decoding = parse_decoding_param(settings["decoding"])
     arguments = {
         "directory": Path(directory),
         "threads": threads,

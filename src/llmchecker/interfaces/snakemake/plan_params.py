@@ -17,7 +17,7 @@ from llmchecker.models.decoding.chat_template import start_as_json
 
 
 def describe_builder(config: Config, model: ModelConfig) -> dict[str, Any]:
-    """Describe the tree builder of a model, in the form of `parse_model`."""
+    """Describe the tree builder of a model, in the form of `parse_model_params`."""
     settings = config.expansion
     return model.load_settings | {
         "decoding": describe_decoding(model.decoding),

@@ -12,7 +12,7 @@ from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
 from llmchecker.models.decoding.chat_template import Chat, encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
-from llmchecker.models.sources.model_directory import MODEL_CONFIG
+from llmchecker.models.sources.model_directory import MODEL_CONFIG, has_chat_template
 from llmchecker.models.sources.prompt_set import check_column
 from llmchecker.models.transformers.tokenizer import load_tokenizer
 from llmchecker.utils.atomic_files import check_writable, describe_kind, read_json
@@ -78,7 +78,7 @@ def _check_templates(config: Config) -> None:
         directory = _find_model_directory(model)
         if model.kind == "masked":
             reason = "is a masked model, which answers no messages"
-        elif directory is not None and not _has_template(directory):
+        elif directory is not None and not has_chat_template(directory):
             reason = f"has no chat template: there is none in {directory}"
         else:
             if directory is not None:
@@ -133,15 +133,6 @@ def _find_model_directory(model: ModelConfig) -> Path | None:
     if not directory.exists() and model.source.source.scheme == "path":
         directory = model.source.source.path
     return directory if directory.is_dir() else None  # a path may lead to a GGUF file
-
-
-def _has_template(directory: Path) -> bool:
-    """Return whether the directory of a model contains a chat template."""
-    settings_file = directory / "tokenizer_config.json"
-    tokenizer_config = read_json(settings_file) if settings_file.is_file() else {}
-    return (directory / "chat_template.jinja").is_file() or bool(
-        tokenizer_config.get("chat_template")
-    )
 
 
 def _check_prompts(prompts: PromptsConfig) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.datasets import DatasetSource
-from llmchecker.models.sources.fetch import ModelSource
 from llmchecker.models.sources.source_spec import parse_source
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from llmchecker.config.prompt import parse_prompt
-from llmchecker.interfaces.snakemake.model_params import parse_decoding
+from llmchecker.interfaces.snakemake.model_params import parse_decoding_param
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.growth_forecast import GrowthLimits
@@ -41,7 +41,7 @@ def grow_trees(
     """
     for tree, path in zip(trees, paths, strict=True):
         start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
-        builder = grower.with_decoding(parse_decoding(tree["decoding"]))
+        builder = grower.with_decoding(parse_decoding_param(tree["decoding"]))
         # The job covers all trees of a model, which may include current ones.
         if builder.is_cached(path, start, truncation):
             _log.info("%s: kept", tree["name"])
@@ -60,7 +60,7 @@ def grow_shard(
 ) -> None:
     """Build one shard of a tree, in the form of `grow_trees`."""
     name = f"{tree['name']}, {shard}"
-    builder = grower.with_decoding(parse_decoding(tree["decoding"]))
+    builder = grower.with_decoding(parse_decoding_param(tree["decoding"]))
     start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
     _, growth = builder.build(path, start, truncation, build_node_progress(name), shard)
     work.seconds += growth.seconds

@@ -7,12 +7,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
-from llmchecker.models.decoding.typed_tokens import RenderedChat, read_control_tokens
+from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
+from llmchecker.models.decoding.tools import Tool, find_single_call
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_ROLES = ("system", "user", "assistant")
+_ROLES = ("system", "user", "assistant", "tool")
 """Roles of messages."""
 
 _FIXED_DATE = date(2024, 7, 26)
@@ -30,14 +31,17 @@ class Chat:
     """Messages for a model to answer.
 
     Attributes:
-        messages: (role, content) pairs in order; the last role is `user`.
+        messages: (role, content) pairs in order; the last role is `user`, or `tool` for the result
+            of the call that the message before it makes.
+        tools: the functions that the model may call.
 
     Raises:
-        ConfigError: no messages, an unknown role, a content that is not text, or a last message
-            that is not the user's.
+        ConfigError: no messages, an unknown role, a content that is not text, a last message
+            that is not the user's, or a result that no single call precedes.
     """
 
     messages: tuple[tuple[str, str], ...]
+    tools: tuple[Tool, ...] = ()
 
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
@@ -51,24 +55,62 @@ class Chat:
                 raise ConfigError(
                     f"[{number}]: a system prompt follows another message; put it first"
                 )
-        if not self.messages or self.messages[-1][0] != "user":
+            if role == "tool" and self._find_called_tool(number) is None:
+                raise ConfigError(
+                    f"[{number}].tool: the message before it is no single call of one of `tools`; "
+                    "write the call"
+                )
+        if not self.messages or self.messages[-1][0] not in ("user", "tool"):
             raise ConfigError("last message: not the user's; end with a user message")
 
     @classmethod
-    def from_messages(cls, messages: "Sequence[Mapping[str, str]] | Chat") -> "Chat":
+    def from_messages(
+        cls, messages: "Sequence[Mapping[str, str]] | Chat", tools: tuple[Tool, ...] = ()
+    ) -> "Chat":
         """Parse messages: `{"role": …, "content": …}` or, shorter, `{"user": …}`.
+
+        The result of a tool may also have its `name`, as in `as_json`.
+
+        Args:
+            messages: the messages.
+            tools: the functions that the model may call.
 
         Raises:
             ConfigError: a message has another form, or `Chat` rejects the messages.
         """
         if isinstance(messages, Chat):
             return messages
-        return cls(tuple(_parse_message(number, entry) for number, entry in enumerate(messages)))
+        parsed = (_parse_message(number, entry) for number, entry in enumerate(messages))
+        chat = cls(tuple(parsed), tools)
+        for number, (entry, message) in enumerate(zip(messages, chat.as_json, strict=True)):
+            if entry.get("name", message.get("name")) != message.get("name"):
+                raise ConfigError(
+                    f"[{number}].name: {entry['name']!r} is not the tool of the call before it; "
+                    "remove the name"
+                )
+        return chat
 
     @property
     def as_json(self) -> list[dict[str, str]]:
-        """Messages as chat templates receive them."""
-        return [{"role": role, "content": content} for role, content in self.messages]
+        """Messages as chat templates receive them; the result of a tool has its name."""
+        return self.replace_contents([content for _, content in self.messages])
+
+    def replace_contents(self, contents: Sequence[str]) -> list[dict[str, str]]:
+        """Return messages as in `as_json`, with other contents and the same names of tools."""
+        messages = []
+        for number, ((role, _), content) in enumerate(zip(self.messages, contents, strict=True)):
+            name = self._find_called_tool(number) if role == "tool" else None
+            messages.append(
+                {"role": role, **({} if name is None else {"name": name}), "content": content}
+            )
+        return messages
+
+    def _find_called_tool(self, number: int) -> str | None:
+        """Return the name of the tool that the message before one calls; None for other texts."""
+        role, content = self.messages[number - 1] if number else ("", "")
+        call = find_single_call(content) if role == "assistant" else None
+        is_known = call is not None and call.name in {tool.name for tool in self.tools}
+        return call.name if call is not None and is_known else None
 
     def __str__(self) -> str:
         return "\n".join(f"{role}: {content}" for role, content in self.messages)
@@ -79,8 +121,11 @@ Start = str | Chat
 
 
 def start_as_json(start: Start) -> Any:
-    """Return a start string as JSON; a text and a chat are always different."""
-    return start if isinstance(start, str) else start.as_json
+    """Return a start string as JSON; a text, a chat and one with tools are always different."""
+    if isinstance(start, str):
+        return start
+    tools = [tool.description for tool in start.tools]
+    return {"messages": start.as_json, "tools": tools} if tools else start.as_json
 
 
 def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> tuple[int, ...]:
@@ -95,19 +140,19 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
         name: name of the model, for error messages.
 
     Raises:
-        UnusableText: the template is absent or rejects the messages, or a message contains a
-            control token that cannot be encoded as text.
+        UnusableText: the template is absent, has no tools or rejects the messages, or a message
+            contains a control token that cannot be encoded as text.
     """
-    template = _build_template(tokenizer, name)
+    tools = [tool.description for tool in chat.tools] or None
+    template = _build_template(tokenizer, name, tools)
 
     def apply_template(contents: Sequence[str], **settings: Any) -> Any:
-        messages = [
-            {"role": role, "content": content}
-            for (role, _), content in zip(chat.messages, contents, strict=True)
-        ]
         try:
             return tokenizer.apply_chat_template(
-                messages, chat_template=template, add_generation_prompt=True, **settings
+                chat.replace_contents(contents),
+                **{"tools": tools, **settings},
+                chat_template=template,
+                add_generation_prompt=True,
             )
         except Exception as error:  # a template is a program, which may raise any error
             raise UnusableText(
@@ -116,6 +161,13 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
 
     contents = [content for _, content in chat.messages]
     text = apply_template(contents, tokenize=False)
+    if chat.tools:
+        _check_tools(tokenizer, chat.tools)
+        if apply_template(contents, tokenize=False, tools=None) == text:
+            raise UnusableText(
+                f"tools: the chat template of {name} has no tools; choose a model whose template "
+                "has them"
+            )
     settings = {"return_offsets_mapping": tokenizer.is_fast}
     encoding = apply_template(contents, tokenizer_kwargs=settings)
     tokens = tuple(encoding["input_ids"])
@@ -128,6 +180,21 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
             chat.messages, lambda changed: apply_template(changed, tokenize=False)
         )
         return rendered.encode_as_text(typed_tokens)
+
+
+def _check_tools(tokenizer: "PreTrainedTokenizerBase", tools: Sequence[Tool]) -> None:
+    """Check that no description of a tool contains a control token.
+
+    Raises:
+        UnusableText: one does.
+    """
+    for control_token in read_control_tokens(tokenizer).values():
+        for tool in tools:
+            if control_token in tool.text:
+                raise UnusableText(
+                    f"tools: {tool.name} contains the control token {control_token!r}; rewrite the "
+                    "description"
+                )
 
 
 def _check_control_tokens(
@@ -150,7 +217,7 @@ def _check_control_tokens(
 
 
 def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
-    if isinstance(entry, Mapping) and entry.keys() == {"role", "content"}:
+    if isinstance(entry, Mapping) and entry.keys() - {"name"} == {"role", "content"}:
         return entry["role"], entry["content"]
     if isinstance(entry, Mapping) and len(entry) == 1:
         ((role, content),) = entry.items()
@@ -160,8 +227,12 @@ def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
     )
 
 
-def _build_template(tokenizer: "PreTrainedTokenizerBase", name: str) -> str:
+def _build_template(
+    tokenizer: "PreTrainedTokenizerBase", name: str, tools: list[dict[str, Any]] | None
+) -> str:
     """Return the chat template of a tokenizer, with `_FIXED_DATE` as the current date.
+
+    A tokenizer may have a template of its own for tools.
 
     Raises:
         UnusableText: the template is absent, or requests the date in an unknown way.
@@ -169,7 +240,7 @@ def _build_template(tokenizer: "PreTrainedTokenizerBase", name: str) -> str:
     if not tokenizer.chat_template:
         raise UnusableText(f"{name}: no chat template; use a start string, or choose a chat model")
     try:
-        template = tokenizer.get_chat_template()
+        template = tokenizer.get_chat_template(tools=tools)
     except ValueError as error:
         raise UnusableText(f"chat template of {name}: {error}") from error
     if _DATE_CALL not in template:

@@ -28,8 +28,8 @@ from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.servers.text_apis import TEXT_APIS
 from llmchecker.models.servers.text_client import TEXT_LIMITS, read_key
+from llmchecker.models.sources.checkpoints import check_record
 from llmchecker.models.sources.checksums import check_checksums
-from llmchecker.models.sources.fetch import check_record
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer

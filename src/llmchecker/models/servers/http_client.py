@@ -138,26 +138,17 @@ class ServerClient:
             must_stop: called while a result is awaited; the work ends when it returns true.
         """
         futures: deque[Future[_Result]] = deque()
-        with self._open_session() as (portal, session):
-            limiter = portal.call(anyio.CapacityLimiter, self.max_concurrency)
-
-            async def apply(item: _Item) -> _Result:
-                async with limiter:
-                    return await function(session, item)
-
+        with self.open_pool() as pool:
             while True:
                 # a slow first request must not leave the others without work
                 while len(futures) < 2 * self.max_concurrency:
                     if (item := choose_item()) is None:
                         break
-                    futures.append(portal.start_task_soon(apply, item))
+                    futures += pool.submit(function, [item])
                 if not futures:
                     return
                 while not wait([futures[0]], _POLL_SECONDS).done:
                     if must_stop():
-                        # the session would wait for them
-                        for future in futures:
-                            future.cancel()
                         return
                 yield futures.popleft().result()
 

@@ -120,7 +120,7 @@ def _compare_checksums(
             )
 
 
-def check_record(directory: Path) -> None:
+def check_recorded_checksums(directory: Path) -> None:
     """Raise DamagedFile if the record of a model is truncated or has no checksums."""
     _read_record(directory)
 

@@ -55,6 +55,9 @@ MODEL_FILES = (
     *_WEIGHT_FILES,
 )
 
+TEMPLATE_FILES = ("chat_template.jinja", "tokenizer_config.json")
+"""Files of a model that may contain its chat template."""
+
 _JSON_FILES = (
     "generation_config.json",
     "added_tokens.json",
@@ -252,6 +255,18 @@ def _check_layers(config: Any, sizes: WeightSizes) -> None:
             raise UnusableModel(
                 f"{MODEL_CONFIG}: {key} is {value}, but the weights have {sizes.tensors} tensors"
             )
+
+
+def has_chat_template(directory: Path) -> bool:
+    """Return whether the files of a tokenizer contain a chat template.
+
+    Raises:
+        UnusableModel: the settings of the tokenizer are not a JSON object.
+    """
+    settings = directory / TEMPLATE_FILES[1]
+    return (directory / TEMPLATE_FILES[0]).is_file() or bool(
+        settings.is_file() and _read_json_object(settings).get("chat_template")
+    )
 
 
 def _read_json_object(file: Path) -> dict[str, Any]:

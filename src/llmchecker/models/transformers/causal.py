@@ -195,7 +195,10 @@ class _CausalPrefix:
     ) -> Any:
         """Return the network's output, whose class depends on the network."""
         input_ids = torch.from_numpy(tokens).to(self._network.device)
-        return network(input_ids=input_ids, past_key_values=cache, use_cache=True, **settings)
+        # transformers 5.24 renamed the argument, and warns of the earlier name
+        parameters = inspect.signature(network.forward).parameters
+        cache_name = "cache" if "cache" in parameters else "past_key_values"
+        return network(input_ids=input_ids, use_cache=True, **{cache_name: cache}, **settings)
 
     def _forward_last(
         self,

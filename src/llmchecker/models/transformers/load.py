@@ -62,11 +62,11 @@ def load_model(
     threads: int = 1,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> CausalModel | MaskedModel:
-    """Load a local model directory: `open_model` with the fields of `LoadSettings`."""
-    return open_model(directory, LoadSettings(kind, dtype, device, threads, memory_bytes))
+    """Load a local model directory: `load_local_model` with the fields of `LoadSettings`."""
+    return load_local_model(directory, LoadSettings(kind, dtype, device, threads, memory_bytes))
 
 
-def open_model(directory: str | Path, settings: LoadSettings) -> CausalModel | MaskedModel:
+def load_local_model(directory: str | Path, settings: LoadSettings) -> CausalModel | MaskedModel:
     """Load a local model directory, without code or pickles.
 
     The directory contains config, safetensors weights and tokenizer.

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from llmchecker.errors import InvalidQuery
-from llmchecker.properties.logic.absorbing_scores import FinalScores
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -22,6 +21,7 @@ from llmchecker.properties.logic.ast import (
     Probability,
     subformulas,
 )
+from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
 from llmchecker.properties.logic.progression import Progression
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
@@ -37,11 +37,11 @@ Above it a text counts as undecided, which makes bounds wider and never wrong.
 """
 
 MAX_ATOMS = 52
-"""Maximum number of atoms, which share an int64 with the end and final scores."""
+"""Maximum number of atoms, which share an int64 with the end and the number of ranges."""
 
 _BOTH_TRUTHS = frozenset((False, True))
 _Situation = tuple[int, int, int]
-"""Number of an obligation, a step, and the number of the final scores."""
+"""Number of an obligation, a step, and the number of the scores' ranges."""
 
 
 def is_linear_time(path: Formula) -> bool:
@@ -85,7 +85,8 @@ class Monitor:
     The *obligation* is the progressed formula: the condition on the remaining text. It is a number
     in a `Progression`. Texts with the same number need the same of their continuations. A *letter*
     is the state of a text at one step as an integer. It has a bit for each atom and a higher bit
-    for a text that has ended. Above them it has the number of the text's final scores.
+    for a text that has ended. Above them it has the number of the ranges of its continuations'
+    scores, see `ContinuationRanges`.
 
     Attributes:
         is_limited: whether a limit left a text undecided that may be decided.
@@ -113,9 +114,7 @@ class Monitor:
                 f"{MAX_ATOMS}; split the query"
             )
         self.length = length
-        # only quantifiers of the formula matter for its final scores
-        names = frozenset().union(*(atom.variables for atom in self.atoms)) - {STEP}
-        self._final_scores = FinalScores(names, ranges)
+        self._ranges = ContinuationRanges(self.atoms, ranges)
         self._has_step = any(STEP in atom.variables for atom in self.atoms)
         self._end_bit = 1 << len(self.atoms)
         self._progression = Progression(path)
@@ -128,17 +127,20 @@ class Monitor:
         self.is_limited = False
 
     def compute_letters(
-        self, columns: Mapping[str, np.ndarray], has_ended: np.ndarray
+        self,
+        columns: Mapping[str, np.ndarray],
+        has_ended: np.ndarray,
+        limits: Mapping[str, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Return (n,) int64: the letters of texts.
 
         Args:
             columns: (n,) the texts' scores by name, and their `step`.
             has_ended: (n,) bool.
+            limits: as in `ContinuationRanges.number_texts`.
         """
-        letters = self._final_scores.find_combinations(columns, len(has_ended)) * (
-            2 * self._end_bit
-        )
+        numbers = self._ranges.number_texts(columns, len(has_ended), limits)
+        letters = numbers * (2 * self._end_bit)
         letters |= np.where(has_ended, self._end_bit, 0)
         for bit, atom in enumerate(self.atoms):
             letters |= np.where(atom.evaluate(columns), 1 << bit, 0)
@@ -172,18 +174,18 @@ class Monitor:
         Args:
             obligation: obligation at `step`.
             step: the step after the text's last step.
-            letter: letter of the text's last step, of which only the final scores count.
+            letter: letter of the text's last step, of which only the ranges count.
         """
         outcomes = self._compute_outcomes(obligation, step, letter // (2 * self._end_bit))
         return next(iter(outcomes)) if len(outcomes) == 1 else None
 
-    def _compute_outcomes(self, obligation: int, step: int, final_scores: int) -> frozenset[bool]:
+    def _compute_outcomes(self, obligation: int, step: int, ranges: int) -> frozenset[bool]:
         """Return the possible truth values of an obligation at a step, over all texts.
 
         The text may have any consistent truth values of the atoms at this step and at later steps
-        up to the horizon. It may end at any of these steps, and it keeps its final scores.
+        up to the horizon. It may end at any of these steps, and it keeps its ranges.
         """
-        key = (obligation, step, final_scores)
+        key = (obligation, step, ranges)
         # an explicit stack, since a long horizon exceeds Python's recursion limit
         stack = [key]
         while stack and len(self._outcomes) < _MAX_SITUATIONS:
@@ -196,13 +198,13 @@ class Monitor:
         return self._outcomes.get(key, _BOTH_TRUTHS)
 
     def _explore_situation(
-        self, obligation: int, step: int, final_scores: int
+        self, obligation: int, step: int, ranges: int
     ) -> frozenset[bool] | _Situation:
         """Return a situation's outcomes, or a later situation to compute first."""
-        if (obligation, step, final_scores) in self._outcomes:
-            return self._outcomes[obligation, step, final_scores]
+        if (obligation, step, ranges) in self._outcomes:
+            return self._outcomes[obligation, step, ranges]
         try:
-            letters = self._enumerate_letters(step, final_scores)
+            letters = self._enumerate_letters(step, ranges)
         except TooManyValuations:
             # only a satisfied (0) or violated (1) obligation is decided without the valuations
             self.is_limited = self.is_limited or obligation > 1
@@ -215,7 +217,7 @@ class Monitor:
             if step == self.length:
                 outcomes.add(self.holds_under_stutter(obligation, letter))
             elif len(outcomes) < 2:
-                successor = (self.progress(obligation, letter), step + 1, final_scores)
+                successor = (self.progress(obligation, letter), step + 1, ranges)
                 if successor not in self._outcomes:
                     return successor
                 outcomes |= self._outcomes[successor]
@@ -224,15 +226,13 @@ class Monitor:
                 return _BOTH_TRUTHS
         return frozenset(outcomes)
 
-    def _enumerate_letters(self, step: int, final_scores: int) -> list[int]:
-        """Return the possible letters of open texts of a step, after final scores."""
+    def _enumerate_letters(self, step: int, ranges: int) -> list[int]:
+        """Return the possible letters of open texts of a step, within ranges."""
         # atoms without the step have the same valuations in every step
         step = step if self._has_step else 0
-        key = (step, final_scores)
+        key = (step, ranges)
         if key not in self._letter_cache:
-            rows = enumerate_valuations(
-                self.atoms, step, self._final_scores.narrow_ranges(final_scores)
-            )
+            rows = enumerate_valuations(self.atoms, step, self._ranges.narrow_ranges(ranges))
             # the end bit is left out: the caller adds it
             self._letter_cache[key] = [
                 sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows
@@ -266,7 +266,10 @@ class HorizonMonitor:
         self._max_step = length if max_step is None else max_step
 
     def compute_letters(
-        self, columns: Mapping[str, np.ndarray], has_ended: np.ndarray
+        self,
+        columns: Mapping[str, np.ndarray],
+        has_ended: np.ndarray,
+        limits: Mapping[str, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Return the same letter for all texts."""
         return np.zeros(len(has_ended), dtype=np.int64)

@@ -100,7 +100,7 @@ def _build_truth_table(
 ) -> np.ndarray:
     """Return the possible joint truth values of atoms over the same quantifiers."""
     names = sorted(frozenset().union(*(atom.variables for atom in atoms)) - {STEP})
-    scores = [_select_critical_scores(name, atoms, step, ranges[name]) for name in names]
+    scores = [select_critical_scores(name, atoms, step, ranges[name]) for name in names]
     critical_scores = [column for column in scores if column is not None]
     # None for a quantifier without critical scores: every combination counts as possible
     if (
@@ -117,7 +117,7 @@ def _build_truth_table(
     return np.unique(np.column_stack([atom.evaluate(columns) for atom in atoms]), axis=0)
 
 
-def _select_critical_scores(
+def select_critical_scores(
     name: str, atoms: Sequence[Atom], step: int, limits: ScoreRange
 ) -> np.ndarray | None:
     """Return scores that cover all joint truth values of the atoms.

@@ -10,8 +10,8 @@ import regex
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
-from llmchecker.properties.transducers.automaton import (
-    AutomatonTransducer,
+from llmchecker.properties.transducers.automaton import AutomatonTransducer
+from llmchecker.properties.transducers.pattern_automaton import (
     ConjunctionTransducer,
     build_automaton,
 )

@@ -1,41 +1,14 @@
-"""Quantifier of tool calls: all valid, one invalid, or none.
+"""Quantifier of tool calls: all valid, one invalid, or none."""
 
-Chat models write calls in a few forms, which their templates describe to them:
-
-    <tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>     Hermes, Qwen, SmolLM
-    [TOOL_CALLS] [{"name": "f", "arguments": {"x": 1}}]             Mistral
-    <|python_tag|>{"name": "f", "parameters": {"x": 1}}             Llama 3.1
-    <function=f>{"x": 1}</function>                                 Llama 3.1
-    {"name": "f", "parameters": {"x": 1}}                           the whole text
-"""
-
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.decoding.tools import ToolCall, iter_calls
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
-
-_BLOCK = re.compile(
-    r"<tool_call>(?P<tagged>.*?)(?:</tool_call>|\Z)"
-    r"|<function=(?P<name>[^>]*)>(?P<arguments>.*?)(?:</function>|\Z)"
-    r"|(?:\[TOOL_CALLS\]|<\|python_tag\|>)(?P<rest>.*)",
-    flags=re.DOTALL,
-)
-"""A call that is marked; an end token may have taken the place of its closing tag."""
-
-_BEGINNING = re.compile(r'\s*(?:\[\s*)?\{\s*"(?:name|function)"\s*:')
-"""The beginning of a call that is the whole text."""
-
-_ARGUMENTS = ("arguments", "parameters")
-"""The keys of the arguments of a call, in templates and in OpenAI's API."""
-
-_INVALID_CALL = ("", None)
-"""What stands for a call that cannot be read: no tool has an empty name."""
 
 
 @dataclass(frozen=True)
@@ -77,74 +50,16 @@ class ToolCalls:
 
     def __call__(self, start: str, continuation: str) -> int:
         del start  # a template may show calls as examples
-        calls = list(_iter_calls(continuation))
+        calls = list(iter_calls(continuation))
         if not calls:
             return 0
-        return 2 if all(self._is_valid(name, arguments) for name, arguments in calls) else 1
+        return 2 if all(map(self._is_valid, calls)) else 1
 
-    def _is_valid(self, name: str, arguments: Any) -> bool:
-        if name not in self.validators or not isinstance(arguments, dict):
+    def _is_valid(self, call: ToolCall) -> bool:
+        if call.name not in self.validators or not isinstance(call.arguments, dict):
             return False
         try:
-            return self.validators[name].is_valid(arguments)
+            return self.validators[call.name].is_valid(call.arguments)
         # a number beyond all floats, or arguments as deep as no tool reads them
         except (OverflowError, RecursionError):
             return False
-
-
-def _iter_calls(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the arguments of each call of a text."""
-    blocks = list(_BLOCK.finditer(text))
-    for block in blocks:
-        if block["name"] is not None:
-            yield block["name"].strip(), _parse(block["arguments"])
-        else:
-            content = block["tagged"] if block["tagged"] is not None else block["rest"]
-            yield from _read_calls(_parse(content))
-    if blocks:
-        return
-    value = _parse(text)
-    entries = value if isinstance(value, list) else [value]
-    # other JSON is an answer, and no call
-    if entries and all(map(_has_call_keys, entries)):
-        yield from _read_calls(value)
-    elif value is None and _BEGINNING.match(text):
-        yield _INVALID_CALL
-
-
-def _read_calls(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the calls of a marked JSON value, of which each entry must be one."""
-    entries = value if isinstance(value, list) else [value]
-    # a mark without a call calls nothing that a program could run
-    for entry in entries or [None]:
-        yield _read_call(entry) if _has_call_keys(entry) else _INVALID_CALL
-
-
-def _has_call_keys(value: Any) -> bool:
-    """Return whether a JSON value has the keys of a call."""
-    if not isinstance(value, dict):
-        return False
-    content = value.get("function", value)
-    if not isinstance(content, dict):
-        return False
-    return isinstance(content.get("name"), str) and any(key in content for key in _ARGUMENTS)
-
-
-def _read_call(value: dict[str, Any]) -> tuple[str, Any]:
-    content = value.get("function", value)
-    (key, *_) = (key for key in _ARGUMENTS if key in content)
-    arguments = content[key]
-    # OpenAI's API has the arguments as a text
-    return content["name"], _parse(arguments) if isinstance(arguments, str) else arguments
-
-
-def _parse(text: str) -> Any:
-    """Return the JSON value of a text; None for other texts."""
-    try:
-        return json.loads(text, parse_constant=_check_constant)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _check_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")

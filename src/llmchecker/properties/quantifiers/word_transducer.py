@@ -73,6 +73,7 @@ class WordTransducer:
         self._prefixes = {term[:end] for term in terms for end in range(1, len(term) + 1)}
         self._suffixes = {term[begin:] for term in terms for begin in range(len(term))}
         self._substrings = {text[b:] for text in self._prefixes for b in range(len(text))}
+        self._minimum = 0 if min(terms.values()) >= 0 else None
         self._transitions: dict[tuple[str, tuple[_Chunk, ...]], tuple[str, int]] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -118,6 +119,11 @@ class WordTransducer:
     def score(self, state: str) -> int:
         """Return the weight of the partial word."""
         return self._weigh(state)
+
+    def find_range(self, state: str) -> tuple[int | None, None]:
+        """Return 0 and None if no weight is negative; a partial word may become no term."""
+        del state
+        return self._minimum, None
 
     def _split(self, text: str) -> Iterator[_Chunk]:
         """Split a text into chunks; words and accents that are in no term become `_DEAD`."""

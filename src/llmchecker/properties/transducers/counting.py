@@ -17,7 +17,8 @@ class CountingTransducer:
     to an example of each class.
 
     Attributes:
-        read: returns the class of a text's end, from 0, and the count of the text.
+        read: returns the class of a text's end, from 0, and the count of the text, which no longer
+            text has less of.
         examples: a text of each class.
         counts_start: whether the start string counts too.
         shorten: replaces a piece by another with the same effect, so that fewer are read.
@@ -51,6 +52,11 @@ class CountingTransducer:
         """Return 0, since the count is the whole score."""
         del state
         return 0
+
+    def find_range(self, state: int) -> tuple[int, None]:
+        """Return 0 and None: a longer text has no smaller count."""
+        del state
+        return 0, None
 
     def _read_after_examples(self, piece: str) -> _Effect:
         effect = []

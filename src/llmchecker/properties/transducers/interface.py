@@ -52,6 +52,21 @@ class TokenTransducer(Protocol):
 
 
 @runtime_checkable
+class NarrowsRange(Protocol):
+    """Protocol of a transducer whose states narrow the range of scores.
+
+    A pattern that can no longer match has the range 0 to 0. So a check need not visit such a text.
+    """
+
+    def find_range(self, state: Hashable) -> tuple[int | None, int | None]:
+        """Return the least and the greatest score of a text with this state and its continuations.
+
+        The scores are without the count of the text. None stands for no limit.
+        """
+        ...
+
+
+@runtime_checkable
 class HasTransducer(Protocol):
     """Protocol of a quantifier with an incremental form."""
 

@@ -67,6 +67,7 @@ class StringReader:
         self._max_length = max_length
         known = {character for text in texts for character in text}
         special = {*_ESCAPES, "u", *_HEX_DIGITS, *_HEX_DIGITS.upper(), _CONTROL}
+        self._unknown = next(c for c in map(chr, range(128, 0x110000)) if c not in known)
         # the class of all other characters is the last one
         self._letters = [*sorted(known | special), None]
         self.start = Content("" if self._prefixes else None, 0)
@@ -120,9 +121,8 @@ class StringReader:
         """Build a string with a description by `contents`, which no schema tells from others."""
         if text is not None:
             return text
-        unknown = next(c for c in map(chr, range(128, 0x110000)) if c not in self._letters)
         # without a limit any length is equivalent, but an empty string may be a given text
-        return unknown * (length if self._max_length else 1)
+        return self._unknown * (length if self._max_length else 1)
 
     def _describe(self, state: Content | None) -> tuple[str | None, int] | bool:
         """Return the text, if it is a given one, and the length; False if it cannot end."""

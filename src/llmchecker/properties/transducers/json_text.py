@@ -126,6 +126,8 @@ class JsonTransducer:
         self._reader = StringReader(graph.names if graph else (), graph.max_length if graph else 0)
         self._strings = self._reader.automaton
         self._find_satisfied_scalar = lru_cache(maxsize=4096)(self._judge_scalar)
+        # many tokens close the same value, each in another way
+        self._close_scalar = lru_cache(maxsize=4096)(self._close_any_scalar)
         self._find_all = lru_cache(maxsize=None)(graph.find_all if graph else lambda asked: ())
         self._parts: dict[str, tuple[bytes, str | None]] = {}
 
@@ -190,6 +192,15 @@ class JsonTransducer:
             return 2 if is_complete and self._close_scalar((), str(state.data)).data else 1
         return 2 if state.mode == "comma" and not state.frames and state.data else 1
 
+    def find_range(self, state: JsonState | None) -> tuple[int, int]:
+        """Return the least and the greatest score after any text."""
+        if state is None:
+            return 0, 0
+        if state.mode == "comma" and not state.frames:
+            # only white space may follow a complete text
+            return 0, 2 if state.data else 1
+        return 0, 2 if self._graph is None or self._is_undecided(state.frames) else 1
+
     def _read_string(
         self, state: JsonState, content: bytes, outside: str | None
     ) -> JsonState | None:
@@ -206,7 +217,7 @@ class JsonTransducer:
         number, _ = self._strings.advance(number, content)
         if self._reader.is_dead[number]:
             return None
-        return state._replace(data=number)
+        return JsonState(state.frames, state.mode, number)
 
     def _read_outside(self, state: JsonState, symbol: str) -> JsonState | None:
         """Read a symbol outside of strings."""
@@ -372,7 +383,7 @@ class JsonTransducer:
         frame = ObjectFrame(frame.asked, key, seen, failed, violations)
         return JsonState((*frames[:-1], self._simplify(frame)), "colon")
 
-    def _close_scalar(self, frames: tuple[_Frame, ...], text: str) -> JsonState:
+    def _close_any_scalar(self, frames: tuple[_Frame, ...], text: str) -> JsonState:
         satisfied = self._find_satisfied_scalar(self._find_asked(frames), text)
         # the root's verdict on a number without limits
         if satisfied is None:

@@ -1,9 +1,11 @@
 """Check of the law of token transducers on single texts."""
 
+import itertools
+import math
 from collections.abc import Callable, Iterable
 
 from llmchecker.errors import ConfigError
-from llmchecker.properties.transducers.interface import TokenTransducer
+from llmchecker.properties.transducers.interface import NarrowsRange, TokenTransducer
 
 
 def check_law(
@@ -14,6 +16,8 @@ def check_law(
 ) -> None:
     """Check that a transducer and the plain call score a text and its beginnings equally.
 
+    No score may be outside the range that the state of an earlier beginning has.
+
     Args:
         quantifier: the plain call.
         transducer: the incremental form.
@@ -22,29 +26,30 @@ def check_law(
             character.
 
     Raises:
-        ConfigError: the scores of a beginning differ.
+        ConfigError: the scores of a beginning differ, or one is outside such a range.
     """
+    low, high = -math.inf, math.inf
+    name = type(transducer).__name__
     state, count = transducer.start(start)
     continuation = ""
-    _check_score(quantifier, transducer, start, continuation, count + transducer.score(state))
-    for piece in pieces:
-        state, gain = transducer.advance(state, transducer.effect(piece))
-        continuation += piece
-        count += gain
-        score = count + transducer.score(state)
-        _check_score(quantifier, transducer, start, continuation, score)
-
-
-def _check_score(
-    quantifier: Callable[[str, str], int],
-    transducer: TokenTransducer,
-    start: str,
-    continuation: str,
-    score: int,
-) -> None:
-    expected_score = quantifier(start, continuation)
-    if score != expected_score:
-        raise ConfigError(
-            f"{type(transducer).__name__}: the score of {start + continuation!r} is {score}, but "
-            f"{expected_score} by the plain call; correct build_transducer"
-        )
+    # the first step adds no text
+    for piece in itertools.chain([None], pieces):
+        if piece is not None:
+            state, gain = transducer.advance(state, transducer.effect(piece))
+            continuation += piece
+            count += gain
+        score, expected_score = count + transducer.score(state), quantifier(start, continuation)
+        if score != expected_score:
+            raise ConfigError(
+                f"{name}: the score of {start + continuation!r} is {score}, but {expected_score} "
+                "by the plain call; correct build_transducer"
+            )
+        if isinstance(transducer, NarrowsRange):
+            least, greatest = transducer.find_range(state)
+            low = low if least is None else max(low, count + least)
+            high = high if greatest is None else min(high, count + greatest)
+        if not low <= score <= high:
+            raise ConfigError(
+                f"{name}: the score of {start + continuation!r} is {score}, outside of the range "
+                f"{low} to {high} of its beginnings; correct find_range"
+            )

@@ -14,11 +14,13 @@ a vocabulary by the states of an automaton in the same way.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
 from llmchecker.errors import ConfigError, TooManyStates
-from llmchecker.properties.transducers.interface import TokenTransducer
+from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
+from llmchecker.properties.transducers.interface import NarrowsRange, TokenTransducer
 
 NO_CLASS = -1
 """Class of a token without a piece of text of its own."""
@@ -59,14 +61,12 @@ class TokenClasses:
         pieces = tuple(pieces)
         # a foreign transducer may be a dataclass without a hash
         if isinstance(transducer, Hashable):
-            return _load_or_compute_classes(transducer, pieces)
+            return _share_classes(transducer, pieces)
         return _compute_classes(transducer, pieces)
 
 
 @lru_cache(maxsize=16)
-def _load_or_compute_classes(
-    transducer: TokenTransducer, pieces: tuple[str | None, ...]
-) -> TokenClasses:
+def _share_classes(transducer: TokenTransducer, pieces: tuple[str | None, ...]) -> TokenClasses:
     return _compute_classes(transducer, pieces)
 
 
@@ -124,12 +124,23 @@ class TransducerTable:
         self._states: list[Hashable] = []
         self._rows: dict[int, Row] = {}
         self._scores = np.zeros(64, dtype=np.int64)
+        self._limits = np.zeros((2, 64), dtype=np.int64)
+        # a protocol takes longer to check than a state to read
+        self._narrows_range = isinstance(transducer, NarrowsRange)
         self._problem: str | None = None
 
     @property
     def scores(self) -> np.ndarray:
         """(states,) int64, the score of each state by its number."""
         return self._scores[: len(self._states)]
+
+    @property
+    def limits(self) -> np.ndarray | None:
+        """(2, n) int64, the range of each state by its number; None if no state narrows it.
+
+        `NO_LIMIT` has the numbers for no limit. Entries beyond the states are arbitrary.
+        """
+        return self._limits if self._narrows_range else None
 
     def start(self, start: str) -> tuple[int, int]:
         """Return the state's number and the count after a start string.
@@ -183,10 +194,18 @@ class TransducerTable:
             self._check_limits()
         if number == len(self._scores):
             self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
+            self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
         self._scores[number] = self._read_integers("score", [self.transducer.score(state)])[0]
+        if self._narrows_range:
+            self._limits[:, number] = self._find_limits(state)
         self._number_of[state] = number
         self._states.append(state)
         return number
+
+    def _find_limits(self, state: Hashable) -> np.ndarray:
+        low, high = cast("NarrowsRange", self.transducer).find_range(state)
+        limits = [NO_LIMIT.min if low is None else low, NO_LIMIT.max if high is None else high]
+        return self._read_integers("find_range", limits)
 
     def _check_limits(self) -> None:
         if self._problem is not None:

@@ -19,8 +19,8 @@ from llmchecker.suites.promptfoo.graders import (
 )
 from llmchecker.suites.promptfoo.javascript import (
     SPACE_CLASS,
+    format_js_value,
     format_json,
-    format_value,
     translate_regex,
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
@@ -217,9 +217,9 @@ def _convert(
         # promptfoo compares these with the parsed answer
         return _build(f"{prefix}json", {"const": value})
     if kind == "equals":
-        return _build(f"{prefix}equals", _check_text(format_value(value)))
+        return _build(f"{prefix}equals", _check_text(format_js_value(value)))
     if kind in ("contains", "icontains") and type(value) in (int, float):
-        value = format_value(value)
+        value = format_js_value(value)
     if kind in _TEXT_KINDS:
         return _build(prefix + _TEXT_KINDS[kind], _check_text(value))
     if kind in _LIST_KINDS:
@@ -265,7 +265,7 @@ def _parse_texts(kind: str, value: Any) -> list[str]:
     elif isinstance(value, list):
         if any(isinstance(item, Mapping | list) for item in value):
             raise NotConverted("an item of the list is no text")
-        texts = [format_value(item) for item in value]
+        texts = [format_js_value(item) for item in value]
     else:
         raise NotConverted("the value is neither a text nor a list")
     if kind.endswith("any") and "" in texts:

@@ -15,7 +15,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
 from llmchecker.suites.promptfoo.assertions import Context
 from llmchecker.suites.promptfoo.documents import Document, read_document
-from llmchecker.suites.promptfoo.prompts import Prompt, read_prompts, render_prompt
+from llmchecker.suites.promptfoo.prompts import Prompt, read_prompt_list, render_prompt
 from llmchecker.suites.promptfoo.providers import convert_providers, find_first_provider
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report, UnknownTemplate
 from llmchecker.suites.promptfoo.requirements import RequirementBuilder
@@ -146,7 +146,7 @@ class _Converter:
             self.report.omit(provider_place.child("transform"), f"transform: {reason}")
             return
         value, prompts_place = content.get("prompts") or [], place.child("prompts")
-        prompts = read_prompts(value, prompts_place, self.folder, self.report)
+        prompts = read_prompt_list(value, prompts_place, self.folder, self.report)
         selected = [prompt for prompt in prompts if prompt.is_selected(provider.get("prompts"))]
         if prompts and not selected:
             reason = "the first provider selects none of the converted prompts"

@@ -191,7 +191,7 @@ class CsvRecord:
     cells: Mapping[str, str] | None
 
 
-def read_csv(path: Path) -> Iterator[CsvRecord]:
+def read_csv_records(path: Path) -> Iterator[CsvRecord]:
     """Yield the rows of a CSV file with a header.
 
     Raises:

@@ -23,7 +23,7 @@ WHITESPACE += "\u2028\u2029\u202f\u205f\u3000\ufeff"
 """The characters of `\\s`, which `trim` removes."""
 
 
-def format_value(value: Any) -> str:
+def format_js_value(value: Any) -> str:
     """Format a value as `String(value)` does.
 
     Raises:
@@ -41,7 +41,7 @@ def format_value(value: Any) -> str:
         case Undefined():
             return "undefined"
         case list():
-            return ",".join("" if item is None else format_value(item) for item in value)
+            return ",".join("" if item is None else format_js_value(item) for item in value)
         case Mapping():
             raise NotConverted("a mapping is inserted, as [object Object]")
     raise NotConverted(f"{value} is a date; put it in quotes")
@@ -74,7 +74,7 @@ def format_json(value: Any) -> str:
             return f"{{{','.join(items)}}}"
         case float() if not math.isfinite(value):
             return "null"
-    return format_value(value)
+    return format_js_value(value)
 
 
 def is_truthy(value: Any) -> bool:

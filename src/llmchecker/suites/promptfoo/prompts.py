@@ -14,7 +14,7 @@ from llmchecker.suites.promptfoo.documents import (
     find_files,
     parse_js_yaml,
     parse_json,
-    read_csv,
+    read_csv_records,
     read_text,
 )
 from llmchecker.suites.promptfoo.javascript import format_json
@@ -65,7 +65,7 @@ class Prompt:
         )
 
 
-def read_prompts(value: Any, place: Place, folder: Path, report: Report) -> list[Prompt]:
+def read_prompt_list(value: Any, place: Place, folder: Path, report: Report) -> list[Prompt]:
     """Read all prompts of a configuration, and list those that are not converted."""
     if isinstance(value, Mapping) and not {"raw", "id", "label"} & value.keys():
         # a mapping of texts or files to labels is an old form
@@ -174,7 +174,7 @@ def _iter_csv_prompts(path: Path) -> Iterator[str]:
         has_header = bool(lines) and lines[0].strip().lower() == "prompt"
         yield from lines[1:] if has_header else lines
         return
-    for row in read_csv(path):
+    for row in read_csv_records(path):
         if row.cells is None or "prompt" not in row.cells:
             raise NotConverted(f"{path.name}: the column prompt is absent in line {row.line}")
         if prompt := row.cells["prompt"].strip():

@@ -18,8 +18,8 @@ from llmchecker.suites.promptfoo.javascript import (
     UNDEFINED,
     WHITESPACE,
     Undefined,
+    format_js_value,
     format_json,
-    format_value,
     is_truthy,
 )
 from llmchecker.suites.promptfoo.report import NotConverted, UnknownTemplate
@@ -188,7 +188,7 @@ class _Renderer:
         if value is None:
             return ""
         try:
-            return format_value(value)
+            return format_js_value(value)
         except NotConverted as error:
             raise NotConverted(f"the variable {_describe(node)}: {error}") from error
 
@@ -225,7 +225,7 @@ class _Renderer:
                 left, right = self._evaluate(node.expr), self._evaluate(operand.expr)
                 return _compare(operand.op, left, right)
             case nodes.Concat():
-                return "".join(format_value(self._evaluate(part)) for part in node.nodes)
+                return "".join(format_js_value(self._evaluate(part)) for part in node.nodes)
         raise _build_error(node)
 
     def _get_variable(self, name: str) -> Any:
@@ -369,8 +369,8 @@ def _measure(value: Any) -> int:
 def _join(value: Any, separator: Any = "") -> str:
     if not isinstance(value, list):
         raise NotConverted("the filter join of the template is for lists")
-    return format_value(separator).join(
-        "" if item is None else format_value(item) for item in value
+    return format_js_value(separator).join(
+        "" if item is None else format_js_value(item) for item in value
     )
 
 

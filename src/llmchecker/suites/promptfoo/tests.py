@@ -14,7 +14,7 @@ from llmchecker.suites.promptfoo.documents import (
     FILE_SCHEME,
     Document,
     find_files,
-    read_csv,
+    read_csv_records,
     read_document,
     read_text,
 )
@@ -226,7 +226,7 @@ class TestReader:
             raise NotConverted(f"{name}: tests in files of this kind are not read; use CSV or YAML")
 
     def _iter_rows(self, path: Path, name: str) -> Iterator[Part]:
-        for number, row in enumerate(read_csv(path), 1):
+        for number, row in enumerate(read_csv_records(path), 1):
             place = Place({"": row.line}, "", name)
             if number == 1 and row.cells is not None:
                 for reason in _find_misnamed_columns(row.cells):

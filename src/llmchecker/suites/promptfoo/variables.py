@@ -12,7 +12,7 @@ from llmchecker.suites.promptfoo.documents import (
     parse_js_yaml,
     read_text,
 )
-from llmchecker.suites.promptfoo.javascript import format_json, format_value
+from llmchecker.suites.promptfoo.javascript import format_js_value, format_json
 from llmchecker.suites.promptfoo.report import NotConverted
 from llmchecker.suites.promptfoo.templates import Unusable, has_template, render
 
@@ -108,7 +108,7 @@ def _insert(text: str, match: re.Match[str], inserted: Any) -> str | Unusable:
     if isinstance(inserted, Unusable):
         return inserted
     try:
-        inserted_text = format_value(inserted)
+        inserted_text = format_js_value(inserted)
     except NotConverted as error:
         return Unusable(f"the variable {match[1]}: {error}")
     # JavaScript's `replace` gives such a text another meaning

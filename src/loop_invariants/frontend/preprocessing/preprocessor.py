@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from pcpp import OutputDirective, Preprocessor
+from pcpp import Preprocessor
 
 from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
 from loop_invariants.frontend.preprocessing.libc_headers import (
@@ -31,7 +31,6 @@ _MAX_INCLUDES = 200
 _MAX_SHOWN_CHARACTERS = 80
 """Maximum number of characters of a directive in a message."""
 
-_DIRECTIVES = frozenset("include define undef if ifdef ifndef elif else endif".split())
 _OTHER_DIRECTIVES = frozenset(
     "line error warning pragma ident sccs include_next import assert unassert embed elifdef "
     "elifndef region endregion".split()
@@ -191,12 +190,6 @@ class _DirectiveProcessor(Preprocessor):  # type: ignore[misc]  # pcpp has no ty
             )
             raise self._pending_error
         raise self._build_error(directive, f"#{directive.value} {_join_tokens(toks)}")
-
-    def on_include_not_found(
-        self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
-    ) -> NoReturn:
-        """Satisfy pcpp's interface; never called, since `include` opens no files."""
-        raise OutputDirective(0)
 
     def on_unknown_macro_in_defined_expr(self, tok: _Token) -> bool:
         """Evaluate `defined` for a macro that the text does not define: false."""

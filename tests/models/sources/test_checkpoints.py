@@ -30,7 +30,7 @@ from llmchecker.errors import (
     UnknownName,
     UnusableModel,
 )
-from llmchecker.models.sources.fetch import ModelSource, fetch_checkpoint
+from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.model_directory import check_loadable
 from llmchecker.models.sources.source_spec import Source, parse_source
 from llmchecker.utils.atomic_files import compute_sha256

@@ -1,4 +1,4 @@
-"""Answers for tables, figures and the report, from params and inputs of a job."""
+"""Params of rules for tables: the answers of a job, from its params and inputs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from llmchecker.interfaces.snakemake.check_params import parse_row
 from llmchecker.reporting import tables
 
 
-def read_answers(params: Any, inputs: Any) -> tuple[tables.AnsweredQuery, ...]:
+def read_job_answers(params: Any, inputs: Any) -> tuple[tables.AnsweredQuery, ...]:
     """Read the answers of a table.
 
     Args:

@@ -1,0 +1,171 @@
+"""Tools of chats: templates receive them as transformers does, and bad descriptions are named."""
+
+import json
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from llmchecker.config.prompt import change_prompt, parse_prompt
+from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.models.decoding.chat_template import Chat, encode_chat, start_as_json
+from llmchecker.models.decoding.tools import (
+    ToolCall,
+    find_single_call,
+    format_call,
+    iter_calls,
+    parse_tools,
+)
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city, in °C.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Ulm"}}</tool_call>'
+MESSAGES = [{"user": "Is it warm?"}, {"assistant": CALL}, {"tool": "21 degrees"}]
+TURNS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}{% if m.name is defined %} {{ m.name }}"
+    "{% endif %}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+TEMPLATE = (
+    "{% if tools %}<|im_start|>system\n<tools>{% for tool in tools %}{{ tool | tojson }}\n"
+    "{% endfor %}</tools><|im_end|>\n{% endif %}" + TURNS
+)
+
+
+def build_tokenizer(template) -> PreTrainedTokenizerFast:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    for text in ("<|im_start|>", "<|im_end|>"):
+        backend.add_tokens([AddedToken(text, special=True, normalized=False)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>")
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def build_chat(**changes) -> Chat:
+    return parse_prompt({"messages": MESSAGES, "tools": [WEATHER], **changes})
+
+
+def test_tokens_are_those_of_transformers_with_the_same_tools():
+    """A result has the name of its tool, and descriptions reach the template as they are."""
+    tokenizer = build_tokenizer(TEMPLATE)
+    messages = [
+        {"role": "user", "content": "Is it warm?"},
+        {"role": "assistant", "content": CALL},
+        {"role": "tool", "name": "weather", "content": "21 degrees"},
+    ]
+    expected = tokenizer.apply_chat_template(
+        messages, tools=[WEATHER], add_generation_prompt=True, return_dict=False
+    )
+    assert encode_chat(tokenizer, build_chat(), "model") == tuple(expected)
+
+
+def test_a_description_may_leave_out_the_outer_keys():
+    """The function alone is the same tool."""
+    assert build_chat(tools=[WEATHER["function"]]) == build_chat()
+
+
+def test_a_template_without_tools_is_rejected():
+    """A template whose text does not change with tools describes none to the model."""
+    with pytest.raises(UnusableText, match="tools: the chat template of model has no tools"):
+        encode_chat(build_tokenizer(TURNS), build_chat(), "model")
+
+
+def test_a_template_of_its_own_for_tools_is_used():
+    """Of several templates, `tool_use` is that of chats with tools, and `default` of others."""
+    tokenizer = build_tokenizer({"default": TURNS, "tool_use": TEMPLATE})
+    text = tokenizer.decode(encode_chat(tokenizer, build_chat(), "model"))
+    plain = tokenizer.decode(encode_chat(tokenizer, parse_prompt([{"user": "Hi"}]), "model"))
+    assert "<tools>" in text
+    assert "<tools>" not in plain
+
+
+def test_what_is_typed_in_a_chat_with_tools_stays_text():
+    """A control token in a result is text, and one in a description is rejected."""
+    tokenizer = build_tokenizer(TEMPLATE)
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    plain = encode_chat(tokenizer, build_chat(), "model")
+    messages = [*MESSAGES[:2], {"tool": "21 <|im_end|>degrees"}]
+    typed = encode_chat(tokenizer, build_chat(messages=messages), "model")
+    assert typed.count(end) == plain.count(end)
+    tools = [{"name": "weather", "description": "<|im_end|>"}]
+    with pytest.raises(UnusableText, match="weather contains the control token"):
+        encode_chat(tokenizer, build_chat(tools=tools), "model")
+
+
+def test_a_chat_with_tools_is_read_from_its_json():
+    """What stores a prompt keeps its tools, and a prompt without tools is stored as before."""
+    chat = build_chat()
+    assert parse_prompt(json.loads(json.dumps(start_as_json(chat)))) == chat
+    assert start_as_json(parse_prompt([{"user": "a"}])) == [{"role": "user", "content": "a"}]
+    assert change_prompt(chat, {"system": "Be short."}).tools == chat.tools
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        (
+            [{"user": "a"}, {"tool": "b"}],
+            r"messages\[1\]\.tool: the message before it is no single",
+        ),
+        ([{"user": "a"}, {"assistant": "b"}, {"tool": "c"}], r"messages\[2\]\.tool"),
+        ([{"user": "a"}, {"assistant": CALL + CALL}, {"tool": "c"}], r"messages\[2\]\.tool"),
+        (
+            [{"user": "a"}, {"assistant": CALL.replace("weather", "time")}, {"tool": "c"}],
+            r"messages\[2\]\.tool",
+        ),
+        (
+            [
+                {"user": "a"},
+                {"assistant": CALL},
+                {"role": "tool", "name": "time", "content": "c"},
+            ],
+            r"messages\[2\]\.name: 'time' is not the tool",
+        ),
+        ([{"tool": "a"}], r"messages\[0\]\.tool"),
+    ],
+)
+def test_a_result_without_a_call_is_rejected(messages, problem):
+    """A result follows an answer with a single call of one of the tools."""
+    with pytest.raises(ConfigError, match=problem):
+        build_chat(messages=messages)
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        (3, "tools: 3 is no list of functions"),
+        ([], r"tools: \[\] is no list of functions"),
+        (["weather"], r"tools\[0\]: tool: 'weather' is no description"),
+        ([{"type": "retrieval"}], r"tools\[0\]: type: a tool has type; write"),
+        ([{"type": "function", "function": 3}], r"function: 3 is no description"),
+        ([{"name": ""}], r"name: '' is no name of a function"),
+        ([{"description": "a"}], r"name: None is no name of a function"),
+        ([{"name": "a b"}], r"name: 'a b' is no name of a function"),
+        ([{"name": "a", "description": 3}], "description: 3 is no text"),
+        ([{"name": "a", "parameters": [1]}], r"parameters: \[1\] is no JSON Schema"),
+        ([{"name": "a", "parameter": {}}], "parameter: .* did you mean 'parameters'"),
+        ([{"name": "a", "parameters": {"x": float("nan")}}], "a: it is no JSON"),
+        ([{"name": "a"}, {"name": "a"}], r"tools\[1\]: name: 'a' is also another tool"),
+    ],
+)
+def test_bad_descriptions_are_named(entries, problem):
+    """Each error has the index of its tool and the key."""
+    with pytest.raises(ConfigError, match=problem):
+        parse_tools("tools", entries)
+
+
+@pytest.mark.parametrize("value", ["</tool_call>", "\\</", "ü", '"'])
+def test_a_formatted_call_is_read_again(value):
+    """The text of a call has its arguments, also where they contain the closing tag."""
+    text = format_call("f", json.dumps({"x": value}))
+    assert list(iter_calls(text)) == [ToolCall("f", {"x": value})]
+    assert find_single_call(text + text) is None
+    assert list(iter_calls(format_call("f", "no JSON"))) == [ToolCall("", None)]
