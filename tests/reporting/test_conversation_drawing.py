@@ -71,6 +71,17 @@ def test_similar_answers_differ_by_their_ends():
     assert len(set(labels)) == 2
 
 
+def test_the_message_of_a_simulated_user_is_before_its_answer():
+    """Each message that a simulated user may write has the answers to it."""
+    paths = [
+        Path((GREETING, GivenAnswer("Fine.", True, (0,), message)), 0.5, True)
+        for message in ("<How> are you?", "And you?")
+    ]
+    texts = read_texts(draw(paths))
+    assert "✓ <How> are you? → Fine.  leaks 0" in texts
+    assert "✓ And you? → Fine.  leaks 0" in texts
+
+
 def test_a_conversation_is_drawn_in_dot_too():
     """DOT has the same labels."""
     assert "The word is x" in format_dot(draw())

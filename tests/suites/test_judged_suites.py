@@ -147,14 +147,34 @@ def test_a_judge_of_a_configuration_is_one_of_its_models(tmp_path, monkeypatch):
     assert (judge.model.name, judge.minimum, judge.maximum) == ("S", 0, 1)
 
 
-def test_limits_of_money_refuse_a_judge_that_they_do_not_limit(tmp_path, her):
-    """A judge behind a paid API would spend what `dollars` forbids."""
+def test_a_limit_of_money_needs_the_prices_of_the_judge(tmp_path, her):
+    """Without prices nothing would limit what a judge behind an API costs."""
     source = {"source": "http://127.0.0.1:9", "api": "openai-chat", "served_as": "x"}
     cases = [{"start": "once", "require": [require("at_least", 0.5, model=source)]}]
-    load_suite(write_suite(tmp_path, {"cases": cases}))
-    budget = {"passes": 10, "tokens": 100}
-    with pytest.raises(ConfigError, match="does not limit the costs of the judge"):
+    load_suite(write_suite(tmp_path, {"cases": cases, "budget": {"passes": 10, "tokens": 100}}))
+    budget = {"passes": 10, "dollars": 1}
+    with pytest.raises(ConfigError, match=r"budget\.dollars: .*x.* has no prices"):
         load_suite(write_suite(tmp_path, {"cases": cases, "budget": budget}))
+
+
+@pytest.mark.parametrize(("tokens", "is_enough"), [(100_000, True), (500, False)])
+def test_answers_of_a_judge_count_in_the_tokens_of_the_run(tmp_path, tokens, is_enough):
+    """A judge that returns texts alone requests no answer beyond the limit of the run."""
+    provider = FakeProvider("openai-chat", lambda random: ("Yes", True))
+    with running(provider) as address:
+        judge = {"source": address, "api": "openai-chat", "served_as": MODEL, "requests": 1}
+        cases = [{"start": "once", "require": [require("at_least", 0.5, model=judge)]}]
+        content = {"cases": cases, "length": 2, "budget": {"passes": 50, "tokens": tokens}}
+        (result,) = run(load_suite(write_suite(tmp_path, content))).results
+        count = len([path for path, _ in provider.questions if "chat" in path])
+    if is_enough:
+        assert (result.status, result.error) == ("HOLDS", None)
+        assert count > 1
+    else:
+        assert "allows no further answer" in result.error
+        assert "raise the limit" in result.error
+        # a request may cost some hundred tokens, as far as it is known before
+        assert count <= 1
 
 
 def test_a_judge_reads_the_chat_of_a_model_that_returns_texts_alone(tmp_path, her):

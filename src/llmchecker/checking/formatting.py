@@ -5,7 +5,7 @@ A `Display` is what the shell and notebooks show. The report lays out the same `
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Answer, Progress
@@ -175,6 +175,9 @@ def build_rows(answer: Answer) -> dict[str, Row]:
     # texts without probabilities have no chain
     if answer.is_text_only:
         return rows | build_text_rows({"answers": f"{answer.costs.answers:,}"})
+    # a conversation is no chain of tokens
+    if answer.turns is not None:
+        return rows | build_text_rows({"passes": f"{answer.passes:,}"})
     sizes = {"states": f"{answer.costs.states:,}", "transitions": f"{answer.costs.transitions:,}"}
     # a tree that was built for its bounds has no bounded figure, which belongs to alpha and k
     if answer.passes is not None:
@@ -291,13 +294,20 @@ def build_display(answer: Answer, rows: Rows | None = None) -> Display:
     witnesses = answer.witnesses
     if rows is None:
         rows = build_rows(answer) | build_forecast_row(answer.forecast)
-        rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if witnesses else {})
+        has_start = witnesses and answer.turns is None
+        rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if has_start else {})
     rows = _explain_certain(rows)
-    return Display(rows, answer.remarks, list_continuations(answer.query, witnesses))
+    if answer.turns is None:
+        return Display(rows, answer.remarks, list_continuations(answer.query, witnesses))
+    texts = list_continuations(answer.query, witnesses, "Conversations", _join_messages)
+    return Display(rows, answer.remarks, texts)
 
 
 def list_continuations(
-    query: Query, witnesses: Sequence[Witness], noun: str = "Continuations"
+    query: Query,
+    witnesses: Sequence[Witness],
+    noun: str = "Continuations",
+    format_text: Callable[[Witness], str] | None = None,
 ) -> tuple[TextList, ...]:
     """List the continuations of an answer's witnesses; empty without one.
 
@@ -305,6 +315,7 @@ def list_continuations(
         query: the query that they decide.
         witnesses: the witnesses, most probable first.
         noun: the first words of the heading.
+        format_text: formats each text on one line; None for quotation marks around it.
     """
     if not witnesses:
         return ()
@@ -312,7 +323,8 @@ def list_continuations(
     what = f"{_VERBS[witnesses[0].kind]} {name_formula(query)}"
     heading = f"{noun} that {what}, most probable first:"
     texts = tuple(
-        (format_number(each.probability), _quote_continuation(each)) for each in witnesses
+        (format_number(each.probability), (format_text or _quote_continuation)(each))
+        for each in witnesses
     )
     return (TextList(heading, texts),)
 
@@ -333,6 +345,11 @@ def _quote_continuation(witness: Witness) -> str:
     suffix = " and a token that was not selected" if witness.rest else ""
     # a `rest` has no text of its own, so its parent's text is shown
     return _quote(witness.continuation) + suffix
+
+
+def _join_messages(witness: Witness) -> str:
+    """Return the messages of a conversation, each of which is a JSON string, on one line."""
+    return escape_unprintable(" · ".join(witness.continuation.split("\n")))
 
 
 def _quote(text: str) -> str:

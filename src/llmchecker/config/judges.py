@@ -7,7 +7,8 @@ Wherever settings may name a judge, `create_quantifier_or_judge` creates the qua
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,16 +75,33 @@ class ConfiguredJudge:
 
     def open_access(self) -> "JudgeAccess":
         """Open the access to the answers of the judge, of which one process has one."""
-        key = f"{self.project} {self!r}"
+        spending = _spending.get()
+        # a model that returns texts alone counts its answers in the spending of its run
+        key = f"{self.project} {self!r}", None if self.model.has_distributions else id(spending)
         if key not in _accesses:
             # the models and stores of a configuration are in the folder of its project
             with contextlib.chdir(self.project):
-                _accesses[key] = _open_access(self.model, self.expansion)
+                _accesses[key] = _open_access(self.model, self.expansion, spending)
         return _accesses[key]
 
 
-_accesses: dict[str, "JudgeAccess"] = {}
+_accesses: dict[tuple[str, int | None], "JudgeAccess"] = {}
 """The judges in memory: several quantifiers may have one model."""
+_spending: ContextVar[Spending] = ContextVar("_spending", default=Spending())  # noqa: B039
+"""What the present run has spent."""
+
+
+@contextlib.contextmanager
+def charge_judges(spending: Spending) -> Iterator[None]:
+    """Count the answers of judges in the block in the spending of a run, with its limits."""
+    token = _spending.set(spending)
+    try:
+        yield
+    finally:
+        _spending.reset(token)
+        # a judge keeps the spending in memory, so that no other one has its id
+        for key in [key for key in _accesses if key[1] == id(spending)]:
+            del _accesses[key]
 
 
 def create_quantifier_or_judge(
@@ -131,23 +149,10 @@ def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[s
     return list(dict.fromkeys(note for judge in judges for note in judge.build_notes(model)))
 
 
-def check_spending(
-    quantifiers: Iterable[Quantifier], max_tokens: int | None, max_dollars: float | None
-) -> None:
-    """Check that limits of tokens and money hold for all judges too.
-
-    Raises:
-        ConfigError: a judge returns texts alone, whose costs are not counted.
-    """
-    if max_tokens is None and max_dollars is None:
-        return
-    for quantifier in quantifiers:
-        judge = getattr(quantifier, "model", None)
-        if isinstance(judge, ConfiguredJudge) and not judge.model.has_distributions:
-            raise ConfigError(
-                f"budget: it does not limit the costs of the judge {judge.name}; remove tokens and "
-                "dollars, or use a local judge"
-            )
+def list_judge_models(quantifiers: Iterable[Quantifier]) -> list[ModelConfig]:
+    """List the models of the judges among quantifiers."""
+    models = (getattr(quantifier, "model", None) for quantifier in quantifiers)
+    return [model.model for model in models if isinstance(model, ConfiguredJudge)]
 
 
 def _check_judge(model: ModelConfig) -> None:
@@ -165,14 +170,16 @@ def _check_judge(model: ModelConfig) -> None:
         )
 
 
-def _open_access(model: ModelConfig, expansion: ExpansionConfig) -> "JudgeAccess":
+def _open_access(
+    model: ModelConfig, expansion: ExpansionConfig, spending: Spending
+) -> "JudgeAccess":
     # imported here: a configuration is read without the packages of models
     from llmchecker.config.opening import open_model, open_text_model
     from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
 
     if not model.has_distributions:
         greedy = replace(model, decoding=parse_decoding(GREEDY))
-        return TextJudge(model.label, open_text_model(greedy, Spending()))
+        return TextJudge(model.label, open_text_model(greedy, spending))
     # a decoding changes what a model writes, and not how it judges
     opened = open_model(replace(model, decoding=None), expansion)
     judge = TokenJudge(opened.model)

@@ -163,17 +163,25 @@ class TextJudge:
         """
         streams = [TextStream(chat, _ANSWER_TOKENS, seed=0) for chat in chats]
         waiting = iter(dict.fromkeys(streams))
-        for stream in dict.fromkeys(streams):
+        limits: list[str] = []
+
+        def choose_request() -> tuple[TextStream, int] | None:
+            stream = next(waiting, None)
+            if stream is None or limits:
+                return None
+            # of answers under way the largest costs count
             if (limit := self._model.find_spent_limit(stream, 0)) is not None:
-                raise ConfigError(f"judge {self.name}: {limit}; raise the limit")
+                limits.append(limit)
+                return None
+            return stream, 0
+
         answers: dict[TextStream, TextAnswer] = {}
-        found = self._model.iter_answers(
-            lambda: None if (stream := next(waiting, None)) is None else (stream, 0)
-        )
-        for stream, answer in found:
+        for stream, answer in self._model.iter_answers(choose_request):
             if isinstance(answer, LLMCheckerError):
                 raise answer
             answers[stream] = answer
+        if limits:
+            raise ConfigError(f"judge {self.name}: {limits[0]}; raise the limit")
         if missing := len(set(streams) - answers.keys()):
             raise SourceUnavailable(f"judge {self.name}: {missing} answers are missing; run again")
         words = [_find_first_word(answers[stream]) for stream in streams]

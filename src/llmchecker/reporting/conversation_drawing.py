@@ -35,7 +35,7 @@ class ConversationDrawing(Drawing):
             for uid, truth in enumerate(answers.truths)
             if truth is not None
         }
-        return cls(answers.tree, answers.scores, kinds, answers)
+        return cls(answers.tree, {}, kinds, answers)
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -59,10 +59,13 @@ class ConversationDrawing(Drawing):
         shown = escape_unprintable(text)
         shown = shown.replace(" ", "␣") if text.isspace() else shown
         shown = shown if self.answers.has_ended[uid] else f"{shown}…"
+        if (message := self.answers.messages[uid]) is not None:
+            shown = f"{escape_unprintable(message)} → {shown}"
         # answers often begin alike, and differ at their ends
         half = MAX_LABEL_LENGTH // 2
         return shown if len(shown) <= 2 * half else f"{shown[:half]}…{shown[1 - half :]}"
 
     def state_scores(self, uid: int) -> list[tuple[str, int]]:
-        """Return the names and scores of an answer; [] for the first state and for a rest."""
-        return super().state_scores(uid) if self.answers.texts[uid] is not None else []
+        """Return the names and scores of an answer, as far as they are known."""
+        scores = ((name, column[uid]) for name, column in self.answers.scores.items())
+        return [(name, score) for name, score in scores if score is not None]

@@ -12,7 +12,7 @@ from typing import Any
 from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
-from llmchecker.config.judges import check_spending
+from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import check_prices
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
@@ -128,9 +128,9 @@ def _build_suite(
         max_tokens=keys.budget.tokens,
         max_dollars=keys.budget.dollars,
     )
-    asked = [case.deployment for case in cases] + _list_users(cases)
-    check_prices("budget.dollars", [each.model for each in asked], keys.budget.dollars)
-    check_spending(pool.judges, keys.budget.tokens, keys.budget.dollars)
+    asked = [case.deployment.model for case in cases] + [each.model for each in _list_users(cases)]
+    models_with_costs = [*asked, *list_judge_models(pool.judges)]
+    check_prices("budget.dollars", models_with_costs, keys.budget.dollars)
     # too many intervals for the confidence are an error before any model is loaded
     confidence = split_confidence(suite.confidence, suite.interval_count)
     # the cases of a row share their budget

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.config.deployment import Deployment
+from llmchecker.config.judges import charge_judges
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.errors import ConfigError
@@ -92,10 +93,12 @@ class SuiteRun:
         Raises:
             LLMCheckerError: a model cannot be loaded, or the log cannot be written.
         """
-        suite, log, opener = self._suite, self._log, self._open_model or _build_opener(self._suite)
+        suite, log = self._suite, self._log
+        spending = Spending(suite.max_tokens, suite.max_dollars)
+        opener = self._open_model or _build_opener(suite, spending)
         is_measuring = suite.versus is not None or self._baseline is not None
         # the models and caches of a configuration are in the folder of its project
-        with contextlib.chdir(suite.project):
+        with contextlib.chdir(suite.project), charge_judges(spending):
             results = iter_results(
                 suite,
                 opener,
@@ -153,19 +156,21 @@ def run_shard(
         LLMCheckerError: as in `run_suite`.
     """
     results_log = JsonLinesLog(log, suite, compute_fingerprints(suite))
-    opener, is_measuring = open_model or _build_opener(suite), suite.versus is not None
+    spending = Spending(suite.max_tokens, suite.max_dollars)
+    opener, is_measuring = open_model or _build_opener(suite, spending), suite.versus is not None
     results = iter_results(
         suite, opener, results_log, shard=shard, is_measuring=is_measuring, report=report
     )
-    with contextlib.chdir(suite.project):
+    with contextlib.chdir(suite.project), charge_judges(spending):
         # the log stores each result
         for _ in results:
             pass
 
 
-def _build_opener(suite: Suite) -> Callable[[Deployment], OpenModel | TextModel]:
+def _build_opener(
+    suite: Suite, spending: Spending
+) -> Callable[[Deployment], OpenModel | TextModel]:
     """Build the function that opens the model of a deployment."""
-    spending = Spending(suite.max_tokens, suite.max_dollars)
     last: list[tuple[ModelConfig, OpenModel | TextModel]] = []
 
     def open_deployment(deployment: Deployment) -> OpenModel | TextModel:

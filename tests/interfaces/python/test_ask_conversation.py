@@ -44,6 +44,18 @@ def test_a_notebook_shows_the_answers_of_each_turn():
     assert any(re.match(r"✗ [abc()no tex…]*  balance ", text) for text in texts)
 
 
+def test_an_answer_is_printed_with_its_conversations():
+    """The text has the verdict, the passes and the messages of violating conversations."""
+    answer = ask("P>=0.99 [ G balance > 0 ]")
+    assert "in 2 turns of at most 2 tokens" in str(answer)
+    assert re.search(r"^passes +\d+$", str(answer), re.MULTILINE)
+    assert "Conversations that violate it, most probable first:" in str(answer)
+    assert re.search(r'0\.\d+ +assistant: "[abc]*"', str(answer))
+    assert "start" not in str(answer)
+    for text in (repr(answer), answer._repr_html_()):
+        assert "VIOLATED" in text
+
+
 @pytest.mark.parametrize("language", ["prism", "jani"])
 def test_files_have_all_conversations(language, tmp_path):
     """Storm answers also another query than that of the check, which ended early."""

@@ -81,7 +81,14 @@ class AnytimeRun:
         prompt = model.encode(start)
         open_prefix = cache(lambda: model.open_prefix(prompt))
         estimand = Estimand.from_query(asked)
-        tree = ExploredTree(model, prompt, estimand, asked.quantifiers, end_of_sequence)
+        tree = ExploredTree(
+            model,
+            prompt,
+            estimand,
+            asked.quantifiers,
+            end_of_sequence,
+            end_scores=asked.end_scores,
+        )
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
         self.batches = ModelBatches(open_prefix, model.batch_texts, is_cancelled, deadline)
         self.history: list[Progress] = []

@@ -10,7 +10,7 @@ Refinement and sampling share the tree, so that no text is paid for twice.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -115,6 +115,7 @@ class ExploredTree:
         listed_tokens: number of most probable tokens that a visit lists.
         min_share: the least mass of a text that a first visit lists, as a share of what stays
             undecided.
+        end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
     """
 
     parent: np.ndarray
@@ -147,16 +148,20 @@ class ExploredTree:
         *,
         listed_tokens: int = _LISTED_TOKENS,
         min_share: float = _MIN_LISTED_SHARE,
+        end_scores: Collection[str] = (),
     ) -> None:
         monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
         self.length, self.passes = monitors[0].length, 0
         self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
         self.batch_texts = model.batch_texts
         self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
+        self._end_scores = frozenset(end_scores)
         self.estimand = estimand
         end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
         self._end_tokens = np.array(end_tokens, dtype=np.int64)
-        self.automaton = ProductAutomaton(model, monitors, quantifiers, end_tokens)
+        self.automaton = ProductAutomaton(
+            model, monitors, quantifiers, end_tokens, keeps_scores=not self._end_scores
+        )
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.
         has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())
@@ -259,8 +264,8 @@ class ExploredTree:
         texts = self._decode(rows, sequences)
         self.is_open_ended[rows] = self._find_open_ends(sequences)
         pairs = [split_text(self._start_text, text) for text in texts]
-        for index, (name, quantifier) in enumerate(self._quantifiers.items()):
-            self.scores[index, rows] = score_texts(quantifier, self._start_text, texts, name)
+        for index, name in enumerate(self._quantifiers):
+            self.scores[index, rows] = self._score_plainly(name, rows, texts)
             states = [self.automaton.start(*pair, index) for pair in pairs]
             self.controls[index, rows], self.counts[index, rows] = np.array(states).T
         parents = self.parent[rows]
@@ -610,6 +615,20 @@ class ExploredTree:
         texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
         return texts
 
+    def _score_plainly(self, name: str, rows: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        """Return (n,) int64: the scores of texts by a quantifier's plain call.
+
+        A beginning has the least score of the range if no formula depends on it.
+        """
+        quantifier = self._quantifiers[name]
+        if name not in self._end_scores:
+            return score_texts(quantifier, self._start_text, texts, name)
+        is_whole = self.has_ended[rows] | (self.step[rows] == self.length)
+        scores = np.full(len(rows), quantifier.minimum or 0)
+        if whole_texts := [text for text, whole in zip(texts, is_whole, strict=True) if whole]:
+            scores[is_whole] = score_texts(quantifier, self._start_text, whole_texts, name)
+        return scores
+
     def _compare_scores(self, rows: np.ndarray, texts: Sequence[str]) -> np.ndarray:
         """Return (quantifiers, n) the plain scores of texts.
 
@@ -617,8 +636,8 @@ class ExploredTree:
             ConfigError: a score is another one than that of the transducer.
         """
         plain = np.zeros((len(self._quantifiers), len(rows)), dtype=np.int64)
-        for index, (name, quantifier) in enumerate(self._quantifiers.items()):
-            plain[index] = score_texts(quantifier, self._start_text, texts, name)
+        for index, name in enumerate(self._quantifiers):
+            plain[index] = self._score_plainly(name, rows, texts)
             differs = (plain[index] != self.scores[index, rows]) & self.is_scored[rows]
             if differs.any():
                 position = int(np.flatnonzero(differs)[0])

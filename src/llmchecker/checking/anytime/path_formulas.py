@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
+from llmchecker.properties.logic.continuation import reads_last_state
 from llmchecker.properties.logic.monitor import (
     MAX_ATOMS,
     HorizonMonitor,
@@ -13,7 +14,7 @@ from llmchecker.properties.logic.monitor import (
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
-from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
+from llmchecker.properties.quantifiers.interface import Quantifier, SkipsBeginnings, collect_ranges
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,17 @@ class CheckedQuery:
     def ranges(self) -> dict[str, ScoreRange]:
         """The declared range of each quantifier."""
         return collect_ranges(self.quantifiers)
+
+    @cached_property
+    def end_scores(self) -> frozenset[str]:
+        """Names of the quantifiers that need to score whole texts only, not their beginnings."""
+        return frozenset(
+            name
+            for name, quantifier in self.quantifiers.items()
+            if isinstance(quantifier, SkipsBeginnings)
+            and self.paths
+            and all(reads_last_state(path, name) for path in self.paths)
+        )
 
     @cached_property
     def paths(self) -> tuple[Formula, ...]:

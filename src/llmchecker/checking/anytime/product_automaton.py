@@ -150,6 +150,8 @@ class ProductAutomaton:
         monitors: monitors of the formulas, all with the same horizon.
         quantifiers: the quantifiers that the formulas name, by name.
         end_tokens: ids of the tokens that end a text.
+        keeps_scores: whether a token that adds no text leaves every score as it is. A beginning
+            without a score of its own is no text whose score could be kept.
     """
 
     def __init__(
@@ -158,6 +160,8 @@ class ProductAutomaton:
         monitors: Sequence[Monitor | HorizonMonitor],
         quantifiers: Mapping[str, Quantifier],
         end_tokens: Sequence[int],
+        *,
+        keeps_scores: bool = True,
     ) -> None:
         self.monitors, self._names = tuple(monitors), tuple(quantifiers)
         self._length = monitors[0].length
@@ -175,7 +179,7 @@ class ProductAutomaton:
         self.class_count, self.has_ended = len(classes), classes[:, 0] == 0
         self._components = classes[:, 2:].T
         # where no text is added, every score stays
-        self._is_silent = classes[:, 1] == 0
+        self._is_silent = (classes[:, 1] == 0) & keeps_scores
         is_opaque = any(table is None for table in self.tables)
         self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
         self._rows: dict[tuple[int, ...], Row] = {}

@@ -23,12 +23,14 @@ class GivenAnswer(NamedTuple):
     Attributes:
         text: the text.
         has_ended: whether the model ended it; None for a beginning.
-        scores: the scores of the quantifiers.
+        scores: the scores of the quantifiers; None where the beginning of an answer has none.
+        message: the message of a simulated user before it; None for another turn.
     """
 
     text: str
     has_ended: bool | None
-    scores: tuple[int, ...]
+    scores: tuple[int | None, ...]
+    message: str | None = None
 
 
 class Path(NamedTuple):
@@ -55,11 +57,12 @@ class AnswerTree:
         parent: (n,) int64, row of the parent; -1 for row 0.
         probability: (n,) float64, of this answer given the messages before it.
         texts: the answers; None for row 0 and for rest.
+        messages: the message of a simulated user before each answer; None for another turn.
         has_ended: whether the model ended the answer; None for a beginning, row 0 and rest.
         truths: the truth of the formula in every continuation; None where that is open.
         merged: for a rest, the number of explored answers that it represents; else 0.
         is_open: for a rest, whether it also represents answers that are not explored; else False.
-        scores: (n,) int64 for each quantifier, by name; 0 for row 0 and for rest.
+        scores: the score of each answer by each quantifier, by name; None where it is unknown.
     """
 
     model: str
@@ -67,11 +70,12 @@ class AnswerTree:
     parent: np.ndarray
     probability: np.ndarray
     texts: tuple[str | None, ...]
+    messages: tuple[str | None, ...]
     has_ended: tuple[bool | None, ...]
     truths: tuple[bool | None, ...]
     merged: tuple[int, ...]
     is_open: tuple[bool, ...]
-    scores: Mapping[str, np.ndarray]
+    scores: Mapping[str, tuple[int | None, ...]]
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -114,11 +118,12 @@ class AnswerTree:
             "parent": self.parent.tolist(),
             "probability": self.probability.tolist(),
             "texts": list(self.texts),
+            "messages": list(self.messages),
             "has_ended": list(self.has_ended),
             "truths": list(self.truths),
             "merged": list(self.merged),
             "is_open": list(self.is_open),
-            "scores": {name: column.tolist() for name, column in self.scores.items()},
+            "scores": {name: list(column) for name, column in self.scores.items()},
         }
 
     @classmethod
@@ -128,14 +133,12 @@ class AnswerTree:
         Raises:
             KeyError, TypeError, ValueError: the object is damaged.
         """
-        columns = ("turns", "texts", "has_ended", "truths", "merged", "is_open")
+        columns = ("turns", "texts", "messages", "has_ended", "truths", "merged", "is_open")
         return cls(
             model=content["model"],
             parent=np.array(content["parent"], dtype=np.int64),
             probability=np.array(content["probability"], dtype=np.float64),
-            scores={
-                name: np.array(column, dtype=np.int64) for name, column in content["scores"].items()
-            },
+            scores={name: tuple(column) for name, column in content["scores"].items()},
             **{name: tuple(content[name]) for name in columns},
         )
 
@@ -186,12 +189,13 @@ def build_answer_tree(
         # a quotient may be rounded to a number above 1
         probability=np.minimum(1.0, [share for _, share, _ in rows]),
         texts=tuple(None if answer is None else answer.text for answer in answers),
+        messages=tuple(None if answer is None else answer.message for answer in answers),
         has_ended=tuple(None if answer is None else answer.has_ended for answer in answers),
         truths=tuple(node.truth for node in nodes),
         merged=tuple(node.merged for node in nodes),
         is_open=tuple(node.is_rest and node.unexplored > 0 for node in nodes),
         scores={
-            name: np.array([0 if answer is None else answer.scores[i] for answer in answers])
+            name: tuple(None if answer is None else answer.scores[i] for answer in answers)
             for i, name in enumerate(quantifiers)
         },
     )

@@ -45,7 +45,11 @@ def _find_variables(answers: AnswerTree) -> dict[str, np.ndarray]:
                 f"quantifier {name!r}: the file of a conversation has a variable of this name; "
                 "rename it"
             )
-    return {TURN: answers.tree.step, **answers.scores}
+    # the state before the first answer has no scores
+    columns = {
+        name: np.array([score or 0 for score in column]) for name, column in answers.scores.items()
+    }
+    return {TURN: answers.tree.step, **columns}
 
 
 def _describe(answers: AnswerTree) -> Answers:

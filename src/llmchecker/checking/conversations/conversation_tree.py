@@ -474,7 +474,7 @@ class ConversationTree:
         """Score new states, and lead those with a whole text to the next turn."""
         groups: dict[tuple[SimulatedUser | None, tuple[int, ...]], list[State]] = defaultdict(list)
         for state in states:
-            looks_within = state.user is None and self._monitor.looks_within_answers
+            looks_within = state.user is None and self._monitor.final_names
             if looks_within or self._is_over(state):
                 groups[state.user, state.prompt].append(state)
         for (user, prompt), group in groups.items():
@@ -483,27 +483,37 @@ class ConversationTree:
                 for state, text in zip(group, texts, strict=True):
                     self._add_message(state, split_text(start, text)[1])
                 continue
-            columns = {
-                name: score_texts(quantifier, start, texts, name).tolist()
-                for name, quantifier in self._quantifiers.items()
-            }
-            for index, (state, text) in enumerate(zip(group, texts, strict=True)):
-                scores = {name: column[index] for name, column in columns.items()}
-                self._advance(state, split_text(start, text)[1], scores)
+            scores: list[dict[str, int]] = [{} for _ in group]
+            for name, quantifier in self._quantifiers.items():
+                # only a final score of a beginning is of use
+                rows = [
+                    row
+                    for row, state in enumerate(group)
+                    if name in self._monitor.final_names or self._is_over(state)
+                ]
+                if not rows:
+                    continue
+                found = score_texts(quantifier, start, [texts[row] for row in rows], name)
+                for row, score in zip(rows, found.tolist(), strict=True):
+                    scores[row][name] = score
+            for state, text, values in zip(group, texts, scores, strict=True):
+                self._advance(state, split_text(start, text)[1], values)
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
-        values = tuple(scores.values())
+        values = tuple(scores.get(name) for name in self._quantifiers)
+        user = self._conversation.find_simulated_user(state.answers)
+        message = None if user is None else state.simulated[-1]
         if not self._is_over(state):
             state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
             if state.truth is not None:
                 state.answers = (*state.answers, text)
-                state.given = (*state.given, GivenAnswer(text, None, values))
+                state.given = (*state.given, GivenAnswer(text, None, values, message))
             return
         has_ended = self._has_ended(state)
         state.cut_count += not has_ended
         state.answers = (*state.answers, text)
-        state.given = (*state.given, GivenAnswer(text, has_ended, values))
+        state.given = (*state.given, GivenAnswer(text, has_ended, values, message))
         state.is_complete = self._conversation.is_last(state.answers)
         state.obligation, state.truth = self._monitor.read(
             state.obligation, state.turn, scores, has_ended, state.is_complete

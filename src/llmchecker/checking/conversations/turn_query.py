@@ -94,7 +94,7 @@ class TurnMonitor:
 
     Attributes:
         initial_obligation: the obligation before the first turn.
-        looks_within_answers: whether beginnings of answers may decide, since scores are final.
+        final_names: the quantifiers whose scores of beginnings may decide, since they are final.
 
     Args:
         asked: the query and its quantifiers.
@@ -129,7 +129,7 @@ class TurnMonitor:
         self._monitor = Monitor(_rewrite(root.path), turn_count - 1, self._ranges)
         self.initial_obligation = self._monitor.initial_obligation
         self._decides_early = decides_early
-        self.looks_within_answers = decides_early and bool(self._final_scores)
+        self.final_names = frozenset(self._final_scores) if decides_early else frozenset[str]()
         # many answers have equal scores, always in the same order
         self._letters: dict[tuple[int, ...], int] = {}
         self._possible_truths: dict[tuple[int, int, tuple[int | None, ...]], bool | None] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from llmchecker.config.judges import charge_judges
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
@@ -72,7 +73,9 @@ def _run_check(arguments: argparse.Namespace) -> int:
             if isinstance(question.truncation, Truncation):
                 answered = run_check(registry, question)
             else:
-                answered = run_ask(registry, question, parse_spending(arguments))
+                spending = parse_spending(arguments)
+                with charge_judges(spending):
+                    answered = run_ask(registry, question, spending)
     if arguments.json:
         print_answer(answered.as_json())
     else:

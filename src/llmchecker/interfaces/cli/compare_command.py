@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.config.judges import charge_judges
 from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
@@ -94,7 +95,9 @@ def _run_compare(arguments: argparse.Namespace) -> int:
         registry, first = parse_question(arguments, parse_asked_query(arguments))
         versus = parse_versus(arguments, registry, first)
         with contextlib.chdir(registry.project):
-            answer = _compare(registry, first, versus, parse_spending(arguments))
+            spending = parse_spending(arguments)
+            with charge_judges(spending):
+                answer = _compare(registry, first, versus, spending)
     if arguments.json:
         print_answer(_format_json(answer))
     else:

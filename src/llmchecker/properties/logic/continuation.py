@@ -158,6 +158,23 @@ def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> 
     return parse(f"{beginning}[ ({path.strip()}) {limit} ]{ending}")
 
 
+def reads_last_state(path: Formula, name: str) -> bool:
+    """Return whether a variable matters in the last state alone, which repeats for ever.
+
+    `F (G polite = 1)` is about the last state: its truth does not depend on those before it.
+    """
+    match path:
+        case _ if not any(isinstance(e, Atom) and name in e.variables for e in subformulas(path)):
+            return True
+        case Temporal("F", (Temporal("G", (state,), None),), None) | Temporal(
+            "G", (Temporal("F", (state,), None),), None
+        ):
+            return not any(isinstance(each, Temporal) for each in subformulas(state))
+        case Connective(_, operands):
+            return all(reads_last_state(operand, name) for operand in operands)
+    return False
+
+
 def names_ends(path: Formula) -> bool:
     """Return whether a path formula has the form that `ask_about_whole_texts` gives it."""
     if not isinstance(path, Connective):

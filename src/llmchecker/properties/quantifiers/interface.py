@@ -65,6 +65,17 @@ class ReadsChats(Protocol):
 
 
 @runtime_checkable
+class SkipsBeginnings(Protocol):
+    """Protocol of a quantifier that reads no beginnings of texts, where only their ends matter.
+
+    Attributes:
+        skips_beginnings: true.
+    """
+
+    skips_beginnings: bool
+
+
+@runtime_checkable
 class HasNote(Protocol):
     """Protocol of a quantifier whose scores need notes next to a verdict."""
 

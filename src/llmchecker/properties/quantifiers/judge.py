@@ -82,6 +82,8 @@ class Judge:
     """
 
     reads_chats: ClassVar[bool] = True
+    # a judge may have no answer to a beginning, and each answer costs a pass
+    skips_beginnings: ClassVar[bool] = True
 
     model: Any
     question: str | None = None
