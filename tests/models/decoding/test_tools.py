@@ -12,8 +12,6 @@ from llmchecker.models.decoding.chat_template import Chat, encode_chat, start_as
 from llmchecker.models.decoding.tools import (
     ToolCall,
     find_single_call,
-    format_call,
-    iter_calls,
     parse_tools,
 )
 
@@ -162,10 +160,9 @@ def test_bad_descriptions_are_named(entries, problem):
         parse_tools("tools", entries)
 
 
-@pytest.mark.parametrize("value", ["</tool_call>", "\\</", "ü", '"'])
-def test_a_formatted_call_is_read_again(value):
-    """The text of a call has its arguments, also where they contain the closing tag."""
-    text = format_call("f", json.dumps({"x": value}))
-    assert list(iter_calls(text)) == [ToolCall("f", {"x": value})]
+@pytest.mark.parametrize("value", ["<\\/tool_call>", "\\\\", "ü", '\\"'])
+def test_a_single_call_is_read(value):
+    """The arguments of one call are those of its JSON, and two calls are not a single one."""
+    text = f'<tool_call>{{"name": "f", "arguments": {{"x": "{value}"}}}}</tool_call>'
+    assert find_single_call(text) == ToolCall("f", {"x": json.loads(f'"{value}"')})
     assert find_single_call(text + text) is None
-    assert list(iter_calls(format_call("f", "no JSON"))) == [ToolCall("", None)]

@@ -155,18 +155,6 @@ def parse_tools(place: str, entries: object) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def format_call(name: str, arguments: str) -> str:
-    """Format a call as text.
-
-    Args:
-        name: the name of the tool.
-        arguments: the arguments as JSON; other text becomes a call that is no JSON either.
-    """
-    # JSON has "</" in texts only, where a backslash changes nothing
-    arguments = arguments.replace("</", r"<\/")
-    return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {arguments}}}</tool_call>'
-
-
 def find_single_call(text: str) -> ToolCall | None:
     """Return the call of a text with exactly one; None for another text."""
     calls = list(iter_calls(text))
