@@ -1,7 +1,6 @@
 """Evidence: the texts that decide a query, and how a table shows them."""
 
 import itertools
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +9,7 @@ from helpers import oracle, random_tables
 from helpers.trees import by_hand, full, kept, scores, text_trees
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.anytime.anytime_run import check_anytime
@@ -31,6 +31,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.utils.printable_text import escape_unprintable
 
 # w ─┬─ 1/2  wb (gender 1) ─┬─ 3/4 wf (gender 1)
 #    │                      └─ 1/4 rest
@@ -568,25 +569,24 @@ def test_no_text_breaks_its_cell(start, generated, rest):
     query = "P=? [ F gender > 0 ]"
     found = [Witness(1, start + generated, 0.5, WITNESS, rest, len(start))]
     page = tables.format_witnesses([answer(verdict(query, 0.5, found))])
-    *_, opening, _, _, _, line, last = page.split("\n")
-    assert last == ""
-    assert line.isprintable()
-    cell = line.removeprefix("| 0.5 | ").removesuffix(" |")
-    assert "|" not in cell
-    shown = cell.removesuffix("…").rstrip(" ") if rest and not generated else cell
-    shown = shown.removesuffix(" …") if rest else shown
-    before, code, after = shown.partition("<code>")
-    after, code_end, nothing = after.rpartition("</code>")
-    assert (before, bool(code), nothing) == ("", bool(generated), "")
-    assert bool(code_end) == bool(generated)
-    for part, text in ((opening.removeprefix("After: "), start), (after, generated)):
-        assert not set(part) & set("\\`*<|$")
-        assert unescaped(part) == "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    assert page.split("\n")[-1] == ""
+    # the line before the table, and its two cells
+    *_, opening, _, _, probability, cell = read_markdown(page)
+    assert opening.rstrip() == f"After: {escape_unprintable(start)}".rstrip()
+    assert probability == "0.5"
+    assert cell.strip() == f"{escape_unprintable(generated)}{' …' * rest}".strip()
 
 
-def unescaped(cell: str) -> str:
-    """A cell with its numeric entities replaced."""
-    return re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), cell)
+def read_markdown(page: str) -> list[str]:
+    """Return the text of each block and cell, in which there is code but no other markup."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(page)
+    blocks = [token.children or [] for token in tokens if token.type == "inline"]
+    for child in blocks[-1] + blocks[-5]:
+        is_text = child.type in {"text", "text_special", "code_inline"}
+        assert is_text or child.content in {"<code>", "</code>"}
+    return [
+        "".join(child.content for child in block if child.type != "html_inline") for block in blocks
+    ]
 
 
 def test_markup_in_a_text_is_shown():
@@ -594,8 +594,8 @@ def test_markup_in_a_text_is_shown():
     query = "P=? [ F gender > 0 ]"
     found = [Witness(1, "a`b|c<b>\n*d*", 0.5, WITNESS, False, 4)]
     page = tables.format_witnesses([answer(verdict(query, 0.5, found))])
-    assert "After: a&#96;b&#124;\n" in page
-    assert "| <code>c&#60;b>&#92;n&#42;d&#42;</code> |" in page
+    assert "After: ``a`b|``\n" in page
+    assert "| `c<b>\\n*d*` |" in page
 
 
 @pytest.mark.parametrize(

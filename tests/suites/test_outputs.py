@@ -76,7 +76,7 @@ def result(tmp_path_factory) -> SuiteResult:
         for n, text in enumerate(HOSTILE)
     ]
     cases += [
-        {"name": "unknown", "start": "once", "require": ["P>=0.6 [ F (G x = 1) ]"]},
+        {"name": "unknown", "start": "once", "require": ["P>=0.6 [ F (G last = 1) ]"]},
         {"name": "holds", "start": "once", "require": ["P>=0.5 [ F step = 2 ]"]},
         {"name": "fails", "start": "<b>\x1b", "require": [QUERY]},
         {
@@ -92,7 +92,10 @@ def result(tmp_path_factory) -> SuiteResult:
         folder,
         cases,
         {"rows_csv": 'start,topic\nonce,"=cmd|<i>"\n'},
-        properties={"x": {"type": "pattern", "pattern": pattern}},
+        properties={
+            "x": {"type": "pattern", "pattern": pattern},
+            "last": {"type": "pattern", "pattern": "it$"},
+        },
         length=2,
         budget={"passes": 4},
     )
