@@ -100,7 +100,7 @@ def test_table_and_figure_show_three_layers(project):
     assert set(shown["lower"]) <= ends["lower"]
     assert set(shown["upper"]) <= ends["upper"]
     page = (project.directory / "results/report.html").read_text(encoding="utf-8")
-    assert [page.count(f"with confidence {level}, from") for level in (0.99, 0.9)] == [1, 1]
+    assert [page.count(f">with confidence {level}, ") for level in (0.99, 0.9)] == [1, 1]
     assert "There is no estimate: E and A ask" in page
 
 
