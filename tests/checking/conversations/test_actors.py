@@ -4,6 +4,7 @@ import os
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from helpers import oracle
 from helpers.conversations import (
@@ -147,7 +148,8 @@ def test_explored_answers_have_the_probabilities_of_an_enumeration(turns):
     found = answer.evidence.conversation.explore_all()
     for turn, balance in ((1, 0), (2, 0), (2, -2)):
         leaves = (found.tree.kind == 2) & (found.tree.step == turn)
-        share = found.tree.path_probability[leaves & (found.scores["balance"] == balance)].sum()
+        has_balance = np.array(found.scores["balance"], dtype=object) == balance
+        share = found.tree.path_probability[leaves & has_balance].sum()
         last = ("&", ("atom", "turn", "=", turn), ("atom", "balance", "=", balance))
         truth = float(find_truth(model, turns, ("F", None, ("G", None, last)), 2))
         assert share == pytest.approx(truth, rel=1e-12)
