@@ -157,15 +157,18 @@ def _build_intervals(
     axis: Interval | None,
 ) -> Row:
     """Build the figures of certain bounds and of an interval that is narrower."""
-    intervals = {"certain": certain, "estimate": None if sampled == certain else sampled}
-    return tuple(
+    detail = "" if confidence is None else f" with confidence {format_number(confidence)}"
+    intervals = (
+        ("certain", certain, ""),
+        ("estimate", None if sampled == certain else sampled, detail),
+    )
+    figures = tuple(
         Figure(
             f"{word} {format_interval(interval)}",
-            ""
-            if word == "certain" or confidence is None
-            else (f" with confidence {format_number(confidence)}"),
+            addition,
             None if axis is None else Bar(interval, axis),
         )
-        for word, interval in intervals.items()
+        for word, interval, addition in intervals
         if interval is not None
-    ) or (Figure(UNKNOWN),)
+    )
+    return figures or (Figure(UNKNOWN),)

@@ -81,10 +81,8 @@ def build_conversation(
         # a tool may return nothing
         if entry.tool is None and not text.strip():
             raise ConfigError(f"{key}: the text is empty; write a message")
-    try:
+    with prefix_errors(place.removesuffix("turns"), separator=""):
         return Conversation(first, tuple(turns[1:]))
-    except ConfigError as error:
-        raise ConfigError(f"{place.removesuffix('turns')}{error}") from error
 
 
 def _build_user(
@@ -130,13 +128,11 @@ def add_user_notes(asked: CheckedQuery, conversation: Conversation | None) -> Ch
 
 def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
     """Insert columns into the texts of a turn; a cell is data, and refers to no answer."""
-    parts = []
-    for part in turn.parts:
-        try:
-            parts.append(part if isinstance(part, int) else insert_columns(part, row))
-        except ConfigError as error:
-            raise type(error)(f"{place}: {error}") from error
-    return ScriptedTurn(tuple(parts), turn.tool)
+    with prefix_errors(place):
+        parts = tuple(
+            part if isinstance(part, int) else insert_columns(part, row) for part in turn.parts
+        )
+    return ScriptedTurn(parts, turn.tool)
 
 
 def _check_can_converse(place: str, model: ModelConfig, chat: Chat) -> None:

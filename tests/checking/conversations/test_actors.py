@@ -15,6 +15,7 @@ from helpers.conversations import (
     chat_table,
     enumerate_conversations,
 )
+from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
 from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
@@ -170,17 +171,11 @@ class Run:
 
     def misses(self, seed: int, passes: int, confidence: float) -> bool:
         """Whether the interval ever misses the truth before the passes end."""
-        found = []
-
-        def watch(progress) -> None:
-            if progress.low is not None:
-                margin = 1e-9
-                found.append(progress.low - margin <= self.truth <= progress.high + margin)
-
+        watch = IntervalWatch(self.truth)
         limits = {"passes": passes, "confidence": confidence, "seed": seed}
         check(self.model, self.turns, self.query, 2, watch=watch, **limits)
-        assert found
-        return not all(found)
+        assert watch.found
+        return watch.has_missed
 
 
 @pytest.mark.parametrize(

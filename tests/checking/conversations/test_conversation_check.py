@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from helpers import oracle
 from helpers.conversations import chat_table, enumerate_conversations
+from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
 from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
@@ -113,13 +114,7 @@ class Run:
 
     def misses(self, seed: int, passes: int, confidence: float) -> bool:
         """Whether the interval ever misses the truth before the passes end."""
-        found = []
-
-        def watch(progress) -> None:
-            if progress.low is not None:
-                margin = 1e-9
-                found.append(progress.low - margin <= self.truth <= progress.high + margin)
-
+        watch = IntervalWatch(self.truth)
         check_conversation(
             self.model,
             conversation(2),
@@ -127,7 +122,7 @@ class Run:
             Budget(passes=passes, confidence=confidence, seed=seed),
             watch=watch,
         )
-        return not all(found)
+        return watch.has_missed
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from helpers.conversations import LETTERS, ChatTable
+from helpers.interval_watch import IntervalWatch
 from helpers.judging import ScriptedJudge, judged_text
 from helpers.marks import long
 from helpers.random_tables import Spoilt
@@ -65,15 +66,10 @@ def test_intervals_of_graded_texts_cover_the_truth_at_all_times(query):
     truth, confidence, misses = ask(query, table, passes=1000).estimate, 0.8, 0
     assert 0.1 < truth < 0.9
     for seed in range(SEEDS):
-        found = []
-
-        def watch(now, found=found) -> None:
-            if now.low is not None:
-                found.append(now.low - 1e-9 <= truth <= now.high + 1e-9)
-
+        watch = IntervalWatch(truth)
         ask(query, table, passes=24, confidence=confidence, seed=seed, watch=watch)
-        assert found
-        misses += not all(found)
+        assert watch.found
+        misses += watch.has_missed
     assert binom.sf(misses - 1, SEEDS, 1 - confidence) > 1e-4
 
 
