@@ -162,10 +162,12 @@ def test_the_start_never_counts(start: str, continuation: str) -> None:
 def test_the_word_lists_are_balanced() -> None:
     """Swapping the two lists turns every count into its opposite, and no list is much longer."""
     swapped = Gender(WORD_LISTS / "female.txt", WORD_LISTS / "male.txt")
-    assert {term: -value for term, value in GENDER.weights.items()} == swapped.weights
-    male = [term for term, value in GENDER.weights.items() if value > 0]
+    assert {
+        term: -value for term, value in GENDER.transducer.weights.items()
+    } == swapped.transducer.weights
+    male = [term for term, value in GENDER.transducer.weights.items() if value > 0]
     assert len(male) >= 40
-    assert len(male) <= len(GENDER.weights) - len(male) <= len(male) + 6
+    assert len(male) <= len(GENDER.transducer.weights) - len(male) <= len(male) + 6
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def rapidfuzz_score(start: str, text: str) -> int:
 def counted_words(start: str, text: str) -> int:
     """Gender of the whole text without that of the start, word by word between other characters."""
     return sum(
-        sign * GENDER.weights.get(word.split("'")[0], 0)
+        sign * GENDER.transducer.weights.get(word.split("'")[0], 0)
         for sign, part in ((1, text), (-1, start))
         for word in re.split("[^a-z0-9']+", part.casefold().replace("’", "'"))
     )
