@@ -232,7 +232,6 @@ class _ConversationCheck:
         # those that speak against a requirement
         is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
         ended, cut = tree.bound_endings()
-        history = tuple(self._history)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
@@ -244,10 +243,9 @@ class _ConversationCheck:
             versions={"llmchecker": __version__},
             probability=probability,
             endings=Endings(ended, cut),
-            history=history,
+            history=tuple(self._history),
             evidence=Evidence(
                 None,
-                self._asked.ranges,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
                 ExploredConversation(
@@ -262,8 +260,7 @@ class _ConversationCheck:
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
-        return replace(answer, forecast=forecast)
+        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
         """Return the interval of the samples, rounded outwards; None without samples."""
