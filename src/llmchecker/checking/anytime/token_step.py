@@ -163,14 +163,21 @@ class ClassOrder:
         rest = blocks.sum(dim=1) + unlisted
         drawn = self._draw(options, uniforms, is_drawn, visible, top_tokens, totals)
         # one copy to the host, in which token ids are exact
-        columns = [
-            column.reshape(len(top), -1).double()
-            for column in (sums, top_tokens, top, undecided, undecided_rest, rest)
-        ]
+        masses = torch.stack([undecided, undecided_rest, rest], dim=1)
+        columns = [sums, top_tokens.double(), top, masses]
         ends = np.cumsum([column.shape[1] for column in columns[:-1]])
         parts = np.split(torch.cat(columns, dim=1).cpu().numpy(), ends, axis=1)
-        masses = (part[:, 0] for part in parts[3:])
-        return StepResult(parts[0], parts[1].astype(np.int64), parts[2], *masses, *drawn)
+        host_sums, tokens, probabilities, host_masses = parts
+        open_mass, open_rest, rest_mass = host_masses.T
+        return StepResult(
+            host_sums,
+            tokens.astype(np.int64),
+            probabilities,
+            open_mass,
+            open_rest,
+            rest_mass,
+            *drawn,
+        )
 
     def _sum_probabilities(
         self, probabilities: Tensor, top_tokens: Tensor
