@@ -268,6 +268,11 @@ class SuiteKeys(Section):
     versus: OptionalKey[VersusKeys] = None
     """The deployment to compare with."""
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether an entry has a table of prompts, so that the texts of the suite are templates."""
+        return any(entry.prompts is not None for entry in self.cases)
+
 
 class RunKeys(Section):
     """Keys of a suite that the command line may replace."""
