@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from llmchecker.config.section import (
+    TEXT_OR_LIST,
+    TEXT_OR_SECTION,
     Items,
     Name,
     NonEmpty,
     OneKeySection,
     OptionalKey,
-    OrText,
     Section,
     Sha256,
 )
@@ -55,7 +56,7 @@ class DecodingKeys(Section):
     """Forbidden token ids."""
 
 
-DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
+DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]
 
 
 class PartKeys(Section):
@@ -147,7 +148,7 @@ class MessageKeys(OneKeySection):
 
 _StartEntry = Annotated[
     str | NonEmpty[MessageKeys],
-    OrText("array"),
+    TEXT_OR_LIST,
     Field(
         description="A text to continue, with any characters, or empty; or a list of messages to "
         "answer, in each model's chat template."
