@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
+from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
@@ -47,6 +49,8 @@ from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.text_answer import TextModel
+from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
@@ -64,13 +68,13 @@ _MAX_WITNESSES = 5
 
 
 def check_conversation(
-    model: LanguageModel,
+    model: LanguageModel | TextModel,
     conversation: Conversation,
     asked: CheckedQuery,
     budget: Budget,
     *,
-    end_tokens: frozenset[int] | None = None,
-    user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
+    end_of_sequence: EndOfSequence = "terminal",
+    user_models: Mapping[SimulatedUser, Any] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
@@ -79,13 +83,14 @@ def check_conversation(
     alone.
 
     Args:
-        model: the language model.
+        model: the language model, or one that returns texts alone.
         conversation: the conversation.
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
-        end_tokens: ids of the tokens that end an answer; None for those of the model.
-        user_models: the models of the simulated users.
-        watch: called with the intervals after each round; the work ends when it returns true.
+        end_of_sequence: whether an end-of-sequence token ends an answer.
+        user_models: the models of the simulated users, which have the access of the model.
+        watch: called with the intervals after each round, but not for texts alone; the work ends
+            when it returns true.
 
     Raises:
         InvalidQuery: the query is not about the turns of a conversation.
@@ -93,6 +98,8 @@ def check_conversation(
         ConfigError: the model does not list all tokens of a distribution.
     """
     user_models = user_models or {}
+    if isinstance(model, TextModel):
+        return check_text_conversation(model, conversation, asked, budget, user_models)
     for each in (model, *user_models.values()):
         if each.listed_tokens < each.vocabulary_size:
             raise ConfigError(
@@ -100,6 +107,7 @@ def check_conversation(
                 "process"
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
+    end_tokens = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
     check = _ConversationCheck(model, conversation, asked, budget, end_tokens, user_models, watch)
     check.run()
     return check.build_answer()
@@ -178,7 +186,7 @@ class _ConversationCheck:
         conversation: Conversation,
         asked: CheckedQuery,
         budget: Budget,
-        end_tokens: frozenset[int] | None,
+        end_tokens: frozenset[int],
         user_models: Mapping[SimulatedUser, LanguageModel],
         watch: Callable[[Progress], bool | None],
     ) -> None:
@@ -187,8 +195,8 @@ class _ConversationCheck:
         spreads = [each.probability_spread for each in (model, *user_models.values())]
         self._probability_spread = max((s for s in spreads if s is not None), default=None)
         self._watch, self._model, self._user_models = watch, model, user_models
-        self._end_tokens = model.end_tokens if end_tokens is None else end_tokens
-        self._tree = _create_tree(model, conversation, asked, self._end_tokens, user_models)
+        self._end_tokens = end_tokens
+        self._tree = _create_tree(model, conversation, asked, end_tokens, user_models)
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -224,7 +232,6 @@ class _ConversationCheck:
         # those that speak against a requirement
         is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
         ended, cut = tree.bound_endings()
-        history = tuple(self._history)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
@@ -236,10 +243,9 @@ class _ConversationCheck:
             versions={"llmchecker": __version__},
             probability=probability,
             endings=Endings(ended, cut),
-            history=history,
+            history=tuple(self._history),
             evidence=Evidence(
                 None,
-                self._asked.ranges,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
                 ExploredConversation(
@@ -254,8 +260,7 @@ class _ConversationCheck:
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
-        return replace(answer, forecast=forecast)
+        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
         """Return the interval of the samples, rounded outwards; None without samples."""

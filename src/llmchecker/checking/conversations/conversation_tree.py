@@ -75,44 +75,60 @@ class State:
 
     Attributes:
         parent: the state without the last token; None for the first state.
-        turn: the number of the answer, or of the answer after the message.
+        user: the simulated user that writes a message; None if the model writes an answer.
         prompt: the tokens before the answer or the message.
         tokens: the tokens of the beginning.
-        answers: the answers before it; with this one for a state that ends a conversation.
-        simulated: the messages of simulated users before it.
-        user: the simulated user that writes the message; None if the model writes an answer.
-        cut_count: the number of these answers that the horizon cut.
-        is_complete: whether it ends the conversation.
+        given: the answers before it with their scores; also this one, or its beginning, if it
+            decides.
+        message: the message of a simulated user after these answers; None without one.
         obligation: the obligation of the formula before this answer.
         mass: the probability of the path.
         depth: the number of states before it.
         is_listed: whether the state and all before it were listed, so that its mass counts.
+        is_complete: whether it ends the conversation.
         truth: the truth of the formula; None if it is undecided.
         row: the next tokens; None before a visit.
         weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
             the rest.
         children: the states after listed tokens, by their index in the row.
-        given: the answers with their scores; also the beginning of one that decides.
     """
 
     parent: "State | None"
-    turn: int
+    user: SimulatedUser | None
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    answers: tuple[str, ...]
-    cut_count: int
+    given: tuple[GivenAnswer, ...]
+    message: str | None
     obligation: int
     mass: float
     depth: int = 0
-    simulated: tuple[str, ...] = ()
-    user: SimulatedUser | None = None
     is_listed: bool = True
     is_complete: bool = False
     truth: bool | None = None
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
-    given: tuple[GivenAnswer, ...] = ()
+
+    @property
+    def turn(self) -> int:
+        """The number of the answer, or of the answer after the message."""
+        return 1 + len(self.given)
+
+    @property
+    def answers(self) -> _Texts:
+        """The texts of the answers."""
+        return tuple(answer.text for answer in self.given)
+
+    @property
+    def simulated(self) -> _Texts:
+        """The messages of simulated users."""
+        messages = (*(answer.message for answer in self.given), self.message)
+        return tuple(message for message in messages if message is not None)
+
+    @property
+    def cut_count(self) -> int:
+        """The number of answers that the horizon cut."""
+        return sum(answer.has_ended is False for answer in self.given)
 
     @property
     def row_key(self) -> _RowKey:
@@ -174,11 +190,11 @@ class ConversationTree:
         self._check_turns()
         self._root = State(
             parent=None,
-            turn=1,
+            user=None,
             prompt=self._encode(None, (), ()),
             tokens=(),
-            answers=(),
-            cut_count=0,
+            given=(),
+            message=None,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
@@ -438,17 +454,14 @@ class ConversationTree:
             if child is None:
                 child = State(
                     parent=parent,
-                    turn=parent.turn,
+                    user=parent.user,
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
-                    answers=parent.answers,
                     given=parent.given,
-                    cut_count=parent.cut_count,
+                    message=parent.message,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
-                    simulated=parent.simulated,
-                    user=parent.user,
                     is_listed=parent.is_listed and index >= 0,
                 )
                 if index >= 0:
@@ -481,7 +494,8 @@ class ConversationTree:
             start, texts = self._find_start(user, prompt), self._decode(user, prompt, group)
             if user is not None:
                 for state, text in zip(group, texts, strict=True):
-                    self._add_message(state, split_text(start, text)[1])
+                    state.message = split_text(start, text)[1]
+                    self._begin_text(state, None)
                 continue
             scores: list[dict[str, int]] = [{} for _ in group]
             for name, quantifier in self._quantifiers.items():
@@ -501,32 +515,27 @@ class ConversationTree:
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
+        is_over, turn = self._is_over(state), state.turn
+        has_ended = self._has_ended(state) if is_over else None
         values = tuple(scores.get(name) for name in self._quantifiers)
-        user = self._conversation.find_simulated_user(state.answers)
-        message = None if user is None else state.simulated[-1]
-        if not self._is_over(state):
-            state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
+        given = (*state.given, GivenAnswer(text, has_ended, values, state.message))
+        if has_ended is None:
+            state.truth = self._monitor.decide_beginning(state.obligation, turn, scores)
             if state.truth is not None:
-                state.answers = (*state.answers, text)
-                state.given = (*state.given, GivenAnswer(text, None, values, message))
+                state.given, state.message = given, None
             return
-        has_ended = self._has_ended(state)
-        state.cut_count += not has_ended
-        state.answers = (*state.answers, text)
-        state.given = (*state.given, GivenAnswer(text, has_ended, values, message))
+        state.given, state.message = given, None
         state.is_complete = self._conversation.is_last(state.answers)
         state.obligation, state.truth = self._monitor.read(
-            state.obligation, state.turn, scores, has_ended, state.is_complete
+            state.obligation, turn, scores, has_ended, state.is_complete
         )
         if state.truth is None:
-            state.turn, state.tokens = state.turn + 1, ()
-            state.user = self._conversation.find_simulated_user(state.answers)
-            state.prompt = self._encode(state.user, state.answers, state.simulated)
+            self._begin_text(state, self._conversation.find_simulated_user(state.answers))
 
-    def _add_message(self, state: State, text: str) -> None:
-        """Lead a state with a whole message of a simulated user to the next answer."""
-        state.simulated, state.user, state.tokens = (*state.simulated, text), None, ()
-        state.prompt = self._encode(None, state.answers, state.simulated)
+    def _begin_text(self, state: State, user: SimulatedUser | None) -> None:
+        """Lead a state with a whole text to the next answer, or to the message of a user."""
+        state.user, state.tokens = user, ()
+        state.prompt = self._encode(user, state.answers, state.simulated)
 
     def _find_start(self, user: SimulatedUser | None, prompt: tuple[int, ...]) -> str:
         key = user, prompt
@@ -685,17 +694,21 @@ class _Writer:
     def _list_tokens(
         self, rows: np.ndarray, distributions: Distributions
     ) -> list[tuple[int, _Row]]:
-        found = []
-        columns = [column.cpu() for column in distributions.top_k(self._listed)]
-        for index, row in enumerate(rows.tolist()):
-            probabilities, tokens = (column[index].numpy().copy() for column in columns)
-            count = int(np.count_nonzero(probabilities > 0))
-            rest = 0.0
-            # the least listed probability is above 0, so that others may be
-            if count == self._listed < distributions.vocabulary_size:
-                rest = distributions.mass_excluding(index, columns[1][index])
-            found.append((row, _Row(tokens[:count], probabilities[:count], rest)))
-        return found
+        probabilities, tokens = (
+            column.cpu().numpy() for column in distributions.top_k(self._listed)
+        )
+        counts = np.count_nonzero(probabilities > 0, axis=1)
+        rest = np.zeros(len(rows))
+        # where the least listed probability is above 0, others may be
+        has_others = (counts == self._listed) & (self._listed < distributions.vocabulary_size)
+        if has_others.any():
+            rest[has_others] = distributions.masses_excluding(
+                np.flatnonzero(has_others), tokens[has_others]
+            )
+        return [
+            (row, _Row(tokens[i, :count].copy(), probabilities[i, :count].copy(), float(rest[i])))
+            for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
+        ]
 
 
 def _write_call(tool: str, arguments: Mapping[str, int]) -> str:

@@ -47,9 +47,8 @@ class MarkovProcess:
         forced_truth: (n,) int8, 1 in states where every undecided path formula counts as satisfied,
             -1 where it counts as violated, and 0 elsewhere.
         relative_error: the largest relative error of a probability that is computed from the
-            process; see `sparse_matrix.compute_relative_error`.
-        rest_error: the largest absolute error that `rest` adds; see
-            `sparse_matrix.compute_rest_error`.
+            process; see `ScoredTree.relative_error`.
+        rest_error: the largest absolute error that `rest` adds; see `ScoredTree.rest_error`.
     """
 
     transitions: TransitionMatrix

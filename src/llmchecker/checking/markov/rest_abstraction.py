@@ -26,16 +26,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.markov.product import MarkovProcess
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.markov.sparse_matrix import (
     Entries,
     TransitionMatrix,
-    compute_relative_error,
-    compute_rest_error,
     concatenate_ranges,
     group_codes,
     merge_entries,
 )
-from llmchecker.errors import InvalidTree
 from llmchecker.properties.logic.ast import STEP, Atom, Formula, Label
 from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
 from llmchecker.properties.logic.query import Query
@@ -44,7 +42,7 @@ from llmchecker.properties.logic.valuations import (
     TooManyValuations,
     enumerate_valuations,
 )
-from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
+from llmchecker.trees.text_tree import StateKind, TextTree
 
 _MAX_PACKED_ATOMS = 48
 """The largest number of atoms in 64 bits, together with the kind."""
@@ -65,32 +63,23 @@ class MarkovDecisionProcess(MarkovProcess):
     is_unconstrained: bool
 
 
-def abstract_rest(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    query: Query,
-    score_ranges: Mapping[str, ScoreRange],
-) -> MarkovDecisionProcess:
+def abstract_rest(scored: ScoredTree, query: Query) -> MarkovDecisionProcess:
     """Build the decision process of a tree, in time linear in the tree's states.
 
     Args:
-        tree: the bounded process.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        scored: the bounded process. No continuation scores outside of a declared range.
         query: a query without an expected score. The process is valid for its atoms only.
-        score_ranges: the declared range of each quantifier; no continuation scores outside of it.
 
     Raises:
-        InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
+        InvalidTree: a score is outside the range of its quantifier.
     """
-    check_complete(tree)
-    check_scores(tree, scores, score_ranges)
-    atoms, length = query.atoms, tree.truncation.length
-    ranges = ContinuationRanges(atoms, score_ranges)
+    scored.check_ranges()
+    tree, atoms = scored.tree, query.atoms
+    length = tree.truncation.length
+    ranges = ContinuationRanges(atoms, scored.ranges)
     # a `rest` has no scores: its parent's final scores limit it
-    combinations = ranges.number_texts(scores, len(tree))[tree.parent]
-    distinct_combinations, component_of = group_codes(
-        np.where(tree.kind == StateKind.REST, combinations, 0)
-    )
+    combinations = ranges.number_texts(scored.scores, len(tree))[tree.parent]
+    distinct_combinations, component_of = group_codes(np.where(scored.is_rest, combinations, 0))
     try:
         rest_mdp = _join_mdps(
             [
@@ -101,8 +90,7 @@ def abstract_rest(
     # wider bounds are better than none
     except TooManyValuations:
         rest_mdp = _build_unconstrained_mdp(length, len(atoms), len(distinct_combinations))
-    columns = {STEP: tree.step, **scores}
-    truths = {atom: atom.evaluate(columns) for atom in atoms}
+    truths = {atom: atom.evaluate(scored.variables) for atom in atoms}
     state_map = _map_states(tree, list(truths.values()))
     m, n = len(state_map.representatives), len(state_map.representatives) + len(rest_mdp)
     labeling: dict[Formula, np.ndarray] = {
@@ -121,44 +109,10 @@ def abstract_rest(
         silent=np.concatenate([np.zeros(m, dtype=bool), rest_mdp.silent]),
         forced_truth=np.concatenate([np.zeros(m, dtype=np.int8), rest_mdp.forced_truth]),
         # choices have probability 1, so only the tree's probabilities have errors
-        relative_error=compute_relative_error(
-            tree.parent[1:], tree.probability[1:], int(tree.step[-1])
-        ),
-        rest_error=compute_rest_error(
-            tree.parent[1:],
-            tree.probability[1:],
-            tree.kind[1:] == StateKind.REST,
-            int(tree.step[-1]),
-        ),
+        relative_error=scored.relative_error,
+        rest_error=scored.rest_error,
         is_unconstrained=bool(rest_mdp.forced_truth.any()),
     )
-
-
-def check_scores(
-    tree: TextTree, scores: Mapping[str, np.ndarray], score_ranges: Mapping[str, ScoreRange]
-) -> None:
-    """Check that the scores of a tree keep what their quantifiers declare.
-
-    Raises:
-        InvalidTree: a score is outside the range of its quantifier, or a final score changes.
-    """
-    is_known = tree.kind != StateKind.REST
-    for name, column in scores.items():
-        # a quantifier without a declared range has no limits
-        low, high, *final_scores = score_ranges.get(name, (None, None))
-        min_score, max_score = int(column[is_known].min()), int(column[is_known].max())
-        if (low is not None and min_score < low) or (high is not None and max_score > high):
-            raise InvalidTree(
-                f"{name}: scores from {min_score} to {max_score} exceed the declared range "
-                f"{low} to {high}; correct the quantifier's range"
-            )
-        # a final score limits all continuations, so a change would make the bounds wrong
-        parent_scores = column[tree.parent]
-        if (is_known & np.isin(parent_scores, final_scores) & (column != parent_scores))[1:].any():
-            raise InvalidTree(
-                f"{name}: a text loses a score that its quantifier declares final; correct its "
-                f"final scores {', '.join(map(str, final_scores))}"
-            )
 
 
 @dataclass(frozen=True)
