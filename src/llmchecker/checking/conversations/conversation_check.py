@@ -41,7 +41,6 @@ from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answ
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
-from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
@@ -234,7 +233,6 @@ class _ConversationCheck:
         texts = {truth: self._list_texts(truth) for truth in (True, False)}
         # those that speak against a requirement
         is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
-        ended, cut = tree.bound_endings()
         answer = Answer(
             query=query,
             horizon=self._asked.length,
@@ -245,7 +243,7 @@ class _ConversationCheck:
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
-            endings=Endings(ended, cut),
+            endings=tree.measure_endings(),
             history=tuple(self._history),
             evidence=Evidence(
                 None,

@@ -17,10 +17,11 @@ import heapq
 import itertools
 import json
 import math
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import commonprefix
 
 import numpy as np
@@ -33,6 +34,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
+from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import UnusableText, prefix_errors
@@ -256,16 +258,16 @@ class ConversationTree:
             math.fsum(self._defects) * (1 + error),
         )
 
-    def bound_endings(self) -> tuple[Interval, float]:
-        """Bound the probability that no answer is cut, and the mass of cut answers from above."""
+    def measure_endings(self) -> Endings:
+        """Measure how probably no answer is cut, and an answer is."""
         ended = cut = 0.0
         for state in self._decided:
             ended += state.mass * (state.is_complete and state.cut_count == 0)
             cut += state.mass * (state.cut_count > 0)
-        undecided = self.undecided
-        low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
-        high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
-        return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+        error = self.rounding_error
+        low = min(1.0, max(0.0, ended * (1 - error)))
+        high = max(low, min(1.0, 1 - cut * (1 - error)))
+        return Endings(Interval(low, high), min(1.0, (cut + self.undecided) * (1 + error)))
 
     def iter_paths(self) -> Iterator[Path]:
         """Yield the decided conversations, and the probabilities of what is not explored."""
@@ -364,7 +366,7 @@ class ConversationTree:
                 )
                 self._check_read(count, user, one, other, "the answer before it")
                 with _locate(1 + count, user):
-                    self._writers[user].check_length(one)
+                    self._writers[user].open_prefix(one)
                 prompts[user] += [one, other]
                 simulated = (*simulated, "A")
             one = self._encode(None, answers, simulated)
@@ -382,7 +384,7 @@ class ConversationTree:
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
             with _locate(conversation.turn_count):
-                self._writers[None].check_length(one)
+                self._writers[None].open_prefix(one)
         for user, texts in prompts.items():
             self._writers[user].share_beginning(texts)
 
@@ -614,6 +616,9 @@ class ConversationTree:
 class _Writer:
     """A model that writes answers or simulated messages, and its distributions after states.
 
+    Attributes:
+        open_prefix: opens the continuations of a prompt, as the model does, and keeps recent ones.
+
     Args:
         model: the language model.
         length: the largest number of tokens of a text.
@@ -624,7 +629,9 @@ class _Writer:
         self.model, self.length, self.end_tokens = model, length, end_tokens
         self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
-        self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+        self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(
+            lambda prompt: model.open_prefix(prompt, length)
+        )
 
     def share_beginning(self, prompts: Sequence[tuple[int, ...]]) -> None:
         """Evaluate the beginning that prompts share once for all that begin with it."""
@@ -673,23 +680,6 @@ class _Writer:
         if shared and state.prompt[: len(shared)] == shared:
             return shared, (*state.prompt[len(shared) :], *state.tokens)
         return state.prompt, state.tokens
-
-    def check_length(self, prompt: tuple[int, ...]) -> None:
-        """Check that the context is long enough for the texts after a prompt.
-
-        Raises:
-            UnusableText: it is too short.
-        """
-        self.model.open_prefix(prompt, self.length)
-
-    def open_prefix(self, prompt: tuple[int, ...]) -> Prefix:
-        """Open the continuations of a prompt, as the model does, and keep the recent ones."""
-        if prompt not in self._prefixes:
-            if len(self._prefixes) >= _MAX_PREFIXES:
-                self._prefixes.popitem(last=False)
-            self._prefixes[prompt] = self.model.open_prefix(prompt, self.length)
-        self._prefixes.move_to_end(prompt)
-        return self._prefixes[prompt]
 
     def _list_tokens(
         self, rows: np.ndarray, distributions: Distributions
