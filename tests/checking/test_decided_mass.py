@@ -22,8 +22,8 @@ from llmchecker.checking.check import check_query
 from llmchecker.checking.decided_mass import DecidedMass
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.satisfaction import Satisfaction
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition, InvalidQuery
 from llmchecker.properties.logic.monitor import MAX_ATOMS, Monitor, is_linear_time

@@ -12,7 +12,7 @@ from helpers.random_queries import NAMES, Case, random_case
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.monitor import find_path_formulas

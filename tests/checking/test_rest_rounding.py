@@ -19,7 +19,7 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.monitor import find_path_formulas

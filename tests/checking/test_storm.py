@@ -17,7 +17,7 @@ from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, check_chain
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import (
     CheckFailed,
     DamagedFile,

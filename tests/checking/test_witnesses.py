@@ -18,7 +18,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.formatting import name_formula
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,

@@ -21,7 +21,7 @@ from snakemake.cli import get_argument_parser
 import llmchecker
 from llmchecker.checking import check
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml

@@ -21,7 +21,7 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import TRUTHS, Interval
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table

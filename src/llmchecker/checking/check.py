@@ -10,7 +10,7 @@ from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain, measure_chain
 from llmchecker.checking.endings import measure_endings
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.monitor import find_path_formulas

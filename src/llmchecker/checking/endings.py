@@ -97,7 +97,7 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     if turns is not None:
         horizon_text = f"in {format_count(turns, 'turn')} of at most {tokens}"
         if endings.counted is None:
-            return f"{horizon_text}; {_describe_share(endings, 'conversations')}"
+            return f"{horizon_text}; {_describe_share(endings, is_conversation=True)}"
         cut, count = endings.counted
         return f"{horizon_text}, which cut {cut:,} of {format_count(count, 'conversation')}"
     if endings.counted is not None:
@@ -106,16 +106,19 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(endings: Endings, texts: str = "answers") -> str:
+def _describe_share(endings: Endings, *, is_conversation: bool = False) -> str:
     lower, upper = _format_share(endings.ended)
-    end = "had ended" if texts == "answers" else "had no cut answer"
-    if (lower, upper) == ("0.00", "1.00"):
-        # texts that are decided are not continued to their ends
-        if endings.cut == 0 and texts == "answers":
-            return "every answer is decided by then, ended or not"
-        return f"how many of the {texts} {end} is unknown"
+    is_known = (lower, upper) != ("0.00", "1.00")
     share = lower if lower == upper else f"{lower} to {upper}"
-    return f"{share} of the {texts} {end}"
+    if is_conversation:
+        share = share if is_known else "an unknown share"
+        return f"in {share} of the conversations every answer ended by itself"
+    if is_known:
+        return f"{share} of the answers had ended"
+    # texts that are decided are not continued to their ends
+    if endings.cut == 0:
+        return "every answer is decided by then, ended or not"
+    return "how many of the answers had ended is unknown"
 
 
 def _format_share(share: Interval) -> tuple[str, str]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass, decide_texts
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import (
     MIN_NORMAL,
     Probabilities,
     compare_with_threshold,
 )
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,

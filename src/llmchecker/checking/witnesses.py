@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import PathSums, TreeSums, find_first_states, sum_masses
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (

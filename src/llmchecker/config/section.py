@@ -90,6 +90,22 @@ class Section(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
+class OneKeySection(Section):
+    """A section with exactly one of its keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "OneKeySection":
+        # each key has a default and may be absent
+        if len(self.explicit_keys) != 1:
+            *names, last = type(self).model_fields
+            raise build_error(
+                f"{self.explicit_keys} must have one key; keep {', '.join(names)} or {last}"
+            )
+        return self
+
+
 def parse_section(
     section: type[_SectionT], raw: Mapping[str, Any], place: str | None = None
 ) -> _SectionT:

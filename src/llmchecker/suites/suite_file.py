@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -25,6 +24,7 @@ from llmchecker.config.section import (
     Confidence,
     Length,
     NonEmpty,
+    OneKeySection,
     OptionalKey,
     OrEnd,
     OrText,
@@ -152,10 +152,8 @@ class SimulatedUserKeys(Section):
     """The largest number of tokens of a message."""
 
 
-class TurnKeys(Section):
+class TurnKeys(OneKeySection):
     """A turn of a conversation, with one key."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     user: OptionalKey[str] = None
     """A message of the user. `{answer 1}` inserts the model's first answer, which must be an
@@ -164,14 +162,6 @@ class TurnKeys(Section):
     """The result of a tool. An answer without a call of the tool ends the conversation."""
     simulated_user: OptionalKey[SimulatedUserKeys] = None
     """A message of the user that another model writes."""
-
-    @model_validator(mode="after")
-    def _check_one(self) -> "TurnKeys":
-        if len(self.explicit_keys) != 1:
-            raise build_error(
-                f"{self.explicit_keys} must have one key; keep user, tool or simulated_user"
-            )
-        return self
 
     @property
     def text(self) -> str | None:

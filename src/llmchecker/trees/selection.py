@@ -68,12 +68,14 @@ def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k:
     values, tokens = distributions.top_k(
         max(token_count, min(MIN_LISTED_TOKENS, distributions.listed_tokens))
     )
-    probabilities = values.cpu().numpy()
+    probabilities, listed = values.cpu().numpy(), tokens.cpu().numpy()
     counts, rest = _compute_counts_and_rest(probabilities, alpha, k)
-    for row in np.flatnonzero(rest < CANCELLATION_THRESHOLD).tolist():
-        rest[row] = distributions.mass_excluding(row, tokens[row, : counts[row]])
+    rows = np.flatnonzero(rest < CANCELLATION_THRESHOLD)
+    if len(rows):
+        selected = [listed[row, : counts[row]] for row in rows]
+        rest[rows] = distributions.masses_excluding(rows, selected)
     width = min(max(counts.max() + 1, MIN_LISTED_TOKENS), values.shape[1])
-    return Selection(tokens[:, :width].cpu().numpy(), probabilities[:, :width], counts, rest)
+    return Selection(listed[:, :width], probabilities[:, :width], counts, rest)
 
 
 def reselect_tokens(

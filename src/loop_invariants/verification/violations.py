@@ -8,16 +8,31 @@ from collections.abc import Sequence
 
 from loop_invariants.frontend.original_text import OriginalText
 from loop_invariants.interpreter.replay import replay_inputs
-from loop_invariants.interpreter.simulation import Failure, NondetValue, RepeatedIterations
-from loop_invariants.ir.expressions import INT, Semantics, iter_subexpressions
-from loop_invariants.ir.statements import Program, iter_expressions
+from loop_invariants.interpreter.simulation import Failure, NondetValue
+from loop_invariants.ir.expressions import Cast, Semantics, iter_subexpressions
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.ir.statements import Assign, Program, iter_expressions, iter_statements
 from loop_invariants.verification.bounded_search import SearchResult
-from loop_invariants.verification.compiled_runs import replay_with_gcc
+from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 _MAX_LISTED_VALUES = 40
 """Maximum number of values of a run that a message lists."""
+
+
+def find_violation(
+    text: OriginalText, semantics: Semantics, program: Program | None, seconds: float
+) -> VerificationResult | None:
+    """Return the violation that compiled runs find, if another run confirms it; else None."""
+    # No C compiler reads annotations of ACSL.
+    inputs = None if text.is_annotated else find_violating_inputs(text, semantics, seconds)
+    if inputs is None:
+        return None
+    kind = "an overflow" if text.required_property is Property.NO_OVERFLOW else "an assertion fails"
+    found = SearchResult(violation=kind, inputs=inputs)
+    confirmed = confirm_violation(text, found, semantics, program)
+    return confirmed if confirmed.outcome is Outcome.FALSE else None
 
 
 def confirm_violation(
@@ -39,7 +54,7 @@ def confirm_violation(
             return VerificationResult(Outcome.FALSE, failure=failure, message=message)
     # A compiled program computes with machine integers. Without an overflow or a conversion, these
     # are mathematical integers too.
-    is_exact = semantics is Semantics.INT32 or (program is not None and _has_int_only(program))
+    is_exact = semantics is Semantics.INT32 or (program is not None and _keeps_values(program))
     if is_exact and replay_with_gcc(text, inputs, semantics):
         values = _format_values(inputs.values) or "none"
         message = f"{text.name}: {found.violation}: it fails when compiled; inputs: {values}"
@@ -48,10 +63,18 @@ def confirm_violation(
     return VerificationResult(Outcome.ESBMC_DISAGREES, message=message)
 
 
-def _has_int_only(program: Program) -> bool:
-    """Return whether every variable and expression of a program is an `int`."""
-    return set(program.types.values()) <= {INT} and all(
-        part.type == INT for part in iter_subexpressions(*iter_expressions(program.body))
+def _keeps_values(program: Program) -> bool:
+    """Return whether all types are signed, of 32 bits or more, and no conversion narrows."""
+    parts = list(iter_subexpressions(*iter_expressions(program.body)))
+    types = (*program.types.values(), *(part.type for part in parts))
+    conversions = [(part.operand.type, part.type) for part in parts if isinstance(part, Cast)]
+    conversions += [
+        (statement.value.type, statement.target.type)
+        for statement in iter_statements(program.body)
+        if isinstance(statement, Assign)
+    ]
+    return all(type_.signed and type_.bits >= 32 for type_ in types) and all(
+        source.bits <= target.bits for source, target in conversions
     )
 
 
@@ -71,12 +94,4 @@ def format_failure(program: Program, failure: Failure) -> str:
         else "a value or a pointer is out of range"
     )
     values = _format_values([e.value for e in failure.trace if isinstance(e, NondetValue)])
-    # Skipped iterations are not in the trace, so their values are only summarized.
-    repetitions = [event for event in failure.trace if isinstance(event, RepeatedIterations)]
-    iteration_count = sum(event.period * event.times for event in repetitions)
-    suffix = (
-        f", and {iteration_count:,} rounds of loops are like those before them"
-        if repetitions
-        else ""
-    )
-    return f"{program.name}: {problem} when the values drawn are {values}{suffix}"
+    return f"{program.name}: {problem} when the values drawn are {values}"

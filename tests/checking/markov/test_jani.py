@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.checking.markov import jani
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import UnknownName
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind

@@ -13,7 +13,7 @@ from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import rest_abstraction
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import ImpossibleCondition, InvalidTree
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse

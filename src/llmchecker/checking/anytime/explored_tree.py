@@ -31,8 +31,8 @@ from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
 from llmchecker.checking.endings import Endings, build_endings
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,15 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
+from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.text_answer import TextModel
+from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
@@ -63,13 +67,13 @@ _MAX_WITNESSES = 5
 
 
 def check_conversation(
-    model: LanguageModel,
+    model: LanguageModel | TextModel,
     conversation: Conversation,
     asked: CheckedQuery,
     budget: Budget,
     *,
-    end_tokens: frozenset[int] | None = None,
-    user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
+    end_of_sequence: EndOfSequence = "terminal",
+    user_models: Mapping[SimulatedUser, Any] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
@@ -78,13 +82,14 @@ def check_conversation(
     alone.
 
     Args:
-        model: the language model.
+        model: the language model, or one that returns texts alone.
         conversation: the conversation.
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
-        end_tokens: ids of the tokens that end an answer; None for those of the model.
-        user_models: the models of the simulated users.
-        watch: called with the intervals after each round; the work ends when it returns true.
+        end_of_sequence: whether an end-of-sequence token ends an answer.
+        user_models: the models of the simulated users, which have the access of the model.
+        watch: called with the intervals after each round, but not for texts alone; the work ends
+            when it returns true.
 
     Raises:
         InvalidQuery: the query is not about the turns of a conversation.
@@ -92,6 +97,8 @@ def check_conversation(
         ConfigError: the model does not list all tokens of a distribution.
     """
     user_models = user_models or {}
+    if isinstance(model, TextModel):
+        return check_text_conversation(model, conversation, asked, budget, user_models)
     for each in (model, *user_models.values()):
         if each.listed_tokens < each.vocabulary_size:
             raise ConfigError(
@@ -99,7 +106,7 @@ def check_conversation(
                 "process"
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    ends = model.end_tokens if end_tokens is None else end_tokens
+    ends = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
     explored = ExploredConversation(model, conversation, asked, ends, user_models)
     check = _ConversationCheck(explored, budget, watch)
     check.run()

@@ -684,17 +684,21 @@ class _Writer:
     def _list_tokens(
         self, rows: np.ndarray, distributions: Distributions
     ) -> list[tuple[int, _Row]]:
-        found = []
-        columns = [column.cpu() for column in distributions.top_k(self._listed)]
-        for index, row in enumerate(rows.tolist()):
-            probabilities, tokens = (column[index].numpy().copy() for column in columns)
-            count = int(np.count_nonzero(probabilities > 0))
-            rest = 0.0
-            # the least listed probability is above 0, so that others may be
-            if count == self._listed < distributions.vocabulary_size:
-                rest = distributions.mass_excluding(index, columns[1][index])
-            found.append((row, _Row(tokens[:count], probabilities[:count], rest)))
-        return found
+        probabilities, tokens = (
+            column.cpu().numpy() for column in distributions.top_k(self._listed)
+        )
+        counts = np.count_nonzero(probabilities > 0, axis=1)
+        rest = np.zeros(len(rows))
+        # where the least listed probability is above 0, others may be
+        has_others = (counts == self._listed) & (self._listed < distributions.vocabulary_size)
+        if has_others.any():
+            rest[has_others] = distributions.masses_excluding(
+                np.flatnonzero(has_others), tokens[has_others]
+            )
+        return [
+            (row, _Row(tokens[i, :count].copy(), probabilities[i, :count].copy(), float(rest[i])))
+            for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
+        ]
 
 
 def _write_call(tool: str, arguments: Mapping[str, int]) -> str:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.markov.product import MarkovProcess
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.markov.sparse_matrix import (
     Entries,
     TransitionMatrix,
@@ -34,7 +35,6 @@ from llmchecker.checking.markov.sparse_matrix import (
     group_truths,
     merge_entries,
 )
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.properties.logic.ast import STEP, Atom, Formula, Label
 from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
 from llmchecker.properties.logic.query import Query

@@ -8,7 +8,7 @@ from helpers import trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
