@@ -162,11 +162,6 @@ def _withdraw_refuted_decisions(scored: ScoredTree, truth: np.ndarray) -> None:
         truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
-def find_first_states(scored: ScoredTree, truth: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: the reachable states that no decided state precedes."""
-    return scored.find_reached(truth != UNDECIDED)
-
-
 def sum_masses(scored: ScoredTree, truth: np.ndarray) -> DecidedMass:
     """Add up the masses of the first states that decide a path formula, or never do.
 
@@ -175,8 +170,9 @@ def sum_masses(scored: ScoredTree, truth: np.ndarray) -> DecidedMass:
         truth: (n,) the truth of the states; see `TreeSums.decide`.
     """
     tree = scored.tree
+    is_decided = truth != UNDECIDED
     # an undecided text has children, which have its probability
-    is_term = find_first_states(scored, truth) & ((truth != UNDECIDED) | ~tree.internal)
+    is_term = scored.find_reached(is_decided) & (is_decided | ~tree.internal)
 
     def add(value: int) -> Mass:
         rows = np.flatnonzero(is_term & (truth == value))

@@ -400,7 +400,7 @@ class _ConversationCheck:
 
     def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
         """List the most probable conversations that satisfy or violate the path formula."""
-        found = [state for state in self._tree.decided_states if state.truth is truth]
+        found = [state for state in self._tree.decided if state.truth is truth]
         found.sort(key=lambda state: -state.mass)
         return tuple(
             Witness(

@@ -153,6 +153,7 @@ class ConversationTree:
     """The explored states of a conversation.
 
     Attributes:
+        decided: the states that decide the formula, none of which follows another.
         passes: number of texts that the model evaluated.
         looks: number of listed tokens that were looked at without a pass.
 
@@ -202,17 +203,12 @@ class ConversationTree:
         )
         self._rows: dict[_RowKey, _Row] = {}
         self._touched: set[State] = set()
-        self._decided: list[State] = []
+        self.decided: list[State] = []
         self._defects: list[float] = []
         # the most probable next tokens of visited states: negative mass, tie, state, index
         self._queue: list[tuple[float, int, State, int]] = []
         self._ties = itertools.count()
         self._batch = min(_MAX_BATCH, max(_MIN_BATCH, model.batch_texts))
-
-    @property
-    def decided_states(self) -> Sequence[State]:
-        """The states that decide the formula, none of which follows another."""
-        return self._decided
 
     @property
     def undecided(self) -> float:
@@ -223,7 +219,7 @@ class ConversationTree:
     @property
     def satisfied(self) -> float:
         """D, the mass that is decided true."""
-        return math.fsum(state.mass for state in self._decided if state.truth)
+        return math.fsum(state.mass for state in self.decided if state.truth)
 
     @property
     def rounding_error(self) -> float:
@@ -246,7 +242,7 @@ class ConversationTree:
         error = self.rounding_error
 
         def add(truth: bool) -> Mass:
-            masses = [state.mass for state in self._decided if state.truth is truth]
+            masses = [state.mass for state in self.decided if state.truth is truth]
             # a small product may be computed as 0
             return Mass(math.fsum(masses), error, MIN_NORMAL if masses else 0.0)
 
@@ -261,7 +257,7 @@ class ConversationTree:
     def measure_endings(self) -> Endings:
         """Measure how probably no answer is cut, and an answer is."""
         ended = cut = 0.0
-        for state in self._decided:
+        for state in self.decided:
             ended += state.mass * (state.is_complete and state.cut_count == 0)
             cut += state.mass * (state.cut_count > 0)
         error = self.rounding_error
@@ -473,7 +469,7 @@ class ConversationTree:
         self._read_texts(new)
         for child in new:
             if child.is_listed and child.truth is not None:
-                self._decided.append(child)
+                self.decided.append(child)
                 assert child.parent is not None
                 self._touched.add(child.parent)
         return reached
