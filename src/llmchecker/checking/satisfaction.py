@@ -22,6 +22,7 @@ from llmchecker.checking.markov.product import (
 )
 from llmchecker.checking.probabilities import (
     MIN_NORMAL,
+    Evaluator,
     Probabilities,
     compare_with_threshold,
 )
@@ -43,7 +44,7 @@ _Reachability = tuple[Product, storm.Model | None]
 """The product of a path formula, and Storm's model of it; None if every start is decided."""
 
 
-class Satisfaction:
+class Satisfaction(Evaluator):
     """Probabilities and truth values of formulas on one process.
 
     Every method may raise `CheckFailed` if a path formula has too many obligations, and
@@ -63,7 +64,7 @@ class Satisfaction:
         self._label_of_formula: dict[tuple[Formula, bool], Label] = {}
 
     def is_three_valued(self, path: Formula) -> bool:
-        """Return whether a nested P, E or A may hold without surely holding."""
+        """Return whether a P, E or A in a formula may hold without surely holding."""
         return self._substitute_labels(path, True) != self._substitute_labels(path, False)
 
     def compute_probabilities(

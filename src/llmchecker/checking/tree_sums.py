@@ -8,11 +8,7 @@ import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass, decide_texts
 from llmchecker.checking.markov.scored_tree import ScoredTree
-from llmchecker.checking.probabilities import (
-    MIN_NORMAL,
-    Probabilities,
-    compare_with_threshold,
-)
+from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator, Probabilities
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -20,8 +16,6 @@ from llmchecker.properties.logic.ast import (
     Formula,
     Label,
     Number,
-    PathQuantifier,
-    Probability,
     Temporal,
     Variable,
     subformulas,
@@ -34,10 +28,8 @@ _KNOWN_IN_REST = frozenset({STEP, _REST})
 """The variables whose values are known in `rest`."""
 
 
-class PathSums:
+class PathSums(Evaluator):
     """An evaluator of the path formulas that single texts decide, on any tree.
-
-    Its methods are those of `Satisfaction`, for the start state alone.
 
     Args:
         find_mass: returns the decided mass of a path formula.
@@ -62,16 +54,6 @@ class PathSums:
         return Probabilities(
             *map(np.atleast_1d, (value, ends.lower, ends.upper, share.is_empty, others.is_empty))
         )
-
-    def evaluate(self, formula: Formula, certain: bool) -> np.ndarray:
-        """Return (1,) bool: whether a P, E or A holds; see `Satisfaction.evaluate`."""
-        probability = formula.probability if isinstance(formula, PathQuantifier) else formula
-        assert isinstance(probability, Probability)
-        return compare_with_threshold(probability, certain, self.compute_probabilities)
-
-    def is_three_valued(self, path: Formula) -> bool:
-        """Return False: no P, E or A is inside the formula."""
-        return False
 
 
 class TreeSums(PathSums):
