@@ -50,6 +50,7 @@ LONG = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
 )
@@ -90,6 +91,7 @@ HOLDS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_run_without_violation_has_no_inputs(name):
     """An overflow, a value out of range, an assumption and a time limit end a run."""
@@ -113,6 +115,7 @@ def test_over_integers_a_run_with_an_overflow_confirms_nothing():
     assert not replay_with_gcc(text, inputs, Semantics.INTEGERS)
 
 
+@pytest.mark.long
 def test_a_conversion_is_no_violation_over_integers(tmp_path):
     """A `short` does not wrap around over mathematical integers, although the compiled one does."""
     file = tmp_path / "p.c"

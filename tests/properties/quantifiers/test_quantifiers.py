@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from helpers.marks import examples
 from helpers.settings import APART, SETTINGS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 from textblob import TextBlob
@@ -286,7 +287,7 @@ def test_polarity_of_emoticons_is_what_textblob_says() -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=1000)
+@examples(1000)
 @given(ROUGH_TEXTS)
 def test_polarity_of_rough_texts_is_what_textblob_says(text: str) -> None:
     """Whatever the punctuation, script and whitespace, the score is TextBlob's."""
@@ -341,7 +342,7 @@ def test_readability_is_what_textstat_says(text: str) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=1000)
+@examples(1000)
 @given(ROUGH_TEXTS)
 def test_readability_of_rough_texts_is_what_textstat_says(text: str) -> None:
     """Whatever the punctuation, script and whitespace, the score is textstat's."""
@@ -461,6 +462,7 @@ for name in settings | dict.fromkeys(("polarity", "readability", "refuses")):
 """
 
 
+@pytest.mark.long
 def test_quantifiers_need_no_network(tmp_path: Path) -> None:
     """In a process without network, home or NLTK data every quantifier scores, and silently."""
     done = subprocess.run(

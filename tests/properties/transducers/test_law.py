@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.marks import long
+from helpers.marks import examples, long
 from helpers.settings import SETTINGS
 from helpers.transducer_law import (
     ROUGH_PIECES,
@@ -18,7 +18,7 @@ from helpers.transducer_law import (
     load_pieces,
     rough_pieces,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmchecker.properties.quantifiers.gender import Gender
@@ -58,9 +58,9 @@ def test_types_with_too_many_effects_have_no_incremental_form(name: str) -> None
     assert quantifier.build_transducer() is None
 
 
-@pytest.mark.parametrize("examples", [100, *long(2000)])
+@pytest.mark.parametrize("count", [100, *long(2000)])
 @pytest.mark.parametrize("name", CASES)
-def test_transducers_give_the_score_of_the_plain_call(name: str, examples: int) -> None:
+def test_transducers_give_the_score_of_the_plain_call(name: str, count: int) -> None:
     """After any start string and any pieces, count and score sum to the plain call's score."""
     call, own_pieces = CASES[name]
     transducer = call.build_transducer()
@@ -68,7 +68,7 @@ def test_transducers_give_the_score_of_the_plain_call(name: str, examples: int) 
 
     # a start string that ends where a word may go on, and does not
     @example("The man'", ["'", "he"])
-    @settings(max_examples=examples)
+    @examples(count)
     @given(pieces.map("".join), pieces)
     def holds(start: str, pieces: list[str]) -> None:
         assert_law(call, transducer, start, pieces)
@@ -85,7 +85,7 @@ def test_equal_states_have_equal_futures(name: str) -> None:
         st.sampled_from(["", "A", "She "]), st.lists(rough_pieces(own_pieces), max_size=3)
     )
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(rough_pieces(own_pieces), max_size=6))
     def holds(texts: list[tuple[str, list[str]]], continuations: list[str]) -> None:
         assert_equal_futures(call, transducer, texts, [*ROUGH_PIECES, *continuations])
@@ -108,6 +108,7 @@ def sample_texts(
     return texts
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "model", ["smollm2-135m", pytest.param("gemma3-270m", marks=pytest.mark.long)]
 )
