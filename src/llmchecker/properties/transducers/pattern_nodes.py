@@ -5,7 +5,7 @@ Characters are read by their class, which no atom of the pattern tells apart.
 
 from dataclasses import dataclass
 
-from llmchecker.properties.transducers.alphabet import AlphabetPartition
+from llmchecker.properties.transducers.alphabet import AlphabetPartition, depends_on_branch
 from llmchecker.properties.transducers.patterns import (
     Alternatives,
     Anchor,
@@ -90,6 +90,8 @@ class PatternNodes:
         atoms = tuple(dict.fromkeys((*_collect_atoms(syntax), _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
+        if _has_branch(syntax) and any(map(depends_on_branch, atoms)):
+            raise UnsupportedPattern("a set that, without regard to case, depends on alternatives")
         self.partition = AlphabetPartition(atoms)
         self._all = frozenset(range(self.partition.size))
         self._steps = 0
@@ -287,6 +289,18 @@ class PatternNodes:
                 return None
             remaining |= added
         return remaining
+
+
+def _has_branch(syntax: Syntax) -> bool:
+    match syntax:
+        case Alternatives():
+            return True
+        case SequenceOf(parts):
+            return any(map(_has_branch, parts))
+        case Repeat(part) | Lookahead(part):
+            return _has_branch(part)
+        case _:
+            return False
 
 
 def _collect_atoms(syntax: Syntax) -> list[Atom]:
