@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.patterns import (
     Repeat,
     Syntax,
     UnsupportedPattern,
+    iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
 
@@ -87,7 +88,8 @@ class PatternNodes:
     """
 
     def __init__(self, syntax: Syntax) -> None:
-        atoms = tuple(dict.fromkeys((*_collect_atoms(syntax), _WORD, _NEWLINE)))
+        sets = (part for part in iter_parts(syntax) if isinstance(part, Atom))
+        atoms = tuple(dict.fromkeys((*sets, _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
         self.partition = AlphabetPartition(atoms)
@@ -287,17 +289,3 @@ class PatternNodes:
                 return None
             remaining |= added
         return remaining
-
-
-def _collect_atoms(syntax: Syntax) -> list[Atom]:
-    match syntax:
-        case Atom():
-            return [syntax]
-        case SequenceOf(parts) | Alternatives(parts):
-            return [atom for part in parts for atom in _collect_atoms(part)]
-        case Repeat(part) | Lookahead(part):
-            return _collect_atoms(part)
-        case Lookbehind(atoms):
-            return list(atoms)
-        case _:
-            return []
