@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.marks import examples
 from helpers.plain_json import score_json
 from helpers.transducer_law import (
     Call,
@@ -14,7 +15,7 @@ from helpers.transducer_law import (
     load_pieces,
     rough_pieces,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import TooManyStates
@@ -145,7 +146,7 @@ def test_documents_have_the_scores_of_the_libraries(name: str) -> None:
     transducer = quantifier.build_transducer()
     assert transducer is not None
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(
         st.tuples(DOCUMENTS, DOCUMENTS),
         st.booleans(),
@@ -181,7 +182,7 @@ def test_pieces_have_the_scores_of_the_libraries(name: str) -> None:
     transducer = quantifier.build_transducer()
     pieces = st.lists(rough_pieces(OWN_PIECES), max_size=8)
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(pieces.map("".join), pieces)
     def holds(start: str, pieces: list[str]) -> None:
         assert_law(score, transducer, start, pieces)
@@ -198,7 +199,7 @@ def test_equal_states_have_equal_futures(name: str) -> None:
     texts = st.tuples(st.just(""), st.lists(st.sampled_from(OWN_PIECES), max_size=5))
     futures = st.lists(st.sampled_from(OWN_PIECES), max_size=4).map("".join)
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(futures, max_size=6))
     def holds(texts: list[tuple[str, list[str]]], futures: list[str]) -> None:
         assert_equal_futures(plain_score(name), transducer, texts, [*OWN_PIECES, *futures])
@@ -288,7 +289,7 @@ PIECES = ["n", "a", "me", "é", "😀", "x", "\ud83d", "\\ud83d", "\\ude00", "\\
     )
     | st.sampled_from(NAMES).map(lambda name: [json.dumps(name)[1:-1]])
 )
-@settings(max_examples=200)
+@examples(200)
 def test_contents_of_strings_are_those_of_the_parser(pieces: list[str]) -> None:
     """The automaton of strings recognises texts and counts characters as `json.loads` does."""
     reader = READER
