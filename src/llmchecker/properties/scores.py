@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
 from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error, is_integer
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, ReadsChats
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, JudgesAnswers, Quantifier
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -55,7 +55,7 @@ def choose_start(quantifier: Quantifier, start: str, chat: str | None) -> str:
         start: the text before the answer, without a chat template.
         chat: the messages that the answer answers; None for a start string.
     """
-    return chat if chat is not None and isinstance(quantifier, ReadsChats) else start
+    return chat if chat is not None and isinstance(quantifier, JudgesAnswers) else start
 
 
 def score_texts(
