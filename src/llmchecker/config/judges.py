@@ -22,7 +22,7 @@ from llmchecker.models.decoding.settings import GREEDY, parse_decoding
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
 from llmchecker.properties import registry
-from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 
 if TYPE_CHECKING:
     from llmchecker.models.judges import JudgeAccess
@@ -145,7 +145,7 @@ def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
 
 def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[str]:
     """List the notes on answers about a model, as in `add_judge_notes`."""
-    judges = [each for each in quantifiers if isinstance(each, HasNote)]
+    judges = [each for each in quantifiers if isinstance(each, JudgesAnswers)]
     return list(dict.fromkeys(note for judge in judges for note in judge.build_notes(model)))
 
 

@@ -34,7 +34,7 @@ from llmchecker.properties.logic.ast import STEP, Expectation, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
@@ -227,7 +227,7 @@ class QuantifierPool:
 
     def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
         """Return a quantifier, and keep it if it is a judge."""
-        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+        if isinstance(quantifier, JudgesAnswers) and quantifier not in self.judges:
             self.judges.append(quantifier)
         return quantifier
 

@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.patterns import (
     Repeat,
     Syntax,
     UnsupportedPattern,
+    iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
 
@@ -87,10 +88,12 @@ class PatternNodes:
     """
 
     def __init__(self, syntax: Syntax) -> None:
-        atoms = tuple(dict.fromkeys((*_collect_atoms(syntax), _WORD, _NEWLINE)))
+        sets = (part for part in iter_parts(syntax) if isinstance(part, Atom))
+        atoms = tuple(dict.fromkeys((*sets, _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
-        if _has_branch(syntax) and any(map(depends_on_branch, atoms)):
+        has_branch = any(isinstance(part, Alternatives) for part in iter_parts(syntax))
+        if has_branch and any(map(depends_on_branch, atoms)):
             raise UnsupportedPattern("a set that, without regard to case, depends on alternatives")
         self.partition = AlphabetPartition(atoms)
         self._all = frozenset(range(self.partition.size))
@@ -289,29 +292,3 @@ class PatternNodes:
                 return None
             remaining |= added
         return remaining
-
-
-def _has_branch(syntax: Syntax) -> bool:
-    match syntax:
-        case Alternatives():
-            return True
-        case SequenceOf(parts):
-            return any(map(_has_branch, parts))
-        case Repeat(part) | Lookahead(part):
-            return _has_branch(part)
-        case _:
-            return False
-
-
-def _collect_atoms(syntax: Syntax) -> list[Atom]:
-    match syntax:
-        case Atom():
-            return [syntax]
-        case SequenceOf(parts) | Alternatives(parts):
-            return [atom for part in parts for atom in _collect_atoms(part)]
-        case Repeat(part) | Lookahead(part):
-            return _collect_atoms(part)
-        case Lookbehind(atoms):
-            return list(atoms)
-        case _:
-            return []
