@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
@@ -190,7 +190,7 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [(case.measure() if self.is_measuring else case).question for case in cases]
-        for index, answer in self._check(questions, cases[0].deployment, prompts):
+        for index, answer in evaluate(self.opened, questions, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
@@ -232,19 +232,6 @@ class _Evaluator:
             },
         )
 
-    def _check(
-        self,
-        questions: Sequence["QuestionLike"],
-        deployment: Deployment,
-        prompts: Sequence["Start"],
-    ) -> "Iterator[tuple[int, CheckOutcome]]":
-        if deployment.model.has_distributions:
-            return evaluate(cast(OpenModel, self.opened), questions, prompts)
-        # imported here, as in `evaluate`
-        from llmchecker.checking.anytime.text_check import check_texts
-
-        return check_texts(cast("TextModel", self.opened), questions)
-
     def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
             return _build_error(case, answer, seconds)
@@ -262,10 +249,8 @@ def _load_model(opened: OpenModel | TextModel) -> "LanguageModel | TextModel":
 
 
 def evaluate(
-    opened: OpenModel,
-    questions: Sequence["QuestionLike"],
-    prompts: Sequence["Start"],
-) -> Iterator[tuple[int, "CheckOutcome"]]:
+    opened: OpenModel | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
+) -> "Iterator[tuple[int, CheckOutcome]]":
     """Yield the number of each question and its answer, as soon as it is known.
 
     Args:
@@ -274,6 +259,10 @@ def evaluate(
         prompts: the prompts of all cases of the deployment.
     """
     # imported here: Storm and torch take seconds, and a suite is checked before
+    if isinstance(opened, TextModel):
+        from llmchecker.checking.anytime.text_check import check_texts
+
+        return check_texts(opened, questions)
     from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
     return check_side_by_side(
