@@ -100,7 +100,7 @@ class ModelKeys(Section):
     key_from: OptionalKey[str] = None
     """For server, the environment variable with its key. Never write the key itself into a file."""
     requests: OptionalKey[int] = Field(default=None, ge=1, le=1_000)
-    """For server, the number of concurrent requests; by default 16."""
+    """For server, the number of texts that it writes at once; by default 64 for vllm, else 16."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """For server, the time limit of a request; by default 60."""
     prices: OptionalKey[PriceKeys] = None

@@ -88,8 +88,10 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
         columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
-    answer = check_query(tree, columns, checked_query.query, checked_query.ranges)
+    scored = ScoredTree(tree, columns, checked_query.ranges)
+    answer = check_query(scored, checked_query.query)
     return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
 
 
