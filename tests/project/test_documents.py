@@ -50,7 +50,6 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
-    "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",

@@ -237,7 +237,7 @@ def rules(tmp_path_factory) -> dict[str, dict]:
     config["experiments"].append(unbounded)
     config["figure4"] = {"starts": ["player"], **shape, "query": experiment["queries"][0]}
     config["topk"] = {"source": "hf:owner/name", "file": "a.csv", "column": "prompt"}
-    config["invariants"] = {"programs": "path:programs", "repair": {"rounds": 1}}
+    config["invariants"] = {"programs": "path:programs"}
     config["suites"] = {"words": {"file": "suite.yaml", "shards": 2}}
     directory = tmp_path_factory.mktemp("project")
     (directory / "suite.yaml").write_text(

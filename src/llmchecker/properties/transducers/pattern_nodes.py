@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.patterns import (
     Repeat,
     Syntax,
     UnsupportedPattern,
+    has_part,
     iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
@@ -92,8 +93,7 @@ class PatternNodes:
         atoms = tuple(dict.fromkeys((*sets, _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
-        has_branch = any(isinstance(part, Alternatives) for part in iter_parts(syntax))
-        if has_branch and any(map(depends_on_branch, atoms)):
+        if has_part(syntax, Alternatives, Lookbehind) and any(map(depends_on_branch, atoms)):
             raise UnsupportedPattern("a set that, without regard to case, depends on alternatives")
         self.partition = AlphabetPartition(atoms)
         self._all = frozenset(range(self.partition.size))
