@@ -226,6 +226,7 @@ def outputs() -> set[str]:
     return files | {str(folder) for file in files for folder in Path(file).parents}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_snakemake_commands_parse(outputs):
     """Every call of snakemake parses and names cores, files that are there, targets of rules."""

@@ -89,6 +89,7 @@ def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
         assert all(" he" not in each.continuation for each in result.witnesses)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize(
     ("content", "length", "expected"),

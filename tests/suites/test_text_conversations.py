@@ -85,6 +85,7 @@ def test_a_judge_reads_the_chat_before_each_answer():
     assert ("user: a\nassistant: yes\nuser: yes!", "yes") in judge.read
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "truth"),
     [

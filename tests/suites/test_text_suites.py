@@ -66,6 +66,7 @@ def notes(result: SuiteResult) -> str:
     return "\n".join(note for answer in answers if answer for note in answer.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("api", APIS)
 def test_every_api_gives_verdicts_with_confidence(api, tmp_path):
     """Each API decides what whole answers show, never certainly, and names its sampler."""

@@ -41,6 +41,7 @@ def enumerated(model, path) -> Fraction:
     return oracle.Tree(tree.parent, tree.probability, tree.kind, columns).probability_of(path)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("path", PATHS, ids=oracle.written)
 @pytest.mark.parametrize("passes", [4, 40, 4000])
 def test_bounds_hold_the_truth_and_the_estimate(path, passes):

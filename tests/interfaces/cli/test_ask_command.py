@@ -170,6 +170,7 @@ def test_a_number_has_an_estimate_if_samples_allow_it(project, capfd, query, est
     assert answer["outcome"] is answer["certainty"] is None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("query", "status", "verdict"),
     [

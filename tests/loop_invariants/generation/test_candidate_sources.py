@@ -277,6 +277,7 @@ MIXED = """int main(void) {
 }"""
 
 
+@pytest.mark.few(1)
 @each_semantics
 def test_candidates_have_the_declared_types(semantics):
     """Every variable of a program's expressions and candidates has its declared type."""
@@ -302,6 +303,7 @@ def test_candidates_have_the_declared_types(semantics):
     assert used == {"u", "sum", "c", "a", "i"}
 
 
+@pytest.mark.few(2)
 @each_semantics
 @pytest.mark.parametrize("seed", [0, 4, *long(1, 2, 3, *range(5, 12))])
 def test_what_is_proven_holds_in_other_runs(seed, semantics):

@@ -48,6 +48,7 @@ def grown(values: dict[str, int], semantics: Semantics) -> dict[str, int]:
     return {name: (value + 2**31) % 2**32 - 2**31 for name, value in after.items()}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 def test_what_a_round_breaks_is_shown_before_and_after(semantics):
     """Of a condition that no run refutes the state is told in which a round makes it false."""
@@ -61,6 +62,7 @@ def test_what_a_round_breaks_is_shown_before_and_after(semantics):
     assert failed.describe().startswith("a round may break x >= 1: true with i = ")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 def test_what_is_proven_excludes_counterexamples(semantics):
     """With the invariants that are proven a state must agree, and none may be left."""
@@ -75,6 +77,7 @@ def test_what_is_proven_excludes_counterexamples(semantics):
         assert diagnosis.find_failed_obligation(candidate, [both]) is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 def test_a_run_refutes_with_a_state_that_it_reached(semantics):
     """A condition that a run makes false is told with a state of that run."""
@@ -103,6 +106,7 @@ def test_a_beginning_that_no_run_showed_is_found():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", Semantics)
 def test_a_use_is_told_of_every_loop_on_the_way(semantics):
     """A violation that invariants allow has a state at each loop, small where small ones exist."""

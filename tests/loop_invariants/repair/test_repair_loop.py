@@ -94,6 +94,7 @@ def test_a_round_verifies_what_the_first_answers_do_not(semantics, tmp_path):
     assert made[ALONE].seconds >= 0.5
 
 
+@pytest.mark.long
 def test_each_round_tells_what_the_last_one_left_open(tmp_path):
     """What is proven meanwhile is shown as such, and the next counterexample agrees with it."""
     proposer = Scripted(
@@ -134,6 +135,7 @@ def test_rounds_end_with_their_number(tmp_path):
     assert made[ALONE].iterations == 1 + 2 * 2
 
 
+@pytest.mark.long
 def test_candidates_of_all_rounds_share_the_budget_of_a_source(tmp_path):
     """Sampled and repaired candidates together are no more than any source may propose."""
     numbers = iter(range(7, 1000))
@@ -158,6 +160,7 @@ def test_no_round_begins_when_the_time_is_over(tmp_path):
     assert proposer.prompts == []
 
 
+@pytest.mark.long
 def test_what_the_program_proves_itself_is_not_asked_about(tmp_path):
     """Beside the sources of the program a model is asked only where these do not suffice."""
     made, rounds = repaired(tmp_path, Scripted({"": "x < n"}))

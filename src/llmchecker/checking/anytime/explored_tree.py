@@ -65,7 +65,7 @@ A text of less mass stays in its parent's rest.
 A later visit of the parent lists it. Few checks have enough passes to visit it.
 """
 
-_NO_TOKENS = np.empty(0, dtype=np.int64)
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -458,15 +458,19 @@ class ExploredTree:
 
     def find_known(self, row: int) -> np.ndarray:
         """Return the tokens of a text that have a row, but for unlisted ones."""
-        arrays = self._children.get(row, ())
         # several visits of an unlisted text list the same tokens
-        return np.unique(np.concatenate(arrays)) if arrays else _NO_TOKENS
+        return np.unique(self.token[self.find_children(row)])
+
+    def find_children(self, row: int) -> np.ndarray:
+        """Return the rows of a text's tokens, but for unlisted ones."""
+        arrays = self._children.get(row, ())
+        return np.concatenate(arrays) if arrays else _NO_ROWS
 
     def _find_counted(self, row: int) -> np.ndarray:
         """Return the tokens that a visit of a text leaves out, since they have counted before."""
         # nothing counts of an unlisted text, so that each sample that reaches it needs all tokens
         if not self.is_listed[row]:
-            return _NO_TOKENS
+            return _NO_ROWS
         return self.find_known(row)
 
     def _find_shares(self, row: Row) -> np.ndarray:
@@ -542,7 +546,7 @@ class ExploredTree:
         boundaries = np.flatnonzero(np.diff(parents)) + 1
         for part in np.split(np.arange(len(parents)), boundaries):
             if probabilities[part[0]] > 0:
-                self._children[int(parents[part[0]])].append(tokens[part])
+                self._children[int(parents[part[0]])].append(len(self) + part)
         classes = self.automaton.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:
