@@ -146,7 +146,8 @@ class ScoredTree:
         """
         probability = self.tree.probability
         # 1 minus a float64 from 0 to 1 is a whole number of unit roundoffs, and a small sum is not
-        is_subtracted = (probability >= CANCELLATION_THRESHOLD) | (probability % _UNIT_ROUNDOFF == 0)
+        is_subtracted = probability % _UNIT_ROUNDOFF == 0
+        is_subtracted |= probability >= CANCELLATION_THRESHOLD
         # the `rest` of a text without selected tokens is exactly 1, and without other tokens 0
         is_difference: np.ndarray = (
             self.is_rest & (probability > 0) & (probability < 1) & is_subtracted
