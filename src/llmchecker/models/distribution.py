@@ -24,6 +24,8 @@ SUM_TOLERANCE = 1e-9
 _CHUNK_SIZE = 2**13
 """Number of neighbouring tokens that are summed at once: they fit the processor's cache."""
 
+_ALL = slice(None)
+
 
 def find_by_inversion(sums: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the first index whose cumulative weight exceeds each target.
@@ -202,10 +204,14 @@ class Distributions:
     @_use_one_thread()
     def _select_top(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest weights of each row and their tokens."""
+        if self.block_maxima is not None:
+            tokens = np.stack([self._rank_tokens(row, k) for row in range(len(self))])
+            selected = torch.from_numpy(tokens)
+            return _compute_weights(self.values.gather(1, selected), self.row_maxima), selected
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
         # rising ids first: the stable sort below then orders ties by id
-        tokens = self._select_top_tokens(count).sort(dim=1).values
+        tokens = self.values.topk(count, dim=1, sorted=False).indices.sort(dim=1).values
         weights = _compute_weights(self.values.gather(1, tokens), self.row_maxima)
         weights, order = weights.sort(dim=1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
@@ -217,6 +223,35 @@ class Distributions:
                 larger = int((weights[row] > weights[row, k]).sum())
                 tokens[row, larger:] = tied[: count - larger]
         return weights[:, :k], tokens[:, :k]
+
+    def _rank_tokens(self, row: int, k: int) -> np.ndarray:
+        """Return (k,) int64, the tokens of `top_k` of a row on a processor."""
+        tokens = self.find_largest(row, k)
+        weights = self._row_weights(row, torch.from_numpy(tokens)).numpy()
+        ranked: np.ndarray = tokens[np.argsort(-weights, kind="stable")[:k]]
+        return ranked
+
+    def find_largest(self, row: int, k: int) -> np.ndarray:
+        """Return the k tokens of `top_k` and few others, by rising id, on a processor.
+
+        They are in the blocks whose maxima are at least the k-th largest maximum. Reading each row
+        once for its maxima is much faster than keeping the best k while reading.
+        """
+        assert self.block_maxima is not None
+        values = _to_numpy(self.values[row])
+        # with so many blocks most tokens are in them: then each token is a block of its own
+        is_block = k * 4 <= self.block_maxima.shape[1]
+        maxima = _to_numpy(self.block_maxima[row]) if is_block else values
+        blocks = len(maxima)
+        least = np.partition(maxima, blocks - k)[blocks - k]
+        # after truncation, few tokens have a weight; of the others, the first ones are listed
+        if least == (0 if self.row_maxima is None else -np.inf):
+            return np.union1d(np.flatnonzero(values > least), np.arange(k))
+        offsets = np.arange(0, len(values) - blocks + 1, blocks)[:, np.newaxis]
+        tokens = (offsets + np.flatnonzero(maxima >= least)).ravel()
+        if tail := len(values) % blocks:
+            tokens = np.concatenate([tokens, np.arange(len(values) - tail, len(values))])
+        return tokens[values[tokens] >= least]
 
     def mass_excluding(self, row: int, tokens: Tensor) -> float:
         """Return the total probability of a row without the given tokens.
@@ -247,41 +282,24 @@ class Distributions:
         targets = numbers * boundaries[-1]
         chunks = find_by_inversion(boundaries[1:], targets)
         tokens = np.empty(len(numbers), dtype=np.int64)
-        row_maximum = None if self.row_maxima is None else self.row_maxima[row]
         for chunk in np.unique(chunks):
             first = int(chunk) * _CHUNK_SIZE
-            values = self.values[row, first : first + _CHUNK_SIZE]
-            weights = _compute_weights(values, row_maximum).cpu().numpy()
+            weights = self._row_weights(row, slice(first, first + _CHUNK_SIZE)).cpu().numpy()
             is_selected = chunks == chunk
             indices = find_by_inversion(weights.cumsum(), targets[is_selected] - boundaries[chunk])
             tokens[is_selected] = first + indices
         return tokens
 
-    def _row_weights(self, row: int) -> Tensor:
-        """Return the weights of one row, (vocabulary,)."""
-        return _compute_weights(
-            self.values[row], None if self.row_maxima is None else self.row_maxima[row]
-        )
+    def write_weights(self, row: int, weights: Tensor) -> None:
+        """Write the weights of one row, (vocabulary,) float64."""
+        weights.copy_(self.values[row])
+        if self.row_maxima is not None:
+            weights.sub_(self.row_maxima[row]).exp_()
 
-    def _select_top_tokens(self, k: int) -> Tensor:
-        """Return the k tokens of each row with the largest values, in any order.
-
-        They are in the k blocks with the largest maxima. Reading each row once for its maxima is
-        much faster than keeping the best k while reading.
-        """
-        rows, blocks = (0, 0) if self.block_maxima is None else self.block_maxima.shape
-        if self.block_maxima is None or k * 4 > blocks:
-            return self.values.topk(k, dim=1, sorted=False).indices
-        block_end = blocks * _BLOCK_SIZE
-        best_blocks = self.block_maxima.topk(k, dim=1, sorted=False).indices
-        block_values = self.values[:, :block_end].view(rows, _BLOCK_SIZE, blocks)
-        candidates = block_values.gather(2, best_blocks[:, None].expand(-1, _BLOCK_SIZE, -1))
-        candidates = torch.cat([candidates.flatten(1), self.values[:, block_end:]], dim=1)
-        positions = candidates.topk(k, dim=1, sorted=False).indices
-        tokens = best_blocks.gather(1, positions % k) + positions // k * blocks
-        # later positions are in the tail, whose tokens follow all whole blocks
-        tail_start = k * _BLOCK_SIZE
-        return tokens.where(positions < tail_start, positions - tail_start + block_end)
+    def _row_weights(self, row: int, tokens: Tensor | slice = _ALL) -> Tensor:
+        """Return the weights of tokens of one row."""
+        maximum = None if self.row_maxima is None else self.row_maxima[row]
+        return _compute_weights(self.values[row, tokens], maximum)
 
 
 class _ChunkSums:
@@ -310,6 +328,12 @@ class _ChunkSums:
     def select(self, rows: slice | Tensor) -> "_ChunkSums":
         """Return the sums of some of the rows."""
         return _ChunkSums(lambda: self.tensor[rows])
+
+
+def _to_numpy(values: Tensor) -> np.ndarray:
+    """Return values of a processor; float32 for bfloat16, which NumPy does not have."""
+    array: np.ndarray = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return array
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:
