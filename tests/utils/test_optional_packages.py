@@ -42,6 +42,7 @@ def run_without(code: str, *packages: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_the_core_works_without_optional_packages():
     """A query is answered with no optional package; a plot names the command that installs one."""
     # newer versions of huggingface-hub need the client of servers themselves
