@@ -53,6 +53,7 @@ def test_the_core_works_without_optional_packages():
     assert plots == [message] * 2
 
 
+@pytest.mark.long
 def test_what_needs_no_storm_works_without_it():
     """Without stormpy, trees grow, the help is printed, and a check names what to install."""
     code = """
