@@ -19,14 +19,15 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 import llmchecker
-from llmchecker.checking import check, decided_mass
+from llmchecker.checking import check
 from llmchecker.checking.answer import Answer
+from llmchecker.checking.markov.scored_tree import ScoredTree
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties import scores
-from llmchecker.properties.logic.monitor import Monitor
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.reporting.audit import audit
@@ -417,7 +418,9 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     gender = create_quantifier("gender", {})
     columns = {"gender": scores.score_tree(gender, drawn)}
     query, *expected = row
-    verdict = check.check_query(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
+    verdict = check.check_query(
+        ScoredTree(drawn, columns, {"gender": (None, None)}), parse(query.strip("`"))
+    )
     found = (verdict.bounded, verdict.lower, verdict.upper)
     for figure, written in zip(found, expected, strict=True):
         if written in NUMBERS:
@@ -431,8 +434,7 @@ def test_the_worked_interval_is_computed(drawn, monkeypatch):
     monkeypatch.chdir(ROOT)
     path = parse("P=? [ F gender > 0 ]").root.path
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), drawn)}
-    monitor = Monitor(path, 2, {"gender": (None, None)})
-    found = decided_mass.split_mass(drawn, columns, monitor, is_whole_model=True)
+    found = TreeSums(ScoredTree(drawn, columns), is_whole_model=True).split_mass(path)
     assert (found.satisfied.value, found.undecided.value) == (9 / 16, 5 / 16)
     low, high = Fraction(9, 16), Fraction(9, 16) + Fraction(5, 16)
     mean, stake = Fraction(85, 100), 3
@@ -491,7 +493,7 @@ def test_the_page_on_answers_has_every_field():
     tree = build_tree(coin, "once", Truncation(1.0, 2, 2))
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), tree)}
     query = parse("P=? [ F gender = 2 ]")
-    answer = check.check_query(tree, columns, query, {"gender": (None, None)}).as_json()
+    answer = check.check_query(ScoredTree(tree, columns, {"gender": (None, None)}), query).as_json()
     assert read_fields("## Fields of every answer") == list(answer)
     assert read_fields("An entry of `witnesses`") == list(answer["witnesses"][0])
 

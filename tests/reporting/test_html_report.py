@@ -21,6 +21,7 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import TRUTHS, Interval
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
@@ -82,7 +83,7 @@ def results() -> list[AnsweredQuery]:
     scores = {"gender": GENDER}
     found = []
     for query in map(parse, QUERIES):
-        answer = check_query(TREE, scores, query, {"gender": (None, None)})
+        answer = check_query(ScoredTree(TREE, scores, {"gender": (None, None)}), query)
         if query.root.__class__ is Probability:
             answer = answer.with_samples(ESTIMATE)
         for model, label in LABELS.items():
@@ -127,7 +128,11 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
 
 def page_of(directory: Path, found: list[AnsweredQuery], **changes) -> Path:
     """Write the page beside its results."""
-    view = html_report.build_tree_view(found[0], TREE, {"gender": GENDER}) if found else None
+    view = (
+        html_report.build_tree_view(found[0], ScoredTree(TREE, {"gender": GENDER}))
+        if found
+        else None
+    )
     parts = {
         "answers": found,
         "tables": [
@@ -594,7 +599,7 @@ def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_p
     found = results()[0]
     tree = replace(full(3, 4), truncation=Truncation(1.0, 3, 4))
     gender = {"gender": tree.step}
-    view = html_report.build_tree_view(found, tree, gender, max_states=30)
+    view = html_report.build_tree_view(found, ScoredTree(tree, gender), max_states=30)
     uids = [node.uid for node in view.nodes]
     assert len(uids) == 30
     assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
@@ -663,7 +668,7 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     said = (("system", "Be <b>terse</b>."), ("user", 'One,\ntwo, "three"?'))
     asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
-    view = html_report.build_tree_view(asked, TREE, {"gender": GENDER})
+    view = html_report.build_tree_view(asked, ScoredTree(TREE, {"gender": GENDER}))
     seen = opened(browser, page_of(tmp_path, [asked], view=view))
     for place in (seen.page.locator(".card"), seen.page.locator("#tree > details > p").first):
         assert place.locator(".role").all_text_contents() == ["system", "user"]

@@ -470,7 +470,7 @@ LISTED = {
     ),
     "never": ("{type: is-json, value: 'false'}", "is-json: the value is no schema that an answer"),
     "keyword": ("{type: is-json, value: {requird: [a]}}", "a suite does not accept the test"),
-    "Python's flag": ("{type: regex, value: '(?i)a'}", "such a group is no JavaScript"),
+    "Python's flag": ("{type: regex, value: '(?i)a'}", "is no JavaScript"),
     "Python's anchor": (r"{type: regex, value: 'a\Z'}", r"\Z is not the same in other languages"),
     "backreference": (r"{type: regex, value: '(a)\1'}", r"\1 is not the same in other languages"),
     "fraction of words": ("{type: word-count, value: 2.5}", "word-count: 2.5 is no whole number"),

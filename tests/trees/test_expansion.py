@@ -183,7 +183,7 @@ def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, 
     server = TableServer(model, prompt)
     while refine(refined, server):
         pass
-    refined_tree, _, _ = refined.build_tree()
+    refined_tree = refined.build_tree()[0].tree
     assert states_of(refined_tree) == states_of(grown)
     sequences = [tuple(prompt)]
     for parent, token in zip(grown.parent[1:].tolist(), grown.token[1:].tolist(), strict=True):

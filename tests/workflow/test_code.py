@@ -117,7 +117,7 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
     [
         ("invariants_provable", "llmchecker/checking/bounds.py"),
         ("invariants_provable", "llmchecker/checking/check.py"),
-        ("invariants_provable", "llmchecker/checking/markov/dtmc.py"),
+        ("invariants_provable", "llmchecker/checking/markov/scored_tree.py"),
         ("invariants_provable", "loop_invariants/experiments/provable_quantifier.py"),
         ("report", "llmchecker/reporting/tables.py"),
         ("report", "llmchecker/reporting/templates/report.css"),

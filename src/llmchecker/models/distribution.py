@@ -166,9 +166,7 @@ class Distributions:
             tokens: n arrays of token ids.
         """
         values = self.values.clone()
-        for row, excluded in enumerate(tokens):
-            index = torch.from_numpy(excluded).to(values.device)
-            values[row, index] = 0.0 if self.row_maxima is None else -torch.inf
+        values[_flatten_indices(tokens)] = 0.0 if self.row_maxima is None else -torch.inf
         return Distributions(
             values,
             None if self.block_maxima is None else _compute_block_maxima(values),
@@ -212,21 +210,32 @@ class Distributions:
         if count > k:
             # `topk` may have selected any of the equal weights at rank k
             tied_rows = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
-            for row in tied_rows.tolist():
-                tied = (self._row_weights(row) == weights[row, k]).nonzero().squeeze(1)
-                larger = int((weights[row] > weights[row, k]).sum())
-                tokens[row, larger:] = tied[: count - larger]
+            if len(tied_rows):
+                maxima = None if self.row_maxima is None else self.row_maxima[tied_rows]
+                tied_weights, bound = weights[tied_rows], weights[tied_rows, k:]
+                is_tied = _compute_weights(self.values[tied_rows], maxima) == bound
+                # the smallest ids of the equal weights follow the larger weights
+                ranks = torch.arange(1, count + 1, dtype=torch.int32, device=tokens.device)
+                ranks = ranks.repeat(len(tied_rows), 1)
+                ids = torch.searchsorted(is_tied.cumsum(1, dtype=torch.int32), ranks)
+                is_larger = tied_weights > bound
+                places = (ranks - 1 - is_larger.sum(dim=1, keepdim=True)).clamp(min=0)
+                tokens[tied_rows] = tokens[tied_rows].where(is_larger, ids.gather(1, places))
         return weights[:, :k], tokens[:, :k]
 
-    def mass_excluding(self, row: int, tokens: Tensor) -> float:
-        """Return the total probability of a row without the given tokens.
+    def masses_excluding(self, rows: np.ndarray, tokens: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the total probabilities of some rows without the given tokens of each.
 
-        It is a sum over the other tokens, because 1 - sum would lose digits.
+        They are sums over the other tokens, because 1 - sum would lose digits.
         """
-        # the weights may be `values` itself, which must stay as it is
-        weights = self._row_weights(row).clone()
-        weights[tokens] = 0
-        return (weights.sum() / self.totals[row]).item()
+        part = self.select(rows)
+        # a copy, because the weights may be `values` itself
+        weights = _compute_weights(part.values, part.row_maxima)
+        weights[_flatten_indices(tokens)] = 0.0
+        # each row alone: the order of its sum must not depend on their number
+        sums = torch.stack([row.sum() for row in weights])
+        found: np.ndarray = (sums / part.totals.squeeze(1)).cpu().numpy()
+        return found
 
     @_use_one_thread()
     def sample_by_inversion(self, row: int, numbers: np.ndarray) -> np.ndarray:
@@ -310,6 +319,12 @@ class _ChunkSums:
     def select(self, rows: slice | Tensor) -> "_ChunkSums":
         """Return the sums of some of the rows."""
         return _ChunkSums(lambda: self.tensor[rows])
+
+
+def _flatten_indices(tokens: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Return the rows and columns of the given tokens of each row."""
+    rows = np.repeat(np.arange(len(tokens)), [len(row) for row in tokens])
+    return torch.from_numpy(rows), torch.from_numpy(np.concatenate(tokens))
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:

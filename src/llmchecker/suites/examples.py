@@ -95,20 +95,15 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     is_lower_bound = threshold.comparison in (">=", ">")
     kinds = (COUNTEREXAMPLE, WITNESS) if is_lower_bound else (WITNESS, COUNTEREXAMPLE)
     # conversations and the answers of a model that returns texts alone are the texts themselves
-    if evidence is None or evidence.build_tree is None:
+    if evidence is None or evidence.explore is None:
         texts = answer.witnesses if evidence is None else evidence.texts
         violating, others = (_select(texts, kind) for kind in kinds)
         return CaseTexts(violating, others, answer.turns is not None)
     # imported here: Storm takes seconds, and a suite is checked before
     from llmchecker.checking import witnesses
-    from llmchecker.checking.markov import dtmc
 
-    tree, ranges = evidence.tree, evidence.score_ranges
-    chain = dtmc.build_dtmc(tree, evidence.scores)
     violating, others = (
-        witnesses.find_path_texts(
-            tree, chain, root.path, kind, _MAX_TEXTS, ranges, evidence.truth[0]
-        )
+        witnesses.find_path_texts(evidence.scored, root.path, kind, _MAX_TEXTS, evidence.truth[0])
         for kind in kinds
     )
     return CaseTexts(violating, others)

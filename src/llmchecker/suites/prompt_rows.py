@@ -108,9 +108,7 @@ def _build_table(name: str, path: Path) -> PromptTable:
         raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
     if not columns:
         raise UnusableDataset(f"{name}: no column has a name; name the columns in the first line")
-    rows = [
-        _build_row(f"{name}, row {number}", row, columns) for number, row in enumerate(cells, 1)
-    ]
+    rows = [_build_row(name, number, row, columns) for number, row in enumerate(cells, 1)]
     return PromptTable(name, tuple(columns), tuple(rows))
 
 
@@ -156,7 +154,7 @@ def _format_choices(value: Any) -> str | None:
     return "\n".join(f"{label}. {text}" for label, text in zip(labels, texts, strict=True))
 
 
-def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
+def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
     """Build a row; a cell that is no text matters only if a template contains its column."""
     cells, unusable = {}, {}
     for column in columns:
@@ -175,7 +173,7 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
             unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
         else:
             cells[column] = value
-    return Row(place, cells, unusable)
+    return Row(f"{name}, row {number}", cells, unusable, number)
 
 
 def _describe_type(column: str, value: Any) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import find_texts
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.models.text_answer import TextModel
     from llmchecker.trees.expansion import EndOfSequence
     from llmchecker.trees.shards import Shard
 
@@ -81,7 +81,7 @@ class SuiteProgress:
 
 def iter_results(
     suite: Suite,
-    open_model: Callable[[Deployment], "OpenModel | TextModel"],
+    open_model: Callable[[Deployment], OpenModel | TextModel],
     log: ResultLog,
     *,
     shard: "Shard | None" = None,
@@ -156,12 +156,12 @@ class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
-    opened: "OpenModel | TextModel"
-    open_model: Callable[[Deployment], "OpenModel | TextModel"]
+    opened: OpenModel | TextModel
+    open_model: Callable[[Deployment], OpenModel | TextModel]
     is_measuring: bool
     log: ResultLog
     tracker: _ProgressTracker
-    users: "dict[Deployment, OpenModel | TextModel]" = field(default_factory=dict)
+    users: dict[Deployment, OpenModel | TextModel] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
@@ -213,28 +213,23 @@ class _Evaluator:
     def _check_conversation(self, case: Case) -> Answer:
         # imported here, as in `evaluate`
         from llmchecker.checking.conversations.conversation_check import check_conversation
-        from llmchecker.checking.conversations.text_conversations import check_text_conversation
 
-        conversation = case.question.conversation
-        asked = case.question.checked_query.create_quantifiers()
+        question, conversation = case.question, case.question.conversation
         assert conversation is not None
-        budget = case.question.budget
         for user in conversation.simulated_users:
             if user.model not in self.users:
                 self.users[user.model] = self.open_model(user.model)
-        users = {user: self.users[user.model] for user in conversation.simulated_users}
-        if not case.deployment.model.has_distributions:
-            text_models = {user: cast("TextModel", opened) for user, opened in users.items()}
-            model = cast("TextModel", self.opened)
-            return check_text_conversation(model, conversation, asked, budget, text_models)
-        opened = cast(OpenModel, self.opened)
         return check_conversation(
-            opened.model,
+            _load_model(self.opened),
             conversation,
-            asked,
-            budget,
-            end_tokens=None if opened.end_of_sequence == "terminal" else frozenset(),
-            user_models={user: cast(OpenModel, each).model for user, each in users.items()},
+            question.checked_query.create_quantifiers(),
+            question.budget,
+            end_of_sequence="terminal"
+            if isinstance(self.opened, TextModel)
+            else self.opened.end_of_sequence,
+            user_models={
+                user: _load_model(self.users[user.model]) for user in conversation.simulated_users
+            },
         )
 
     def _check(
@@ -259,6 +254,11 @@ class _Evaluator:
             if is_interrupt(error):
                 raise
             return _build_error(case, error, seconds)
+
+
+def _load_model(opened: OpenModel | TextModel) -> "LanguageModel | TextModel":
+    """Return a model with probabilities, loaded, or one that returns texts alone."""
+    return opened if isinstance(opened, TextModel) else opened.model
 
 
 def evaluate(

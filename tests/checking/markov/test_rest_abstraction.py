@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc, rest_abstraction
+from llmchecker.checking.markov import rest_abstraction
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import ImpossibleCondition, InvalidTree
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
@@ -32,7 +33,7 @@ def atoms_of(text: str):
 
 def interval(tree: TextTree, columns, text: str, ranges=ANY) -> Interval:
     query = parse(text)
-    return bounds.bound_by_storm(tree, columns, query, ranges)[0]
+    return bounds.bound_by_storm(ScoredTree(tree, columns, ranges), query)[0]
 
 
 def truths(text: str, step: int, ranges) -> set[tuple[bool, ...]]:
@@ -238,7 +239,7 @@ def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     """For F over an unnegated atom the bounded process gives the lower bound itself."""
     columns = data.draw(scores(tree, NAMES))
     query = parse(f"P=? [ F gender > {bound} ]")
-    value = check_chain(dtmc.build_dtmc(tree, columns), query).bounded
+    value = check_chain(ScoredTree(tree, columns), query).bounded
     found = interval(tree, columns, query.text)
     assert found.lower == pytest.approx(value, abs=1e-12)
 
@@ -273,7 +274,9 @@ def test_alike_leaves_are_one_state():
     the rest MDP; every state but those in which it chooses has one choice."""
     tree = full(9, 3)
     columns = {"gender": np.arange(len(tree)) % 3}
-    process = rest_abstraction.abstract_rest(tree, columns, parse("P=? [ F gender > 0 ]"), ANY)
+    process = rest_abstraction.abstract_rest(
+        ScoredTree(tree, columns, ANY), parse("P=? [ F gender > 0 ]")
+    )
     # the rest MDP: at each of the steps 0 to 3 both truth values, going on or ended, and the choice
     assert len(process) == 91 + 2 + 4 * 4 + 4
     assert process.transitions.choice_counts.tolist() == [1] * (91 + 2 + 4 * 4) + [4] * 4

@@ -189,31 +189,46 @@ class RequestPool:
     Args:
         portal: the event loop.
         session: the session of the requests.
-        concurrency: largest number of concurrent requests.
+        concurrency: largest sum of the sizes of concurrent requests.
     """
 
     def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
-        self._portal, self._session = portal, session
-        self._limiter = portal.call(anyio.CapacityLimiter, concurrency)
+        self._portal, self._session, self._concurrency = portal, session, concurrency
+        self._places = portal.call(anyio.Semaphore, concurrency)
+        self._queue = portal.call(anyio.Lock)
         self._scopes: list[anyio.CancelScope] = []
 
     def submit(
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         items: Sequence[_Item],
+        get_size: Callable[[_Item], int] = lambda item: 1,
     ) -> list["Future[_Result]"]:
-        """Begin with the requests of items, after those of earlier calls; return their results."""
+        """Begin with the requests of items, after those of earlier calls; return their results.
+
+        Args:
+            function: sends the requests of an item, and returns its result.
+            items: the items.
+            get_size: returns the number of texts that the server continues at once for an item.
+        """
         futures: list[Future[_Result]] = [Future() for _ in items]
 
         async def apply(item: _Item, future: "Future[_Result]") -> None:
+            size = min(get_size(item), self._concurrency)
+            # requests take their places one after another, so that a large one is not passed by
+            async with self._queue:
+                for _ in range(size):
+                    await self._places.acquire()
             try:
-                async with self._limiter:
-                    result = await function(self._session, item)
+                result = await function(self._session, item)
             # the caller reads the error from the future
             except Exception as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+            finally:
+                for _ in range(size):
+                    self._places.release()
 
         async def apply_all() -> None:
             async with anyio.create_task_group() as group:

@@ -224,7 +224,7 @@ class TextClient:
         client = ServerClient(
             self._source.address,
             key,
-            self._source.requests,
+            self._source.concurrency,
             self._source.seconds,
             self._limits,
             self._api.build_headers(key),

@@ -29,6 +29,12 @@ _COMPARISONS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_CONNECTIVES: Mapping[str, Callable[..., np.ndarray]] = {
+    "!": operator.invert,
+    "=>": lambda premise, conclusion: ~premise | conclusion,
+    "&": lambda *truths: np.logical_and.reduce(truths),
+    "|": lambda *truths: np.logical_or.reduce(truths),
+}
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 _Value = TypeVar("_Value", int, np.ndarray)
@@ -205,6 +211,31 @@ Formula = Atom | Literal | Label | Connective | Temporal | Probability | PathQua
 def is_proposition(formula: object) -> TypeGuard[Atom | Literal | Label]:
     """Return whether a formula is an atom, a literal or a label."""
     return isinstance(formula, Atom | Literal | Label)
+
+
+def evaluate_proposition(
+    formula: Formula,
+    evaluate_atom: Callable[[Atom], np.ndarray],
+    labels: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Return (n,) bool: the states in which a formula without P, E, A and temporal operators holds.
+
+    Args:
+        formula: the formula.
+        evaluate_atom: returns (n,) bool, the states in which an atom holds.
+        labels: (n,) bool for each label, at least one.
+    """
+    match formula:
+        case Literal(value):
+            return np.full(len(next(iter(labels.values()))), value)
+        case Label(name):
+            return labels[name]
+        case Atom():
+            return evaluate_atom(formula)
+        case Connective(operator, operands):
+            truths = [evaluate_proposition(each, evaluate_atom, labels) for each in operands]
+            return _CONNECTIVES[operator](*truths)
+    raise AssertionError(formula)
 
 
 @dataclass(frozen=True)
