@@ -242,6 +242,7 @@ def test_snakemake_commands_parse(outputs):
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_files_exist_or_are_made(document, outputs):

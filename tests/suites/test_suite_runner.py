@@ -443,6 +443,7 @@ class Killed(Exception):
     """The end of a run."""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("finished", [1, 3, 5])
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch, finished, is_cut):
@@ -609,6 +610,7 @@ def count_wrong(result: SuiteResult, truths: list[bool]) -> int:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_two_seeds_never_contradict_each_other(tmp_path, seed):
     """No case holds with one seed and is violated with another."""
