@@ -78,7 +78,8 @@ def test_unlisted_tokens_cost_no_passes(listed, holds):
     tree, server = plant(asked, model, listed_tokens=3)
     check = AnytimeCheck(tree, asked, Budget(passes=1000))
     serve(check.run(), server)
-    assert tree.passes < 20
+    # the first round asks for whole continuations
+    assert tree.passes < 50
     found = check.bound_answer()
     assert (found.lower, found.upper) == ((0.0, 1.0) if holds is None else (1.0, 1.0))
 
