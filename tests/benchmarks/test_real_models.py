@@ -18,6 +18,7 @@ def directory(random_model):
     return random_model("llama")
 
 
+@pytest.mark.long
 def test_the_hosts_cost_is_measured_for_each_kind_of_quantifier(directory):
     """Words, a pattern and JSON are checked at 5 and 40 tokens."""
     figures = host_cost.measure(directory, passes=30)

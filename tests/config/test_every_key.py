@@ -79,7 +79,6 @@ FULL = {
         "programs": {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": DIGEST},
         **{"models": ["wheel"], "semantics": ["integers"], "seconds": 5, "tool_seconds": 1},
         **{"iterations": 2, "nodes": 3, "candidates": 4, "seed": 5},
-        "repair": {"rounds": 1, "answers": 2},
         "provable": {"alpha": 0.5, "k": 2, "L": 2},
     },
 }

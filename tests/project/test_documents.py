@@ -50,7 +50,6 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
-    "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",
@@ -243,6 +242,7 @@ def test_snakemake_commands_parse(outputs):
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_files_exist_or_are_made(document, outputs):

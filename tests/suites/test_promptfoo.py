@@ -259,7 +259,7 @@ VARIABLES = {
     ),
     "all in a file": ("file://v.yaml", {"v.yaml": "x: a"}, ["a"], []),
     "program": ("{x: file://v.py}", {"v.py": ""}, None, "the variable x is in v.py, which is a"),
-    "absent file": ("{x: file://v.txt}", {}, None, "the variable x: v.txt cannot be read"),
+    "absent file": ("{x: file://v.txt}", {}, None, "the variable x: v.txt: cannot be read"),
     "absent": ("{y: a}", {}, None, "line 3: the variable x has no value"),
     "absent in a variable": (
         "{x: '{{y}}'}",

@@ -71,7 +71,7 @@ def project(finished) -> Project:
 
 
 def test_a_small_run_has_the_tree_and_the_chance_of_one_process(tmp_path, random_model):
-    """One model, start and query: the verdict has the tree's size and the sum of its paths."""
+    """The verdict has the tree's size and the sum of its paths, and a second run does nothing."""
     config = deepcopy(EMPTY)
     config["models"]["one"]["source"] = f"path:{random_model('gpt2')}"
     config["experiments"][0]["queries"] = [LAST]
@@ -86,6 +86,7 @@ def test_a_small_run_has_the_tree_and_the_chance_of_one_process(tmp_path, random
     (verdict,) = (json.loads(path.read_text()) for path in project.found("checks/**/*.json"))
     assert verdict["states"] == len(tree)
     assert verdict["bounded"] == pytest.approx(sum(np.array(reached)[tree.step == 2]))
+    assert project.planned("--until", "checks_one") == {}
 
 
 @pytest.mark.long

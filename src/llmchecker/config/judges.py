@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from llmchecker.models.judges import JudgeAccess
 
 _TYPE = "judge"
-_UNNAMED_SETTINGS = ("requests", "seconds", "key_from")
-"""Settings of a server that determine no answer."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,8 @@ class ConfiguredJudge:
     project: Path = field(default_factory=Path.cwd, compare=False)
 
     def __repr__(self) -> str:
-        record = self.model.source.record.items()
-        content = {
-            **{name: value for name, value in record if name not in _UNNAMED_SETTINGS},
-            "kind": self.model.kind,
-            "dtype": self.model.dtype,
-        }
+        model = self.model
+        content = {**model.source_record, "kind": model.kind, "dtype": model.dtype}
         return json.dumps(content, sort_keys=True, default=str)
 
     @property

@@ -13,7 +13,7 @@ from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.optional_packages import check_packages
 from loop_invariants.ir.expressions import Semantics
-from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
+from loop_invariants.proposals.settings import ProposalSettings
 from loop_invariants.sources import ProgramSource, parse_program_source
 
 # not strict: a file holds the name of the value
@@ -34,16 +34,6 @@ class ProgramKeys(Section):
     sha256: OptionalKey[Sha256] = None
     """Checksum of the programs and the files that they include, required for an archive. `LC_ALL=C;
     sha256sum * | sha256sum` prints it in a directory with these files alone."""
-
-
-class RepairKeys(Section):
-    """The section `repair`."""
-
-    rounds: int = Field(default=0, ge=0, le=1_000)
-    """The largest number of rounds for a program. Fewer if it is verified, its time is used
-    up, or a loop has enough candidates."""
-    answers: int = Field(default=5, ge=1, le=30)
-    """Answers for each loop in a round."""
 
 
 class InvariantsConfig(Section):
@@ -68,8 +58,6 @@ class InvariantsConfig(Section):
     """The largest number of candidates of each source but sampling, for a loop."""
     seed: Seed = 0
     """Seed of a model's sampled answers and of random candidates."""
-    repair: RepairKeys = RepairKeys()
-    """Repair by counterexample."""
     provable_keys: TruncationKeys = Field(
         default=TruncationKeys(alpha=0.8, k=4, L=7), alias="provable"
     )
@@ -102,11 +90,6 @@ class InvariantsConfig(Section):
         """The limits of an attempt on a program, and the seed of random candidates."""
         names = ("seconds", "tool_seconds", "candidates", "seed")
         return {name: getattr(self, name) for name in names}
-
-    @property
-    def repair_settings(self) -> RepairSettings:
-        """The settings of repair."""
-        return RepairSettings(self.repair.rounds, self.repair.answers)
 
     @property
     def provable_truncation(self) -> Truncation:

@@ -184,7 +184,7 @@ def test_a_server_that_draws_the_beginnings_keeps_the_mean(
     part = split_tree(setting.tree)
     paths = setting.list_paths()
     with monkeypatch.context() as patch:
-        patch.setattr(continuation_sampler, "_MIN_REJECTION_MASS", 0.0)
+        patch.setattr(continuation_sampler, "_MIN_USEFUL_SHARE", 0.0)
         samples, is_dropped = setting.start(len(paths)), np.zeros(len(paths), dtype=bool)
     requests = samples.run()
     request = next(requests)

@@ -193,17 +193,8 @@ WRAPPED = {
 }
 
 
-FEW_WRAPPED = (
-    "two that take turns",
-    "one phase after another",
-    "a product that wraps around",
-)
-"""Those of `make test`."""
-MORE_WRAPPED = [name for name in WRAPPED if name not in FEW_WRAPPED]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", [*FEW_WRAPPED, *long(*MORE_WRAPPED)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRAPPED)
 def test_programs_are_verified_although_numbers_wrap_around(name):
     """What is needed over machine integers is found, proven, and confirmed by ESBMC."""
     program = parse_program(DECLARED + WRAPPED[name], "wrapped")

@@ -104,7 +104,7 @@ def test_special_tokens_that_were_typed_stay_text(architecture, typed, chatting)
     assert_typed_text_stays_text(chatting(architecture), typed)
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("typed", TYPED)
 def test_special_tokens_typed_to_smollm2_stay_text(typed, real):
     """On the real SmolLM2 too."""

@@ -401,7 +401,7 @@ def test_a_date_is_the_only_difference_of_a_template_with_dates():
     assert encode(TOKENIZERS["each"], dated + template, messages) == fixed
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("directory", sorted(MODELS.glob("*/tokenizer.json")) or [None], ids=str)
 def test_templates_of_fetched_models(directory):
     """The templates in `resources/models` give the tokens of `apply_chat_template`."""

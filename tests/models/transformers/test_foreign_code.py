@@ -54,7 +54,7 @@ def test_kernels_of_attention_are_not_taken_from_a_configuration(
         assert torch.equal(found(tokens).logits, plain(tokens).logits)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kernel", EXPERTS, ids=str)
 @pytest.mark.parametrize("key", ["experts_implementation", "_experts_implementation"])
 def test_kernels_of_experts_are_not_taken_from_a_configuration(key, kernel, changed, random_model):

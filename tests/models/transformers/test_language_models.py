@@ -65,6 +65,7 @@ def test_any_text_is_a_prompt(architecture, text, random_model):
     assert row.sum().item() == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_decoding_many_is_decoding_each(architecture, random_model):
     """Texts decoded at once are what the tokenizer's own decoding gives for each."""

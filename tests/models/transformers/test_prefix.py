@@ -36,6 +36,7 @@ def levels(vocabulary: int) -> list[np.ndarray]:
     return [first, second, third]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_company_changes_no_bit(architecture, random_model):
     """A text's answer is the same bits alone and among any number of others, wherever it stands."""

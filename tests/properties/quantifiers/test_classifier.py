@@ -77,6 +77,7 @@ def test_scores_are_those_of_the_pipeline(directory: Path, label: str) -> None:
     assert whole("The player", " won") == plain(directory, ["The player won"], label)[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("labels", "options"),
     [(("one",), {}), (LABELS, {"problem_type": "multi_label_classification"})],

@@ -65,6 +65,14 @@ def test_automata_match_as_the_package(mode: str) -> None:
     holds()
 
 
+@pytest.mark.parametrize("part", [r"\p{L}", r"\p{Lu}", r"\P{L}", "[[:upper:]]"])
+def test_sets_whose_case_depends_on_alternatives_have_no_automaton(part: str) -> None:
+    """`regex` matches some characters with a set in an alternative and not with the set alone."""
+    assert Pattern(f"(?i){part}", match="found").build_transducer() is not None
+    for alternatives in (f"(?i)(?:a|{part})", f"(?i)(?<={part}|a)b"):
+        assert Pattern(alternatives, match="found").build_transducer() is None
+
+
 WORDS = ["Madrid", "I'm sorry", "C++ (new)", "straße", "a\nb"]
 ASSERTIONS = {
     **dict.fromkeys(("contains_any", "icontains_any", "contains_all", "icontains_all"), WORDS),

@@ -2,11 +2,11 @@
 
 A server samples from the whole distribution and returns a whole continuation S_1, S_2, ... in one
 request, with the most probable tokens at every position. A sample begins at an undecided text or
-rest of the tree, in proportion to its probability. If these have at least half of all probability,
-the server draws the beginning by rejection sampling (von Neumann 1951, "Various Techniques Used in
-Connection with Random Digits"): it continues the prompt, and continuations that the tree decides
-are dropped. Then all samples share one text, and a request has many of them. Otherwise the
-beginning is drawn first, and no continuation is dropped.
+rest of the tree, in proportion to its probability. While the tree is small, the server draws the
+beginning by rejection sampling (von Neumann 1951, "Various Techniques Used in Connection with
+Random Digits"): it continues the prompt, and continuations that the tree decides are dropped. Then
+all samples share one text, and a request has many of them. Later the beginning is drawn first, and
+no token is written in vain.
 
 Let h be the text before a position. Its list splits the next token into disjoint cells: each listed
 undecided token, all listed tokens that decide the query, of total probability d, and all tokens
@@ -45,8 +45,12 @@ _MAX_TOKENS = 64
 A longer one would be lost for longer after a decision, a stop or a failure.
 """
 
-_MIN_REJECTION_MASS = 0.5
-"""The least undecided probability from which on the server draws where samples begin."""
+_MIN_USEFUL_SHARE = 0.5
+"""The least share of useful tokens with which the server draws where samples begin.
+
+These are the tokens after an undecided beginning, in a continuation of the prompt. A server takes
+longer for texts that begin differently.
+"""
 
 _SEED_COUNT = 2**62
 """The number of seeds where the seeds of a check may begin."""
@@ -102,13 +106,14 @@ class ContinuationRound(SampleRound):
 
     def _draw_beginnings(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Draw where samples begin, or leave it to the server."""
-        tree, count = self._tree, len(uniforms)
-        self._is_seeking = np.full(count, self.part.total >= _MIN_REJECTION_MASS)
+        tree, part, count = self._tree, self.part, len(uniforms)
+        useful = float(part.weights @ (tree.length - tree.step[part.leaves])) / tree.length
+        self._is_seeking = np.full(count, useful >= _MIN_USEFUL_SHARE)
         if not self._is_seeking.any():
             return super()._draw_beginnings(uniforms)
         # the tree may grow until the server answers, but what it has now counts
         self._was_visited, self._was_undecided = tree.is_visited.copy(), tree.is_undecided
-        self._leaf_numbers = dict(zip(self.part.leaves.tolist(), range(len(tree)), strict=False))
+        self._leaf_numbers = dict(zip(part.leaves.tolist(), range(len(tree)), strict=False))
         self._known_children: dict[int, dict[int, int]] = {}
         return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
 
@@ -151,18 +156,20 @@ class ContinuationRound(SampleRound):
     def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
         """Build a task for each sample, in order."""
         tree, tasks = self._tree, []
-        known = {row: tuple(tree.find_known(row).tolist()) for row in set(self._row[samples])}
+        rows = set(self._row[samples].tolist())
+        texts = {row: tree.collect_continuations(np.array([row]))[0].tolist() for row in rows}
+        known = {row: tuple(tree.find_known(row).tolist()) for row in rows}
         # samples of one text have consecutive seeds, so that a server may number them itself
         rank = np.empty(len(samples), dtype=np.int64)
         rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
         first_seed = self._first_seed + self._taken_seeds
         self._taken_seeds += 2 * len(samples)
         for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
-            row = self._row[sample]
+            row = int(self._row[sample])
             tasks.append(
                 ContinuationTask(
-                    tokens=tuple(tree.collect_continuations(np.array([row]))[0].tolist()),
-                    max_tokens=min(_MAX_TOKENS, int(tree.length - tree.step[row])),
+                    tokens=tuple(texts[row]),
+                    max_tokens=min(_MAX_TOKENS, tree.length - len(texts[row])),
                     seed=first_seed + number,
                     excluded=known[row] if self._is_rest[sample] else (),
                     second_seed=first_seed + len(samples) + number,

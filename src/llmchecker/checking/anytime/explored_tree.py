@@ -342,7 +342,7 @@ class ExploredTree:
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=int(self._count_listed(rows).max()),
+            k=self._count_listed(rows),
         )
 
     def _count_listed(self, rows: np.ndarray) -> np.ndarray:
@@ -366,8 +366,7 @@ class ExploredTree:
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
         ranks = np.arange(result.tokens.shape[1])
-        # the texts of a batch list as many tokens as its heaviest text
-        is_kept = (result.probabilities > 0) & (ranks < self._count_listed(rows)[:, np.newaxis])
+        is_kept = (result.probabilities > 0) & (ranks < request.k[:, np.newaxis])
         if self.lists_vocabulary:
             # a later visit keeps tokens of any mass, so that a refinement reaches all texts
             is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]

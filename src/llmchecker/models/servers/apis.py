@@ -141,20 +141,17 @@ class Vllm(ServerApi):
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
     ) -> ServedModelInfo:
-        """Return the description of the server and of a model, by default its only one."""
         entry = await _find_model_entry(session, served_as)
         answer = await session.request(VersionResponse, "/version")
         return ServedModelInfo(entry.id, answer.version, entry.max_model_len, None)
 
     async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
-        """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "prompt": text, "add_special_tokens": False}
         return (await session.request(TokenizeResponse, "/tokenize", payload)).tokens
 
     async def continue_texts(
         self, session: ServerSession, model: str, question: ContinuationQuestion
     ) -> list[SampledTokens]:
-        """Return the continuations of each text, text by text."""
         payload = _VLLM_SETTINGS | {
             "model": model,
             "prompt": question.texts,
@@ -192,7 +189,6 @@ class LlamaCpp(ServerApi):
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
     ) -> ServedModelInfo:
-        """Return the description of the server and of a model, by default its only one."""
         entry = await _find_model_entry(session, served_as)
         settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
@@ -201,14 +197,12 @@ class LlamaCpp(ServerApi):
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
     async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
-        """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "content": text, "add_special": False, "parse_special": False}
         return (await session.request(TokenizeResponse, "/tokenize", payload)).tokens
 
     async def continue_texts(
         self, session: ServerSession, model: str, question: ContinuationQuestion
     ) -> list[SampledTokens]:
-        """Return the continuations of each text, text by text."""
         payload = _LLAMA_CPP_SETTINGS | {
             "model": model,
             "prompt": question.texts,

@@ -109,6 +109,11 @@ class ServerSource:
         """Whether the server returns no distributions, so that trees are impossible."""
         return self.api not in _DISTRIBUTION_APIS
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether a text-only server answers messages instead of continuing texts."""
+        return self.api != "openai-completions"
+
     def check_prompt(self, prompt: Start, name: str) -> None:
         """Check that the API of a model that returns texts alone accepts the form of a prompt.
 
@@ -120,7 +125,7 @@ class ServerSource:
             ConfigError: it does not.
         """
         is_text = isinstance(prompt, str)
-        if is_text != (self.api == "openai-completions"):
+        if is_text == self.is_chat:
             form, use = ("start", "user") if is_text else ("messages", "start")
             raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
         if not isinstance(prompt, str) and prompt.tools:

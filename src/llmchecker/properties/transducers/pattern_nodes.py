@@ -5,7 +5,7 @@ Characters are read by their class, which no atom of the pattern tells apart.
 
 from dataclasses import dataclass
 
-from llmchecker.properties.transducers.alphabet import AlphabetPartition
+from llmchecker.properties.transducers.alphabet import AlphabetPartition, depends_on_branch
 from llmchecker.properties.transducers.patterns import (
     Alternatives,
     Anchor,
@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.patterns import (
     Repeat,
     Syntax,
     UnsupportedPattern,
+    has_part,
     iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
@@ -92,6 +93,8 @@ class PatternNodes:
         atoms = tuple(dict.fromkeys((*sets, _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
+        if has_part(syntax, Alternatives, Lookbehind) and any(map(depends_on_branch, atoms)):
+            raise UnsupportedPattern("a set that, without regard to case, depends on alternatives")
         self.partition = AlphabetPartition(atoms)
         self._all = frozenset(range(self.partition.size))
         self._steps = 0
