@@ -296,7 +296,7 @@ def map_formulas(root: Root, rewrite: Callable[[Formula], Formula]) -> Root:
     return rewrite(root)
 
 
-def map_operands(formula: Formula, rewrite: Callable[[Formula], Formula]) -> Formula:
+def _map_operands(formula: Formula, rewrite: Callable[[Formula], Formula]) -> Formula:
     """Return a formula of which a function rewrote the operands, or the path."""
     match formula:
         case Connective(_, operands) | Temporal(_, operands):
@@ -315,7 +315,7 @@ def rewrite_for_graph_decision(formula: Formula) -> Formula:
     """
     if isinstance(formula, PathQuantifier):
         formula = formula.probability
-    formula = map_operands(formula, rewrite_for_graph_decision)
+    formula = _map_operands(formula, rewrite_for_graph_decision)
     match formula:
         # other thresholds need the number itself, which the graph does not give
         case Probability(_, threshold, path) if threshold in (0, 1) and _has_step_bounds(path):
@@ -330,7 +330,7 @@ def cap_step_bounds(formula: Formula, max_steps: int) -> Formula:
     It is equivalent on a chain in which every path reaches a loop of one state within `max_steps`
     steps. The time or memory of other tools can grow with the bound.
     """
-    formula = map_operands(formula, partial(cap_step_bounds, max_steps=max_steps))
+    formula = _map_operands(formula, partial(cap_step_bounds, max_steps=max_steps))
     if isinstance(formula, Temporal) and formula.bound is not None:
         return replace(formula, bound=min(formula.bound, max_steps))
     return formula
