@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._device import _device_constructors
 
 _FACTORIES = (
     *("arange", "as_tensor", "empty", "full", "linspace", "ones", "tensor", "zeros"),
@@ -257,6 +258,8 @@ _ATTRIBUTES |= {Tensor.nelement, Tensor.element_size, Tensor.__len__, Tensor.is_
 def pretend_accelerators(count: int = 1) -> Iterator[Accelerators]:
     """Let torch have accelerators within the block."""
     record = Accelerators()
+    # `with torch.device(…)` stores the functions of torch on its first use
+    _device_constructors()
 
     def pretend(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
