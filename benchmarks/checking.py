@@ -22,7 +22,7 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import read_all_scores, write_scores
 from llmchecker.trees.text_tree import TextTree

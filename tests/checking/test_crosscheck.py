@@ -11,7 +11,7 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind

@@ -12,7 +12,7 @@ from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.checking.decided_mass import Mass
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.errors import CheckFailed

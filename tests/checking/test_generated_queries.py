@@ -12,7 +12,7 @@ from helpers.random_queries import NAMES, Case, random_case
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -97,7 +97,7 @@ def check_values(case: Case, query: Query) -> None:
 def check_bounds(case: Case, query: Query, bound: Callable) -> None:
     expected = truth(exact_tree(case.whole, case.whole_scores), case)
     try:
-        interval, _ = bound(case.cut, case.cut_scores, query, RANGES)
+        interval, _ = bound(ScoredTree(case.cut, case.cut_scores, RANGES), query)
     except ImpossibleCondition:
         assert expected is None
         return

@@ -11,15 +11,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.trees import by_hand
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -141,7 +142,7 @@ def is_decidable(figure: Fraction, threshold: Fraction) -> bool:
     return figure in (0, 1) or threshold in (0, 1) or abs(figure - threshold) >= VISIBLE
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     seed=st.integers(0, 10**6),
     path=st.sampled_from([IN_REST, NOT_POSITIVE, ("!", IN_REST)])

@@ -14,7 +14,7 @@ from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query

@@ -18,7 +18,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.formatting import name_formula
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
@@ -410,6 +410,7 @@ def test_thresholds_of_the_whole_model(query, expected):
     assert not any(text.rest for text in found)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("passes", [1, 3, 9, 100])
 def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):

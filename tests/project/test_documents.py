@@ -21,7 +21,7 @@ from snakemake.cli import get_argument_parser
 import llmchecker
 from llmchecker.checking import check
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
@@ -50,7 +50,6 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
-    "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",
@@ -226,6 +225,7 @@ def outputs() -> set[str]:
     return files | {str(folder) for file in files for folder in Path(file).parents}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_snakemake_commands_parse(outputs):
     """Every call of snakemake parses and names cores, files that are there, targets of rules."""
@@ -242,6 +242,7 @@ def test_snakemake_commands_parse(outputs):
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_files_exist_or_are_made(document, outputs):

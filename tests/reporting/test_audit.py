@@ -12,7 +12,7 @@ from helpers import trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.audit import (
     _find_contradictions,

@@ -9,7 +9,7 @@ from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
 
@@ -56,6 +56,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
             )
 
 
+@pytest.mark.long
 def test_a_check_is_measured(tmp_path):
     """The measurement in a process of its own says of how many states its figures are."""
     write_tree(tmp_path, 500)

@@ -1,6 +1,6 @@
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.job_logging import job_log

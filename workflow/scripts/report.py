@@ -1,4 +1,4 @@
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.properties.scores import read_all_scores

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from llmchecker.checking.scored_tree import ScoredTree
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
 _FORMAT = "llmchecker answer 4"
 """The format of an answer as JSON; its number changes with the keys."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import ROOT, Satisfaction
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (

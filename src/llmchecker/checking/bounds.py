@@ -20,9 +20,9 @@ from llmchecker.checking.bounded_value import compute_expected_score
 from llmchecker.checking.decided_mass import bound_quotient
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import MAX_VALUATIONS, abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import Satisfaction
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.ast import (

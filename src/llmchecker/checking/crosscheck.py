@@ -11,9 +11,9 @@ from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, evaluate_value
 from llmchecker.checking.bounds import evaluate_bounds
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator
 from llmchecker.checking.satisfaction import Satisfaction
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.checking.storm import FileAnswer, check_jani, check_prism
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, InvalidQuery

@@ -27,8 +27,8 @@ from llmchecker.checking.formatting import (
     name_formula,
     summarize_witnesses,
 )
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.reporting.html_rows import render_row

@@ -11,7 +11,7 @@ from typing import cast
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.check import check_query
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import WITNESS
 from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.models.interface import LanguageModel

@@ -48,9 +48,12 @@ _FLAGS = (
     "-ftrivial-auto-var-init=zero -Wno-implicit-function-declaration"
 ).split()
 
-# In random runs, which need to be fast, an overflow or a value out of range ends the run. It is the
-# violation to find if the property is the absence of overflow.
-_RANGE_TRAP = "-fsanitize=bounds,integer-divide-by-zero,null,shift-exponent"
+# In random runs, which need to be fast, an overflow or a value out of range ends the run.
+_SEARCH_FLAGS = (
+    "-O1",
+    "-fsanitize=bounds,integer-divide-by-zero,null,shift-exponent",
+    "-fsanitize-undefined-trap-on-error",
+)
 _OVERFLOW_TRAP = "-fsanitize=signed-integer-overflow,shift"
 
 _EXTREMES = tuple(
@@ -181,9 +184,7 @@ static __attribute__((constructor)) void start(void) {
             return;
         }
         if (waitpid(child, &status, 0) < 0) _exit(ENDED);
-        int is_error = WIFEXITED(status) && WEXITSTATUS(status) == VIOLATED;
-        int is_trapped = WIFSIGNALED(status) && WTERMSIG(status) == SIGILL;
-        if (HAS_OVERFLOW_CHECKS ? is_trapped : is_error) {
+        if (WIFEXITED(status) && WEXITSTATUS(status) == VIOLATED) {
             for (unsigned long i = 0; i < inputs->count; i++)
                 fprintf(stderr, "%lld\n", inputs->values[i]);
             _exit(VIOLATED);
@@ -261,23 +262,15 @@ def find_violating_inputs(
     Returns:
         The inputs, which `replay_with_gcc` confirms; None if no run violates an assertion.
     """
-    if not is_replayable(text):
+    if not is_replayable(text) or text.required_property is Property.NO_OVERFLOW:
         return None
-    has_overflow_checks = text.required_property is Property.NO_OVERFLOW
     literals = {int(digits) for digits in re.findall(r"\b\d{1,18}\b", text.source)}
     neighbours = sorted({number + offset for number in literals for offset in (-1, 0, 1)})
     pool = (*range(-3, 11), *neighbours, *(-number for number in neighbours), *_EXTREMES)
     inputs = _RANDOM_INPUTS.replace("POOL", "".join(f"{number}LL, " for number in pool))
     inputs = inputs.replace("MAX_RUNS", str(_MAX_RUNS)).replace("MAX_INPUTS", str(_MAX_INPUTS))
     inputs = inputs.replace("MICROSECONDS", f"{int(1_000_000 * seconds)}L")
-    inputs = inputs.replace("HAS_OVERFLOW_CHECKS", str(int(has_overflow_checks)))
-    if has_overflow_checks:
-        # With -O1, gcc removes the checks of results that the text does not use.
-        flags = ["-O0", _OVERFLOW_TRAP, "-fsanitize=integer-divide-by-zero"]
-    else:
-        is_unbounded = semantics is Semantics.INTEGERS
-        flags = ["-O1", _RANGE_TRAP, _OVERFLOW_TRAP if is_unbounded else "-fwrapv"]
-    flags.append("-fsanitize-undefined-trap-on-error")
+    flags = [*_SEARCH_FLAGS, _OVERFLOW_TRAP if semantics is Semantics.INTEGERS else "-fwrapv"]
     run = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
     return RunInputs(tuple(map(int, run.output.split()))) if run.status == _VIOLATED else None
 

@@ -270,7 +270,6 @@ class Verifier:
         return VerificationResult(
             Outcome.NO_CANDIDATE if lacks_candidates else Outcome.NOT_PROVEN,
             limits=tuple(limit for limit in Limit if limit in prover.limits | pool.limits),
-            partial_invariants=tuple(map(pool.to_proven_invariant, proven_invariants)),
         )
 
     def _prove_with_source(

@@ -1,20 +1,44 @@
-"""Violations that ESBMC reports: confirmation by runs, and messages.
+"""Violations that ESBMC or compiled runs report: confirmation by runs, and messages.
 
-ESBMC may err, so that its violation counts only if a run with its inputs violates the property:
-a run of the interpreter, else a run of the text that gcc compiles.
+A violation counts only if a run with its inputs violates the property: a run of the interpreter,
+else a run of the text that gcc compiles with sanitizers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from loop_invariants.frontend.original_text import OriginalText
+from llmchecker.errors import ProgramError
+from loop_invariants.frontend.error_names import ErrorNames
+from loop_invariants.frontend.original_text import OriginalText, build_original_text
 from loop_invariants.interpreter.replay import replay_inputs
 from loop_invariants.interpreter.simulation import Failure, NondetValue
-from loop_invariants.ir.expressions import Cast, Semantics, iter_subexpressions
+from loop_invariants.ir.expressions import (
+    Binary,
+    Cast,
+    Constant,
+    Expression,
+    Nondet,
+    Semantics,
+    is_boolean,
+    iter_subexpressions,
+)
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.ir.statements import Assign, Program, iter_expressions, iter_statements
+from loop_invariants.ir.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Havoc,
+    Program,
+    Statement,
+    iter_expressions,
+    iter_statements,
+    with_parts,
+)
 from loop_invariants.verification.bounded_search import SearchResult
 from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
+from loop_invariants.verification.esbmc_annotation import format_program
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 _MAX_LISTED_VALUES = 40
@@ -24,15 +48,56 @@ _MAX_LISTED_VALUES = 40
 def find_violation(
     text: OriginalText, semantics: Semantics, program: Program | None, seconds: float
 ) -> VerificationResult | None:
-    """Return the violation that compiled runs find, if another run confirms it; else None."""
+    """Return the violation that compiled runs find, if another run confirms it; else None.
+
+    The program of the frontend is compiled, so that variables without a value are inputs too. The
+    original text is compiled if the frontend does not cover it.
+    """
+    if program is not None:
+        program = _build_runnable(program)
+        # The other properties ignore values out of range.
+        kind = Property.ASSERT if program.has_range_checks else Property.REACH
+        try:
+            source = format_program(program, {})
+            text = build_original_text(program.name, source, kind, ErrorNames(), {})
+        except ProgramError:
+            # Only gcc has integers of 128 bits, not the parser.
+            return None
     # No C compiler reads annotations of ACSL.
-    inputs = None if text.is_annotated else find_violating_inputs(text, semantics, seconds)
+    elif text.is_annotated:
+        return None
+    inputs = find_violating_inputs(text, semantics, seconds)
     if inputs is None:
         return None
-    kind = "an overflow" if text.required_property is Property.NO_OVERFLOW else "an assertion fails"
-    found = SearchResult(violation=kind, inputs=inputs)
+    found = SearchResult(violation="an assertion fails", inputs=inputs)
     confirmed = confirm_violation(text, found, semantics, program)
     return confirmed if confirmed.outcome is Outcome.FALSE else None
+
+
+def _build_runnable(program: Program) -> Program:
+    """Build a program whose arbitrary values are inputs and whose assertions are violations."""
+
+    def build_truth(condition: Expression) -> Expression:
+        # The parameter of a function is an int, which may cut a wide number short.
+        return condition if is_boolean(condition) else Binary("!=", condition, Constant(0))
+
+    def build_block(block: Block) -> Block:
+        return tuple(map(build_statement, block))
+
+    def build_statement(statement: Statement) -> Statement:
+        match statement:
+            case Havoc(name=name) if not program.types[name].is_array:
+                return Assign(program.variable(name), Nondet(program.types[name]))
+            case Assume(condition=condition):
+                return Assume(build_truth(condition))
+            case Assert(condition=condition, line=line):
+                # A rule of C without a line may not be a violation; it then ends the run.
+                is_reported = bool(line) or (line == 0 and program.has_range_checks)
+                truth = build_truth(condition)
+                return Assert(truth, line) if is_reported else Assume(truth)
+        return with_parts(statement, lambda expression: expression, build_block)
+
+    return replace(program, body=build_block(program.body))
 
 
 def confirm_violation(

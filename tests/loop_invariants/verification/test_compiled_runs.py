@@ -55,6 +55,7 @@ LONG = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
 )
@@ -70,9 +71,32 @@ def test_a_violation_after_very_many_iterations_is_found(name, semantics):
 def test_an_overflow_after_very_many_iterations_is_found():
     """The sum exceeds its type after 65,536 rounds, although the program never uses it."""
     text = original("while (x < n) { x++; y += x; }", Property.NO_OVERFLOW)
-    inputs = find_violating_inputs(text, Semantics.INT32, 10)
-    assert inputs is not None
-    assert replay_with_gcc(text, inputs)
+    program = parse_program(text.source, "p", required_property=Property.NO_OVERFLOW)
+    assert find_violation(text, Semantics.INT32, program, 10) is not None
+
+
+def test_variables_without_a_value_are_inputs():
+    """No input is a call: the sum is negative for some values of the limit that nothing sets."""
+    text = original("int m; while (x < m) { y = y + x; x++; } __VERIFIER_assert(y >= 0);")
+    found = find_violation(text, Semantics.INT32, parse_program(text.source, "p"), 10)
+    assert found is not None
+    assert found.outcome is Outcome.FALSE
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("long w = 4294967296; __VERIFIER_assert(w != 0);", Property.ASSERT),
+        ("int a[3] = {0}; __VERIFIER_assume(n >= 0); x = a[n]; while (y < 9) y++;", Property.REACH),
+        ("int a[3] = {0}; __VERIFIER_assume(n >= 0); x = a[n];", Property.NO_OVERFLOW),
+        ("int *p = &x; if (n) p = 0; y = *p;", Property.REACH),
+    ],
+)
+def test_what_the_property_ignores_is_no_violation(body, asked):
+    """An index or a pointer out of range violates assertions only; a wide number stays true."""
+    text = original(body, asked)
+    program = parse_program(text.source, "p", required_property=asked)
+    assert find_violation(text, Semantics.INT32, program, 0.3) is None
 
 
 HOLDS = {
@@ -104,6 +128,7 @@ HOLDS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_run_without_violation_has_no_inputs(name):
     """An overflow, a value out of range, an assumption and a time limit end a run."""
@@ -138,6 +163,7 @@ def test_a_shift_out_of_the_type_is_no_violation_over_integers():
     assert not replay_with_gcc(negative, RunInputs((-1,)), Semantics.INTEGERS)
 
 
+@pytest.mark.long
 def test_a_conversion_is_no_violation_over_integers(tmp_path):
     """A `short` does not wrap around over mathematical integers, although the compiled one does."""
     file = tmp_path / "p.c"

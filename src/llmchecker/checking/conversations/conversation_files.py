@@ -12,7 +12,7 @@ from llmchecker.checking.conversations.conversation_check import ExploredConvers
 from llmchecker.checking.conversations.turn_query import TURN
 from llmchecker.checking.markov import jani, prism
 from llmchecker.checking.markov.modeling_languages import Answers
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import UnknownName
 
 

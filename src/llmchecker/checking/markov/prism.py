@@ -21,7 +21,7 @@ from llmchecker.checking.markov.modeling_languages import (
     check_variable_names,
     format_known_atom,
 )
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.ast import STEP, Atom, Literal
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import atomic_write_with_checksum

@@ -101,7 +101,7 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
-    from llmchecker.checking.scored_tree import ScoredTree
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
     scored = ScoredTree(tree, values, question.checked_query.ranges)
     answer = check_query(scored, question.query, cached_tree.seconds + scoring_seconds)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from llmchecker.checking import witnesses
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit

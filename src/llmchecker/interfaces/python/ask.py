@@ -88,7 +88,7 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
         columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
-    from llmchecker.checking.scored_tree import ScoredTree
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
     scored = ScoredTree(tree, columns, checked_query.ranges)
     answer = check_query(scored, checked_query.query)

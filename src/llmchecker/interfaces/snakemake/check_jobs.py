@@ -7,7 +7,7 @@ from typing import Any
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
-from llmchecker.checking.scored_tree import ScoredTree
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.config.plan import quantifiers_in
 from llmchecker.interfaces.snakemake.check_params import parse_check
