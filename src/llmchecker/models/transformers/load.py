@@ -41,7 +41,7 @@ from llmchecker.models.transformers.masked import MaskedModel
 from llmchecker.models.transformers.tokenizer import format_loading_error
 from llmchecker.utils.memory_errors import is_out_of_memory
 
-ModelKind = Literal["causal", "masked"]
+_ModelKind = Literal["causal", "masked"]
 """Kind of a model: logits of the next token after the text, or at an appended mask."""
 
 _DEFAULT_MEMORY_BYTES = 2 * 1024**3
@@ -57,7 +57,7 @@ _AutoClass = (
 
 def load_model(
     directory: str | Path,
-    kind: ModelKind = "causal",
+    kind: _ModelKind = "causal",
     dtype: str = "float32",
     device: str = "cpu",
     threads: int = 1,
@@ -177,7 +177,7 @@ def _load_network(
 def wrap_model(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    kind: ModelKind = "causal",
+    kind: _ModelKind = "causal",
     name: str = "",
     threads: int = 1,
     memory_bytes: int = _DEFAULT_MEMORY_BYTES,
