@@ -63,6 +63,21 @@ def test_an_accelerator_computes_the_same_softmax(accelerator):
     assert found.sample_by_inversion(2, numbers).tolist() == expected
 
 
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_an_accelerator_orders_equal_probabilities_by_token(accelerator, k):
+    """Among equal ones the smallest ids are listed, with as many waits for any number of texts."""
+    waits = []
+    for texts in (1, 6):
+        # few values, and most tokens truncated
+        logits = LOGITS[:texts, :300].round().masked_fill(LOGITS[:texts, :300] < 4, -torch.inf)
+        expected = logits.sort(dim=1, descending=True, stable=True).indices[:, :k]
+        distributions = Distributions.from_logits(logits.to("cuda:0"))
+        accelerator.reset()
+        assert torch.equal(distributions.top_tokens(k).cpu(), expected)
+        waits.append(accelerator.waits.total())
+    assert waits[0] == waits[1]
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_an_accelerator_finds_invalid_logits(accelerator, value):
     """A row with a logit that is not finite is found, and one without probable tokens too."""
