@@ -1,8 +1,9 @@
 """An accelerator that a processor pretends to be: `device: cuda` without a GPU.
 
 Tensors report the device `cuda:0`, and the functions of torch run on tensors of the processor. A
-function is refused as on a GPU if its tensors are on several devices. Functions that wait for the
-device, and those without a deterministic algorithm on a GPU, are counted by name.
+function is refused as on a GPU if its tensors are on several devices, and on a GPU of Apple (`mps`)
+if they are float64. Functions that wait for the device, and those without a deterministic algorithm
+on a GPU, are counted by name.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._device import _device_constructors
 
 _FACTORIES = (
     *("arange", "as_tensor", "empty", "full", "linspace", "ones", "tensor", "zeros"),
@@ -95,30 +96,33 @@ class Accelerators:
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict) -> Any:
         """Call a function of torch on the processor, and return its results on their device."""
         name = function.__name__
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        tensors = list(_iter_tensors((args, kwargs)))
         source = self._find_device(name, tensors)
         target = _find_target(name, args, kwargs) or source
         self._count(name, args, tensors, source, target)
-        args, kwargs = tree_map_only(_Tensor, lambda t: t.plain, (args, kwargs))
         # the processor computes what another device is asked for
-        args, kwargs = tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
-        if name == "to" or kwargs.get("device") is not None:
-            args = tuple("cpu" if isinstance(argument, str) else argument for argument in args)
-            kwargs = {k: "cpu" if k == "device" else v for k, v in kwargs.items()}
+        args, kwargs = _unwrap(args), _unwrap(kwargs)
+        if kwargs.get("device") is not None:
+            kwargs["device"] = "cpu"
         if name in ("cpu", "cuda"):
             function, args, kwargs = Tensor.clone, args[:1], {}
-        if name == "to" and source != target:
-            kwargs = kwargs | {"copy": True}
+        if name == "to":
+            args = tuple("cpu" if isinstance(argument, str) else argument for argument in args)
+            kwargs = kwargs | ({"copy": True} if source != target else {})
         result = function(*args, **kwargs)
         # a function that writes into a tensor returns that tensor
         written = {id(t.plain): t for t in tensors if isinstance(t, _Tensor)}
 
-        def wrap(tensor: Tensor) -> Tensor:
-            if id(tensor) in written:
-                return written[id(tensor)]
-            return tensor if target.type == "cpu" else _Tensor(tensor, target, self)
+        def wrap(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                if id(value) in written:
+                    return written[id(value)]
+                return _Tensor(value, target, self) if _is_pretended(target) else value
+            if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+                return type(value)([wrap(part) for part in value])
+            return value
 
-        return tree_map_only(Tensor, wrap, result)
+        return wrap(result)
 
     def _find_device(self, name: str, tensors: list[Tensor]) -> torch.device:
         """Return the device of a function's tensors by the rules of torch."""
@@ -143,11 +147,11 @@ class Accelerators:
             source, target = args[1].device, args[0].device
         indices = tensors[1:] if name in _INDEXING else []
         is_mask = any(t.dtype == torch.bool and t.dim() for t in indices) and name != "__setitem__"
-        if source.type == "cuda" and (name in _WAITING or is_mask):
+        is_source, is_target = _is_pretended(source), _is_pretended(target)
+        if is_source and (name in _WAITING or is_mask):
             self.waits[name] += 1
-        if source.type == "cuda" and target.type == "cpu":
-            self.waits["copy"] += 1
-        self.uploads += source.type == "cpu" and target.type == "cuda"
+        self.waits["copy"] += is_source and target.type == "cpu"
+        self.uploads += source.type == "cpu" and is_target
         self.uploads += sum(i.device.type == "cpu" and i.dim() > 0 for i in indices)
         # whole numbers are added exactly in any order
         if name in _NONDETERMINISTIC and any(t.is_floating_point() for t in tensors):
@@ -155,6 +159,30 @@ class Accelerators:
 
 
 _PROCESSOR = torch.device("cpu")
+
+
+def _iter_tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in the arguments of a function."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _iter_tensors(part)
+    elif isinstance(value, dict):
+        yield from _iter_tensors(list(value.values()))
+
+
+def _unwrap(value: Any) -> Any:
+    """Return arguments with the processor's tensors and device."""
+    if isinstance(value, _Tensor):
+        return value.plain
+    if isinstance(value, torch.device):
+        return _PROCESSOR
+    if type(value) in (list, tuple):
+        return type(value)([_unwrap(part) for part in value])
+    if type(value) is dict:
+        return {key: _unwrap(part) for key, part in value.items()}
+    return value
 
 
 def _find_target(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
@@ -172,7 +200,12 @@ def _find_target(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
 def _build_device(value: Any) -> torch.device:
     device = torch.device("cuda", value) if isinstance(value, int) else torch.device(value)
-    return torch.device("cuda", 0) if str(device) == "cuda" else device
+    has_no_index = _is_pretended(device) and device.index is None
+    return torch.device(device.type, 0) if has_no_index else device
+
+
+def _is_pretended(device: torch.device) -> bool:
+    return device.type in ("cuda", "mps")
 
 
 class _Tensor(Tensor):
@@ -180,6 +213,8 @@ class _Tensor(Tensor):
 
     @staticmethod
     def __new__(cls, plain: Tensor, device: torch.device, record: Accelerators):
+        if device.type == "mps" and plain.dtype == torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
         tensor = Tensor._make_wrapper_subclass(
             cls,
             plain.size(),
@@ -204,7 +239,7 @@ class _Tensor(Tensor):
         if function.__name__ in ("__get__", "__set__") or function in _ATTRIBUTES:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **kwargs)
-        tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, cls))
+        tensors = (tensor for tensor in _iter_tensors((args, kwargs)) if isinstance(tensor, cls))
         return next(tensors).record.call(function, args, kwargs)
 
     @classmethod
@@ -223,12 +258,14 @@ _ATTRIBUTES |= {Tensor.nelement, Tensor.element_size, Tensor.__len__, Tensor.is_
 def pretend_accelerators(count: int = 1) -> Iterator[Accelerators]:
     """Let torch have accelerators within the block."""
     record = Accelerators()
+    # `with torch.device(…)` stores the functions of torch on its first use
+    _device_constructors()
 
     def pretend(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             target = _find_target(function.__name__, args, kwargs)
-            if target is None or target.type == "cpu":
+            if target is None or not _is_pretended(target):
                 return function(*args, **kwargs)
             return record.call(function, args, kwargs)
 
@@ -241,8 +278,8 @@ def pretend_accelerators(count: int = 1) -> Iterator[Accelerators]:
             patch.setattr(Tensor, name, pretend(getattr(Tensor, name)))
         patch.setattr(torch.cuda, "is_available", lambda: True)
         patch.setattr(torch.cuda, "device_count", lambda: count)
+        patch.setattr(torch.mps, "device_count", lambda: count)
         patch.setattr(torch.cuda, "current_device", lambda: 0)
-        patch.setattr(torch.cuda, "synchronize", lambda *_: None)
         patch.setattr(torch.cuda, "mem_get_info", lambda *_: (record.free_bytes, 8 * 10**10))
         patch.setattr(torch.cuda, "memory_reserved", lambda *_: 0)
         patch.setattr(torch.cuda, "memory_allocated", lambda *_: 0)

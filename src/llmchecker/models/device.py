@@ -4,13 +4,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_PROCESSORS = frozenset({"cpu"})
-"""Types of devices whose caches are small and whose memory is the machine's."""
-
 
 def is_processor(device: torch.device | str) -> bool:
     """Return whether a device is a processor instead of an accelerator."""
-    return torch.device(device).type in _PROCESSORS
+    return torch.device(device).type == "cpu"
 
 
 def find_free_bytes(device: torch.device | str) -> int | None:

@@ -87,6 +87,8 @@ class Distributions:
         An accelerator computes all probabilities at once, in a single pass. A processor computes
         weights, because most probabilities are never needed.
         """
+        # GPUs of Apple have no float64
+        logits = logits.cpu() if logits.device.type == "mps" else logits
         if not is_processor(logits.device):
             probabilities = torch.softmax(logits, dim=1, dtype=torch.float64)
             return cls(probabilities, None, None, _ChunkSums.of_values(probabilities, None))

@@ -14,7 +14,6 @@ from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
-from llmchecker.models.transformers.load_settings import LoadSettings
 from llmchecker.trees import fingerprint, run_metadata
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
@@ -35,7 +34,7 @@ class LazyModel:
 
     Args:
         directory: folder of the model.
-        kind, dtype, device, threads, memory_bytes: as in `LoadSettings`.
+        kind, dtype, device, threads, memory_bytes: as in `load_model`.
         end_of_sequence: as in `expansion.build_tree`.
         cache: cache of distributions, so that none is computed twice.
         decoding: decoding settings; None for temperature 1.
@@ -107,10 +106,11 @@ class LazyModel:
         # before the imports, which take seconds too
         if size := measure_weights(self.directory):
             logging.info("loading %s, %s", self.directory.name, format_size(size))
-        from llmchecker.models.transformers.load import load_local_model
+        from llmchecker.models.transformers.load import load_model
 
-        settings = LoadSettings(self.kind, self.dtype, self.device, self.threads, self.memory_bytes)
-        return load_local_model(self.directory, settings)
+        return load_model(
+            *(self.directory, self.kind, self.dtype, self.device, self.threads, self.memory_bytes)
+        )
 
     @cached_property
     def _metadata(self) -> run_metadata.RunMetadata:

@@ -9,8 +9,8 @@ On an accelerator, bits depend on the size of the batch. There the module measur
 batches have equal bits, and beyond which size a batch is no faster.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,11 +95,16 @@ def _select_executor(
     Raises:
         UnusableModel: not even single texts keep their bits.
     """
-    for rows in _iter_batch_sizes(device):
+    # texts that differ only in their last token need a single pass for each batch
+    prompt, suffixes = trial.texts(1)[0, :-1].tolist(), trial.continuations[:, -1:]
+    if not isinstance(model, CausalModel) or model.is_uncached:
+        prompt = prompt[-1:]  # shorter, because each text is read from its first token
+    # the fastest first; only a processor keeps its bits in one shape at no cost
+    for rows in (None, MIN_ROWS, 1) if is_processor(device) else (None, 1):
         # a single thread gets the largest batches
         model.executor = BatchExecutor(1, device, rows)
         if model.executor.is_processor:
-            if _is_batch_invariant(model, trial):
+            if _is_batch_invariant(model, prompt, suffixes):
                 return BatchExecutor(threads, device, rows)
         elif _is_repeatable(model, trial, expected):
             if rows is not None:
@@ -127,21 +132,12 @@ def _select_prompt_attention(
         model, trial, expected
     )
     model.executor = executor
-    if is_correct and (not executor.is_processor or _has_equal_shared_bits(model, long_trial)):
+    prompt, texts = long_trial.prompt.tolist(), long_trial.continuations
+    if is_correct and (not executor.is_processor or _is_batch_invariant(model, prompt, texts)):
         model.shared_from = min_tokens
     else:
         model.shared_from = None
         restore_attention(network)
-
-
-def _has_equal_shared_bits(model: CausalModel, trial: "_Trial") -> bool:
-    """Return whether texts after a long prompt have the same bits in a small and a large batch."""
-    try:
-        with _shorten_network(model.network):
-            return _has_equal_bits(model, trial.prompt.tolist(), trial.continuations)
-    except Exception as error:  # networks that store their layer count elsewhere raise any class
-        _raise_out_of_memory(error)
-        return False
 
 
 @dataclass(frozen=True)
@@ -183,12 +179,6 @@ class _Trial:
         return join_prompt(self.prompt.tolist(), self.continuations[:rows])
 
 
-def _iter_batch_sizes(device: str) -> Iterator[int | None]:
-    """Yield batch sizes, the fastest first; None for any size."""
-    # only a processor keeps its bits in one shape at no cost
-    yield from (None, MIN_ROWS, 1) if is_processor(device) else (None, 1)
-
-
 def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Tensor:
     """Return the logits after two texts, (2, vocabulary), by a plain pass over each.
 
@@ -200,13 +190,15 @@ def _compute_plain_logits(model: CausalModel | MaskedModel, trial: _Trial) -> Te
     try:
         outputs = [_run_forward(model, [*text, *model.tail]) for text in texts.tolist()]
     except Exception as error:  # unsuitable networks raise errors of any class
-        _raise_out_of_memory(error)
+        if isinstance(error, MachineLimit) or is_out_of_memory(error):
+            raise
         raise _build_error(model, f"fails on a text: {type(error).__name__}: {error}") from error
     shape, tokens = tuple(outputs[0].shape), texts.shape[1] + len(model.tail)
     if shape != (1, tokens, model.vocabulary_size):
         expected_shape = (1, tokens, model.vocabulary_size)
         raise _build_error(model, f"returns logits of shape {shape}, not {expected_shape}")
-    logits = torch.cat([output[:, position] for output in outputs])
+    # compared on the processor: some accelerators have no float64
+    logits = torch.cat([output[:, position] for output in outputs]).cpu()
     # raises InvalidDistribution for logits that are not finite
     model.map_distributions(lambda _, part: len(part), logits, (), texts, np.arange(len(texts)))
     return logits
@@ -228,57 +220,55 @@ def _run_forward(model: CausalModel | MaskedModel, text: list[int]) -> Tensor:
 
 def _is_correct(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
     """Return whether the model's continuations have the logits of plain passes."""
-    try:
+    with _suppress_failures():
         logits = _collect_logits(model.open_prefix(trial.prompt.tolist()), trial.continuations[:2])
-    except InvalidDistribution:
-        raise
-    except Exception as error:  # networks with other caches than keys and values raise any class
-        _raise_out_of_memory(error)
-        return False
-    return logits.shape == expected.shape and _are_close(logits, expected)
+        return logits.shape == expected.shape and _are_close(logits, expected)
+    return False
 
 
-def _is_batch_invariant(model: CausalModel | MaskedModel, trial: _Trial) -> bool:
+def _is_repeatable(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
+    """Return whether equal batches have equal bits, and the logits of plain passes."""
+    with _suppress_failures():
+        prefix = model.open_prefix(trial.prompt.tolist())
+        logits, repeated_logits = (_collect_logits(prefix, trial.continuations) for _ in range(2))
+        is_equal = torch.equal(logits, repeated_logits)
+        return is_equal and _are_close(logits[: len(expected)], expected)
+    return False
+
+
+def _is_batch_invariant(
+    model: CausalModel | MaskedModel, prompt: Sequence[int], suffixes: np.ndarray
+) -> bool:
     """Return whether a text has the same bits in a small and in the largest batch.
 
     Layers of one kind compute in the same way, so the bits are compared after one layer of each
     kind. If a network does not work with fewer layers, they are compared after all layers.
     """
-    # texts that differ only in their last token need a single pass for each batch
-    prompt, suffixes = trial.texts(1)[0, :-1].tolist(), trial.continuations[:, -1:]
-    if isinstance(model, MaskedModel) or model.is_uncached:
-        prompt = prompt[-1:]  # shorter, because each text is read from its first token
-    try:
-        with _shorten_network(model.network):
-            return _has_equal_bits(model, prompt, suffixes)
-    except Exception as error:  # networks that store their layer count elsewhere raise any class
-        _raise_out_of_memory(error)
-    try:
+    # a part of a network may give logits that are not finite
+    with suppress(InvalidDistribution), _suppress_failures(), _shorten_network(model.network):
         return _has_equal_bits(model, prompt, suffixes)
-    except InvalidDistribution:
-        raise
-    except Exception as error:  # some networks cannot read a batch of several texts
-        _raise_out_of_memory(error)
-        return False
+    with _suppress_failures():
+        return _has_equal_bits(model, prompt, suffixes)
+    return False
 
 
-def _raise_out_of_memory(error: Exception) -> None:
-    """Raise an error again if its cause is a lack of memory."""
-    if isinstance(error, MachineLimit) or is_out_of_memory(error):
-        raise error
+@contextmanager
+def _suppress_failures() -> Iterator[None]:
+    """End the block at errors of networks that lack a cache, batches or fewer layers.
 
+    Such networks raise errors of any class.
 
-def _is_repeatable(model: CausalModel | MaskedModel, trial: _Trial, expected: Tensor) -> bool:
-    """Return whether equal batches have equal bits, and the logits of plain passes."""
+    Raises:
+        InvalidDistribution: logits are not finite.
+        MachineLimit: memory ran out, as other errors may report too.
+    """
     try:
-        prefix = model.open_prefix(trial.prompt.tolist())
-        logits, repeated_logits = (_collect_logits(prefix, trial.continuations) for _ in range(2))
-    except InvalidDistribution:
+        yield
+    except (InvalidDistribution, MachineLimit):
         raise
-    except Exception as error:  # some networks cannot read a batch of several texts
-        _raise_out_of_memory(error)
-        return False
-    return torch.equal(logits, repeated_logits) and _are_close(logits[: len(expected)], expected)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
 
 
 def _measure_spread(model: CausalModel | MaskedModel, trial: _Trial) -> float | None:
@@ -297,7 +287,7 @@ def _measure_spread(model: CausalModel | MaskedModel, trial: _Trial) -> float | 
     for rows, batch in ways:
         model.executor = BatchExecutor(1, executor.device, rows)
         prefix = model.open_prefix(trial.prompt.tolist())
-        parts = prefix.map_next(lambda _, part: part.probabilities().clone(), batch)
+        parts = prefix.map_next(lambda _, part: part.probabilities().clone().cpu(), batch)
         probabilities.append(torch.cat(list(parts))[:_COMPARED_ROWS])
     model.executor = executor
     found = torch.stack(probabilities)
@@ -305,7 +295,7 @@ def _measure_spread(model: CausalModel | MaskedModel, trial: _Trial) -> float | 
 
 
 def _has_equal_bits(
-    model: CausalModel | MaskedModel, prompt: list[int], suffixes: np.ndarray
+    model: CausalModel | MaskedModel, prompt: Sequence[int], suffixes: np.ndarray
 ) -> bool:
     """Return whether a few texts have the same bits alone and within a full batch."""
     prefix = model.open_prefix(prompt)
@@ -351,7 +341,7 @@ def _collect_logits(prefix: Prefix, continuations: np.ndarray) -> Tensor:
 
 def _copy_logits(_: np.ndarray, part: Distributions) -> Tensor:
     # an accelerator keeps probabilities only
-    return part.values.log() if part.row_maxima is None else part.values.clone()
+    return (part.values.log() if part.row_maxima is None else part.values.clone()).cpu()
 
 
 def _are_close(logits: Tensor, others: Tensor) -> bool:

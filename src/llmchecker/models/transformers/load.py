@@ -1,7 +1,7 @@
 """Loading of transformers models from directories, and wrapping of loaded models."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from transformers import (
@@ -37,14 +37,15 @@ from llmchecker.models.transformers.checkpoint_checks import (
     check_vocabulary,
     check_weights,
 )
-from llmchecker.models.transformers.load_settings import (
-    DEFAULT_MEMORY_BYTES,
-    LoadSettings,
-    ModelKind,
-)
 from llmchecker.models.transformers.masked import MaskedModel
 from llmchecker.models.transformers.tokenizer import format_loading_error
 from llmchecker.utils.memory_errors import is_out_of_memory
+
+_ModelKind = Literal["causal", "masked"]
+"""Kind of a model: logits of the next token after the text, or at an appended mask."""
+
+_DEFAULT_MEMORY_BYTES = 2 * 1024**3
+"""Default limit in bytes for the continuations of one prompt, in addition to the model."""
 
 _AutoClass = (
     type[AutoModelForCausalLM]
@@ -56,24 +57,23 @@ _AutoClass = (
 
 def load_model(
     directory: str | Path,
-    kind: ModelKind = "causal",
+    kind: _ModelKind = "causal",
     dtype: str = "float32",
     device: str = "cpu",
     threads: int = 1,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
 ) -> CausalModel | MaskedModel:
-    """Load a local model directory: `load_local_model` with the fields of `LoadSettings`."""
-    return load_local_model(directory, LoadSettings(kind, dtype, device, threads, memory_bytes))
-
-
-def load_local_model(directory: str | Path, settings: LoadSettings) -> CausalModel | MaskedModel:
     """Load a local model directory, without code or pickles.
 
-    The directory contains config, safetensors weights and tokenizer.
-
     Args:
-        directory: path of the model directory.
-        settings: how to load and run the model.
+        directory: path of a directory with config, safetensors weights and tokenizer.
+        kind: `causal` predicts after the text; `masked` at a mask appended to it.
+        dtype: torch name of the weights' dtype, such as `float32` or `bfloat16`.
+        device: torch device, such as `cpu` or `cuda:0`.
+        threads: number of batches that a CPU computes at once, one on each thread.
+        memory_bytes: limit in bytes for one prompt's continuations, in addition to the model:
+            batches, and the keys and values of a causal model. No answer depends on it. An
+            accelerator with a known free memory has no other limit.
 
     Raises:
         MachineLimit: the machine does not have the device.
@@ -81,15 +81,13 @@ def load_local_model(directory: str | Path, settings: LoadSettings) -> CausalMod
         UnusableModel: the directory does not load as a model of that kind, the files lack weights,
             or the tokenizer belongs to another model.
     """
-    _check_device(settings.device)
-    directory, kind = Path(directory), settings.kind
+    _check_device(device)
+    directory = Path(directory)
     auto_class: _AutoClass = AutoModelForCausalLM if kind == "causal" else AutoModelForMaskedLM
     network, tokenizer, files = read_network(
-        directory, auto_class, settings.dtype, f"a {kind} model", settings.device
+        directory, auto_class, dtype, f"a {kind} model", device
     )
-    model = wrap_model(
-        network, tokenizer, kind, directory.name, settings.threads, settings.memory_bytes
-    )
+    model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
     model.files = files
     return model
 
@@ -179,17 +177,17 @@ def _load_network(
 def wrap_model(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    kind: ModelKind = "causal",
+    kind: _ModelKind = "causal",
     name: str = "",
     threads: int = 1,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    memory_bytes: int = _DEFAULT_MEMORY_BYTES,
 ) -> CausalModel | MaskedModel:
     """Wrap a loaded transformers model and its tokenizer, on their device.
 
     The network is set to evaluation mode, because dropout would make every answer random.
 
     Args:
-        kind, threads, memory_bytes: as in `LoadSettings`.
+        kind, threads, memory_bytes: as in `load_model`.
         name: name of the model in trees and messages; by default that of the network's directory or
             repository, or else its class.
 
