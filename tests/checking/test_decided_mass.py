@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.random_tables import (
     QUANTIFIERS,
     RANGES,
@@ -13,7 +14,7 @@ from helpers.random_tables import (
     whole_tree,
 )
 from helpers.trees import by_hand, kept, scores, text_trees
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
@@ -71,7 +72,7 @@ def compare_evaluators(tree, columns, query, ranges) -> None:
         assert not sums.is_limited
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(data=st.data(), formula=about_texts, ranges=st.sampled_from([RANGES, SMALL]))
 def test_the_sums_are_what_storm_computes(data, formula, ranges):
     """Value, D and D + U are Storm's probabilities of the chain and of the decision process, and
@@ -85,7 +86,7 @@ def test_the_sums_are_what_storm_computes(data, formula, ranges):
     assert sum(part.value for part in parts) == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data(), formula=about_texts, final=st.integers(-2, 2))
 def test_final_scores_decide_the_same_for_storm(data, formula, final):
     """The sums are Storm's also where texts keep a score, and no wider than without."""
@@ -102,7 +103,7 @@ def test_final_scores_decide_the_same_for_storm(data, formula, final):
     assert found.violated.value >= wider.violated.value - 1e-12
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     data=st.data(),
     formula=about_texts,
@@ -165,7 +166,7 @@ def test_bounds_next_to_one_are_not_rounded_to_one():
         )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(seed=st.integers(0, 2**32), formula=about_texts)
 def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
     """On the tree of all texts nothing is undecided, and D is the probability in fractions."""
@@ -180,7 +181,7 @@ def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
     )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(seed=st.integers(0, 2**32), formula=about_texts, quantifiers=st.sampled_from(EITHER))
 def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula, quantifiers):
     """Where a text of some model is decided, no text of that model that begins with it differs."""

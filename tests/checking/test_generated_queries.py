@@ -97,7 +97,7 @@ def check_values(case: Case, query: Query) -> None:
 def check_bounds(case: Case, query: Query, bound: Callable) -> None:
     expected = truth(exact_tree(case.whole, case.whole_scores), case)
     try:
-        interval, _ = bound(case.cut, case.cut_scores, query, RANGES)
+        interval, _ = bound(ScoredTree(case.cut, case.cut_scores, RANGES), query)
     except ImpossibleCondition:
         assert expected is None
         return

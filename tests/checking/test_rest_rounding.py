@@ -11,8 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.trees import by_hand
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
@@ -141,7 +142,7 @@ def is_decidable(figure: Fraction, threshold: Fraction) -> bool:
     return figure in (0, 1) or threshold in (0, 1) or abs(figure - threshold) >= VISIBLE
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     seed=st.integers(0, 10**6),
     path=st.sampled_from([IN_REST, NOT_POSITIVE, ("!", IN_REST)])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import oracle, trees
 from helpers.damage import flipped
+from helpers.marks import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ DRAWN = [
 ]
 GENDER = np.array([0, 1, 2, 99, -1, 99])
 NAMES = ("gender", "polarity")
-GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 def ask(query: str) -> Answer:
@@ -313,6 +314,7 @@ def test_programs_give_the_same_answer(tmp_path_factory, data):
     every_route(tree, scores, query, tmp_path_factory.getbasetemp())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "path",
     [

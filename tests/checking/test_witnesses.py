@@ -410,6 +410,7 @@ def test_thresholds_of_the_whole_model(query, expected):
     assert not any(text.rest for text in found)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("passes", [1, 3, 9, 100])
 def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):

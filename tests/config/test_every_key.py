@@ -223,7 +223,7 @@ def test_the_schema_is_that_of_the_keys():
     Draft202012Validator.check_schema(read_yaml(SCHEMA_FILE).content)
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", PLACES)
 def test_the_schema_and_the_keys_agree(name):
     """At each key, the JSON schema accepts what the keys accept, and rejects what they reject."""

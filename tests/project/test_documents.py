@@ -225,6 +225,7 @@ def outputs() -> set[str]:
     return files | {str(folder) for file in files for folder in Path(file).parents}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_snakemake_commands_parse(outputs):
     """Every call of snakemake parses and names cores, files that are there, targets of rules."""
@@ -241,6 +242,7 @@ def test_snakemake_commands_parse(outputs):
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_files_exist_or_are_made(document, outputs):

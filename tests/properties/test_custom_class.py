@@ -47,13 +47,13 @@ def test_a_class_that_scores_batches_gets_all_texts_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Short", "Short of .*: score_batch returned 1 scores for 2 texts; return one for each"),
+        ("Short", "score_batch: it returned 1 scores for 2 texts; return one for each"),
         ("BatchBreaks", "BatchBreaks of .*: score_batch raised ValueError: no network"),
-        ("BatchBeyond", "the score of 'Hi!' is 10, outside its range 0 to 9"),
+        ("BatchBeyond", "score of 'Hi!': 10 is outside the range 0 to 9"),
     ],
 )
 def test_a_batch_that_fails_is_named(name: str, message: str) -> None:
-    """One message names class, file and problem."""
+    """One message names the problem, and class and file of an error in the class."""
     with pytest.raises(ConfigError, match=message):
         score_texts(make(name), "Hi", ["Hi!", "Hi"])
 
@@ -121,8 +121,6 @@ def test_a_file_that_does_not_run_is_refused(
     [
         ("Breaks", r"raised ZeroDivisionError: .* \(line [0-9]+\) on the text 'The player'"),
         ("Leaves", r"raised SystemExit: gone \(line [0-9]+\) on the text 'The player'"),
-        ("Half", "the score of 'The player' is 0.0, not an integer"),
-        ("Beyond", "the score of 'The player' is 10, outside its range 0 to 9"),
     ],
 )
 def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:
@@ -130,6 +128,19 @@ def test_a_class_that_fails_at_a_text_names_it(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         make(name)("The player", "")
     assert str(error.value).startswith(f"{name} of {FILE}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Half", "score of 'Hi': 0.0 is not an integer"),
+        ("Beyond", "score of 'Hi': 10 is outside the range 0 to 9; correct either"),
+    ],
+)
+def test_a_score_that_is_none_is_refused(name: str, message: str) -> None:
+    """A score that is not an integer within the declared range is an error with its text."""
+    with pytest.raises(ConfigError, match=message):
+        score_texts(make(name), "Hi", ["Hi"])
 
 
 def test_a_class_may_offer_an_incremental_form() -> None:

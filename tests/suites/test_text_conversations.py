@@ -65,11 +65,13 @@ def test_each_turn_has_the_answers_before_it():
 class _Judge:
     """A quantifier that reads the chat, and keeps what it reads."""
 
-    reads_chats = True
     minimum, maximum = 0, 1
 
     def __init__(self) -> None:
         self.read: list[tuple[str, str]] = []
+
+    def build_notes(self, model: object) -> list[str]:
+        return []
 
     def __call__(self, prompt: str, text: str) -> int:
         self.read.append((prompt, text))
@@ -77,7 +79,7 @@ class _Judge:
 
 
 def test_a_judge_reads_the_chat_before_each_answer():
-    """A quantifier that reads chats gets all messages before the answer."""
+    """A quantifier that judges answers gets all messages before the answer."""
     judge = _Judge()
     asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
     check_text_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
@@ -85,6 +87,7 @@ def test_a_judge_reads_the_chat_before_each_answer():
     assert ("user: a\nassistant: yes\nuser: yes!", "yes") in judge.read
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "truth"),
     [

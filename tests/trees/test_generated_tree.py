@@ -56,6 +56,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
             )
 
 
+@pytest.mark.long
 def test_a_check_is_measured(tmp_path):
     """The measurement in a process of its own says of how many states its figures are."""
     write_tree(tmp_path, 500)

@@ -57,7 +57,7 @@ def python_files(paths) -> set[str]:
     return {path for path in found if not path.endswith("__init__.py")}
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_code_is_what_the_bytecode_imports(name):
     """The code behind a script is what another walk of its imports finds."""

@@ -33,8 +33,14 @@ def check_query(scored: ScoredTree, query: Query, seconds_before: float = 0.0) -
         ImpossibleCondition: no text of the model can satisfy the condition of a conditional.
         CheckFailed: the query has no value; the message contains the reason.
     """
-    sums = TreeSums(scored, is_whole_model=False) if find_path_formulas(query) else None
-    answer = check_chain(scored, query, seconds_before + _encode(scored), sums)
+    sums, start_time = None, time.monotonic()
+    if find_path_formulas(query):
+        sums = TreeSums(scored, is_whole_model=False)
+    else:
+        # sums need no matrix, and building that of Storm is no part of the check
+        _ = scored.transitions
+    seconds = seconds_before + time.monotonic() - start_time
+    answer = check_chain(scored, query, seconds, sums)
     certain, notes = _compute_bounds(scored, query)
     return replace(
         answer,
@@ -78,17 +84,9 @@ def add_texts(
         scored, seconds_before: as in `check_query`.
         truth: as in `witnesses.find_witnesses`.
     """
-    seconds = seconds_before + _encode(scored)
     texts = witnesses.find_witnesses(scored, answer.query, is_whole_model=True, truth=truth)
-    costs = replace(measure_chain(scored, answer.query), encode_seconds=seconds)
+    costs = replace(measure_chain(scored, answer.query), encode_seconds=seconds_before)
     return replace(answer, costs=costs, witnesses=texts)
-
-
-def _encode(scored: ScoredTree) -> float:
-    """Build the matrix of the chain, and return the seconds that this took."""
-    start_time = time.monotonic()
-    _ = scored.transitions
-    return time.monotonic() - start_time
 
 
 def _compute_bounds(scored: ScoredTree, query: Query) -> tuple[Interval, tuple[str, ...]]:

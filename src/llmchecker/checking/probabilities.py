@@ -3,14 +3,14 @@
 `TreeSums` computes them by sums over the texts of a tree, and `Satisfaction` by Storm.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
-from llmchecker.properties.logic.ast import Formula, Probability
+from llmchecker.properties.logic.ast import Formula, PathQuantifier, Probability
 
 MIN_NORMAL = float(np.finfo(np.float64).tiny)
 """The smallest normal float64; smaller products lose digits or become 0."""
@@ -33,17 +33,22 @@ class Probabilities:
     is_one: np.ndarray
 
 
-class Evaluator(Protocol):
+class Evaluator(ABC):
     """An evaluator of formulas in the start state of a process."""
 
+    @abstractmethod
     def compute_probabilities(self, path: Formula, minimize: bool) -> Probabilities:
         """Compute the least or the greatest probability of a path formula."""
 
     def evaluate(self, formula: Formula, certain: bool) -> np.ndarray:
-        """Return (1,) bool: whether a state formula surely holds, or else may hold."""
+        """Return (1,) bool: whether a P, E or A surely holds, or else may hold."""
+        probability = formula.probability if isinstance(formula, PathQuantifier) else formula
+        assert isinstance(probability, Probability)
+        return compare_with_threshold(probability, certain, self.compute_probabilities)
 
     def is_three_valued(self, path: Formula) -> bool:
-        """Return whether a nested P, E or A may hold without surely holding."""
+        """Return whether a P, E or A in a formula may hold without surely holding."""
+        return False
 
 
 def compare_with_threshold(

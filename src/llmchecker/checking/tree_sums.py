@@ -8,11 +8,7 @@ import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass, decide_texts
 from llmchecker.checking.markov.scored_tree import ScoredTree
-from llmchecker.checking.probabilities import (
-    MIN_NORMAL,
-    Probabilities,
-    compare_with_threshold,
-)
+from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator, Probabilities
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -20,8 +16,6 @@ from llmchecker.properties.logic.ast import (
     Formula,
     Label,
     Number,
-    PathQuantifier,
-    Probability,
     Temporal,
     Variable,
     subformulas,
@@ -34,10 +28,8 @@ _KNOWN_IN_REST = frozenset({STEP, _REST})
 """The variables whose values are known in `rest`."""
 
 
-class PathSums:
+class PathSums(Evaluator):
     """An evaluator of the path formulas that single texts decide, on any tree.
-
-    Its methods are those of `Satisfaction`, for the start state alone.
 
     Args:
         find_mass: returns the decided mass of a path formula.
@@ -62,16 +54,6 @@ class PathSums:
         return Probabilities(
             *map(np.atleast_1d, (value, ends.lower, ends.upper, share.is_empty, others.is_empty))
         )
-
-    def evaluate(self, formula: Formula, certain: bool) -> np.ndarray:
-        """Return (1,) bool: whether a P, E or A holds; see `Satisfaction.evaluate`."""
-        probability = formula.probability if isinstance(formula, PathQuantifier) else formula
-        assert isinstance(probability, Probability)
-        return compare_with_threshold(probability, certain, self.compute_probabilities)
-
-    def is_three_valued(self, path: Formula) -> bool:
-        """Return False: no P, E or A is inside the formula."""
-        return False
 
 
 class TreeSums(PathSums):
@@ -162,11 +144,6 @@ def _withdraw_refuted_decisions(scored: ScoredTree, truth: np.ndarray) -> None:
         truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
 
 
-def find_first_states(scored: ScoredTree, truth: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: the reachable states that no decided state precedes."""
-    return scored.find_reached(truth != UNDECIDED)
-
-
 def sum_masses(scored: ScoredTree, truth: np.ndarray) -> DecidedMass:
     """Add up the masses of the first states that decide a path formula, or never do.
 
@@ -175,8 +152,9 @@ def sum_masses(scored: ScoredTree, truth: np.ndarray) -> DecidedMass:
         truth: (n,) the truth of the states; see `TreeSums.decide`.
     """
     tree = scored.tree
+    is_decided = truth != UNDECIDED
     # an undecided text has children, which have its probability
-    is_term = find_first_states(scored, truth) & ((truth != UNDECIDED) | ~tree.internal)
+    is_term = scored.find_reached(is_decided) & (is_decided | ~tree.internal)
 
     def add(value: int) -> Mass:
         rows = np.flatnonzero(is_term & (truth == value))

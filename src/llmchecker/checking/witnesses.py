@@ -29,7 +29,7 @@ import numpy as np
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.checking.tree_sums import PathSums, TreeSums, find_first_states, sum_masses
+from llmchecker.checking.tree_sums import PathSums, TreeSums, sum_masses
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
     Formula,
@@ -238,7 +238,7 @@ def _find_decisions(
     if known_truth is not None:
         truth = np.where(known_truth == UNDECIDED, truth, known_truth)
     probability = scored.tree.path_probability
-    is_first = find_first_states(scored, truth)
+    is_first = scored.find_reached(truth != UNDECIDED)
 
     def sort_states(kind: str, states: np.ndarray) -> _DecidingStates:
         uids = np.flatnonzero(states)

@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from llmchecker.config.section import (
+    TEXT_OR_LIST,
+    TEXT_OR_SECTION,
     Items,
     Name,
     NonEmpty,
     OneKeySection,
     OptionalKey,
-    OrText,
     Section,
     Sha256,
 )
@@ -55,7 +56,7 @@ class DecodingKeys(Section):
     """Forbidden token ids."""
 
 
-DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
+DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]
 
 
 class PartKeys(Section):
@@ -99,7 +100,7 @@ class ModelKeys(Section):
     key_from: OptionalKey[str] = None
     """For server, the environment variable with its key. Never write the key itself into a file."""
     requests: OptionalKey[int] = Field(default=None, ge=1, le=1_000)
-    """For server, the number of concurrent requests; by default 16."""
+    """For server, the number of texts that it writes at once; by default 64 for vllm, else 16."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """For server, the time limit of a request; by default 60."""
     prices: OptionalKey[PriceKeys] = None
@@ -147,7 +148,7 @@ class MessageKeys(OneKeySection):
 
 _StartEntry = Annotated[
     str | NonEmpty[MessageKeys],
-    OrText("array"),
+    TEXT_OR_LIST,
     Field(
         description="A text to continue, with any characters, or empty; or a list of messages to "
         "answer, in each model's chat template."

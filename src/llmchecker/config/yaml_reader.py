@@ -30,6 +30,7 @@ from ruamel.yaml.tokens import (
 )
 
 from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.utils.text_files import read_text
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
@@ -39,8 +40,6 @@ _MAX_DEPTH = 40
 """Maximum depth of nested lists and keys."""
 _MAX_DIGITS = 300
 """Maximum number of characters of a number."""
-
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SPACES = "\0 \t\r\n"
@@ -194,7 +193,7 @@ def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
             contains the line.
     """
     path = Path(path)
-    document = parse_yaml(_read_text(path), path, schema)
+    document = parse_yaml(read_text(path, max_bytes=_MAX_BYTES), path, schema)
     if not document.lines:
         raise ConfigError(f"{path}: the file is empty; write keys and values")
     if not isinstance(document.content, dict):
@@ -510,29 +509,6 @@ def _is_merge_key(node: Node) -> bool:
 def _line_number(node: Node) -> int:
     line: int = node.start_mark.line + 1
     return line
-
-
-def _read_text(path: Path) -> str:
-    """Read the text of a file of at most `_MAX_BYTES`."""
-    try:
-        with path.open("rb") as file:
-            # One more byte than allowed is enough to detect a file that is too large.
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path") from error
-    if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{path}: larger than the maximum of {_MAX_BYTES} bytes; shorten it")
-    # Zero bytes at the beginning reveal UTF-16 and UTF-32 without a byte order mark.
-    if content.startswith(_UTF16_MARKS) or b"\0" in content[:4]:
-        raise ConfigError(f"{path}: encoded in UTF-16 or UTF-32; save it in UTF-8")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        invalid_byte = content[error.start]
-        _raise_error(
-            path, line, f"the byte 0x{invalid_byte:02X} is not UTF-8; save the file in UTF-8"
-        )
 
 
 def _raise_error(source: str | Path, line: int, reason: str) -> NoReturn:

@@ -53,7 +53,6 @@ SERVER_MODULES = (
     "models/servers/sampling_test.py",
     "models/continuation.py",
     "models/servers/settings.py",
-    "models/servers/completions.py",
     "models/servers/answer_store.py",
     "models/servers/spending.py",
     "models/servers/text_apis.py",

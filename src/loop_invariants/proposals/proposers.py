@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
-from llmchecker.models.servers.connection import connect_completions
+from llmchecker.models.servers.connection import connect_text_client
 from llmchecker.models.servers.settings import is_served
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.statements import Loop, Program
@@ -46,10 +46,8 @@ def load_proposer(
         load_arguments: the arguments of `load_model` for a local model.
     """
     if is_served(directory):
-        client = connect_completions(directory)
-        return lambda prompt, iterations: request_answers(
-            client, prompt, iterations, settings.seed, cache_directory
-        )
+        client = connect_text_client(directory, cache_directory)
+        return lambda prompt, iterations: request_answers(client, prompt, iterations, settings.seed)
     # The import of transformers takes seconds, and a server does not need it.
     from llmchecker.models.transformers.load import load_model
 

@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 from llmchecker.config.experiments import check_name
 from llmchecker.config.keys import TruncationKeys
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.section import Distinct, OptionalKey, OrText, Section, Seed, Sha256
+from llmchecker.config.section import TEXT_OR_SECTION, Distinct, OptionalKey, Section, Seed, Sha256
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.optional_packages import check_packages
@@ -39,7 +39,7 @@ class ProgramKeys(Section):
 class InvariantsConfig(Section):
     """Loop invariants of C programs, for the target `invariants`."""
 
-    program_keys: Annotated[str | ProgramKeys, OrText("object")] = Field(alias="programs")
+    program_keys: Annotated[str | ProgramKeys, TEXT_OR_SECTION] = Field(alias="programs")
     """The programs: path:directory with C files, or the keys below."""
     models: OptionalKey[Distinct[str]] = None
     """Names of causal models that propose invariants; by default all local ones. The first also

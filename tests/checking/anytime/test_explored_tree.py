@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import oracle
 from helpers.anytime_checks import plant, refine, serve
+from helpers.marks import examples
 from helpers.random_tables import (
     QUANTIFIERS,
     READ_QUANTIFIERS,
@@ -13,7 +14,7 @@ from helpers.random_tables import (
     table_model,
     whole_tree,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds
@@ -63,7 +64,7 @@ def find_ends(tree: ExploredTree) -> tuple[float, float]:
     return satisfied, 1 - violated
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     seed=st.integers(0, 2**32),
     formula=about_texts,
@@ -112,7 +113,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
         assert high <= interval.upper + 1e-12
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     seed=st.integers(0, 2**32),
     formula=about_texts,
@@ -145,7 +146,7 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     assert (found.lower, found.upper) == ends
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     formula=about_texts,

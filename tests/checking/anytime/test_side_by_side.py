@@ -52,7 +52,7 @@ def figures(result: Answer) -> tuple:
     )
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     """Neither the company of other questions nor their order changes an answer by a bit."""
@@ -313,6 +313,7 @@ def failing_quantifier(failure: BaseException, *, calls: int = 0):
     return fail
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("calls", [0, 5])
 @pytest.mark.parametrize(
     "failure",

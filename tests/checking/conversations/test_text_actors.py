@@ -67,6 +67,7 @@ def test_both_models_read_the_conversation_so_far():
     assert longest.messages[4] == ("user", longest.messages[1][1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limits", [{}, {"most": 25}, {"withheld": 0.05}], ids=str)
 def test_intervals_cover_the_truth(limits):
     """Misses are not significantly more frequent than the confidence allows, whatever fails."""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import stormpy
 from helpers import trees
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.markov import prism
@@ -98,7 +99,7 @@ def test_any_start_string_stays_in_its_comment(start, tmp_path):
 
 
 @given(st.floats(1e-300, 1, exclude_max=True))
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_probabilities_read_back_exactly(tmp_path_factory, probability):
     """A printed probability reads back as the same float64, and Storm misses 2 ulp at most."""
     tree = trees.by_hand([(0, probability, TEXT), (0, 1 - probability, REST)])

@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.trees import by_hand, full, scores, text_trees
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds, storm
@@ -195,7 +196,7 @@ def truth(whole: TextTree, columns, formula) -> Fraction:
     return as_oracle(whole, columns).probability_of(formula)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(trees=whole_and_cut(), formula=about_texts, ranges=st.sampled_from([ANY, SMALL]))
 def test_the_truth_lies_within_the_bounds(trees, formula, ranges):
     """Whatever is cut off and whatever is asked, the whole model's value lies in the interval."""
@@ -204,7 +205,7 @@ def test_the_truth_lies_within_the_bounds(trees, formula, ranges):
     assert found.lower - 1e-9 <= truth(whole, columns, formula) <= found.upper + 1e-9
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     formula=about_texts,
@@ -221,7 +222,7 @@ def test_a_decided_threshold_is_never_wrong(trees, formula, comparison, percent)
     assert found.lower <= holds[comparison] <= found.upper
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tree=whole_trees(), data=st.data())
 def test_nothing_unknown_leaves_a_point(tree, data):
     """Where there is no rest the interval is the value itself."""
@@ -232,7 +233,7 @@ def test_nothing_unknown_leaves_a_point(tree, data):
     assert (found.lower, found.upper) == pytest.approx((value, value), abs=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tree=text_trees(), data=st.data(), bound=st.integers(-2, 2))
 def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     """For F over an unnegated atom the bounded process gives the lower bound itself."""
@@ -244,7 +245,7 @@ def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
 
 
 @pytest.mark.long
-@settings(max_examples=300)
+@examples(300)
 @given(trees=whole_and_cut(), data=st.data(), ranges=st.sampled_from([ANY, SMALL]))
 def test_what_always_holds_changes_no_bound(trees, data, ranges):
     """X true makes a query count steps and changes no truth: the bounds are those without it."""
@@ -301,7 +302,7 @@ def as_oracle(whole: TextTree, columns) -> oracle.Tree:
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     formula=oracle.state_formulas(NAMES).filter(lambda formula: not asks_of_rest(formula)),
@@ -314,7 +315,7 @@ def test_a_decided_combination_is_never_wrong(trees, formula, ranges):
     assert found.lower <= as_oracle(whole, columns).holds(formula, (0,)) <= found.upper
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(trees=whole_and_cut(), formula=about_texts, condition=about_texts)
 def test_the_true_conditional_probability_lies_within_the_bounds(trees, formula, condition):
     """The whole model's conditional probability lies in the interval, wherever it has one."""
@@ -330,7 +331,7 @@ def test_the_true_conditional_probability_lies_within_the_bounds(trees, formula,
     assert exact is None or found.lower - 1e-9 <= exact <= found.upper + 1e-9
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     step=st.integers(0, 4),
@@ -370,7 +371,7 @@ def letters(tree: TextTree) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.long
-@settings(max_examples=200)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6),
     alpha=st.sampled_from([0.3, 0.6, 0.8]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import StateKind
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 DRAWN = [
@@ -45,12 +45,6 @@ def test_a_drawn_tree_becomes_its_chain():
     assert np.flatnonzero(chain.is_rest).tolist() == [3, 5]
     assert np.flatnonzero(chain.is_end).tolist() == [2]
     assert chain.variables["step"].tolist() == [0, 1, 1, 1, 2, 2]
-
-
-def test_a_lone_start_string_is_a_chain():
-    """A start string that a model ends at once is two states with one loop."""
-    chain = ScoredTree(trees.by_hand([(0, 1.0, END)]), {})
-    assert chain.count_explored(nowhere(chain)) == (2, 2)
 
 
 def test_the_full_shape_of_the_published_table():
@@ -154,20 +148,3 @@ def test_probabilities_are_never_renormalised():
     short = 0.5 - 2**-40
     chain = ScoredTree(trees.by_hand([(0, 0.5, TEXT), (0, short, REST)]), {})
     assert chain.transitions.values.tolist() == [0.5, short, 1, 1]
-
-
-def test_a_large_tree_becomes_a_chain():
-    """A tree of a million states becomes a chain with as many states, and its edges and loops."""
-    n = 1_000_001
-    tree = TextTree(
-        model="wide",
-        truncation=Truncation(1.0, 1000, 2),
-        parent=np.concatenate([[-1], np.zeros(1000, int), np.repeat(np.arange(1, 1001), 999)]),
-        step=np.concatenate([[0], np.ones(1000, int), np.full(999_000, 2)]),
-        token=np.zeros(n, int),
-        probability=np.concatenate([[1], np.full(1000, 1 / 1000), np.full(999_000, 1 / 999)]),
-        kind=np.zeros(n, np.int8),
-        text=np.full(n, "w", object),
-    )
-    chain = ScoredTree(tree, {"gender": np.zeros(n, int)})
-    assert chain.count_explored(nowhere(chain)) == (n, 2 * n - 1 - 1001)

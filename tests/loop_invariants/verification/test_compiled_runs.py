@@ -55,6 +55,7 @@ LONG = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
 )
@@ -127,6 +128,7 @@ HOLDS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_run_without_violation_has_no_inputs(name):
     """An overflow, a value out of range, an assumption and a time limit end a run."""
@@ -161,6 +163,7 @@ def test_a_shift_out_of_the_type_is_no_violation_over_integers():
     assert not replay_with_gcc(negative, RunInputs((-1,)), Semantics.INTEGERS)
 
 
+@pytest.mark.long
 def test_a_conversion_is_no_violation_over_integers(tmp_path):
     """A `short` does not wrap around over mathematical integers, although the compiled one does."""
     file = tmp_path / "p.c"

@@ -71,7 +71,7 @@ def test_the_table_says_what_is_known() -> None:
                 assert f"`{condition}`".replace("|", "\\|") in invariants
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "semantics"), expecting("holds"))
 def test_what_holds_is_proven_from_the_known_invariants(name: str, semantics: Semantics) -> None:
     """The invariants are inductive, every assertion follows, and no concrete run violates one."""
@@ -92,6 +92,7 @@ def test_a_program_that_the_front_end_refuses_is_false_by_a_compiled_run() -> No
     assert result.outcome is Outcome.FALSE
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "semantics"), expecting("fails"))
 def test_what_fails_is_shown_by_a_run_and_never_proven(name: str, semantics: Semantics) -> None:
     """A concrete run violates an assertion, which no stated invariant makes follow."""

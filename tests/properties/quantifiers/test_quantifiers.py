@@ -382,6 +382,7 @@ for name in settings | dict.fromkeys(("polarity", "readability", "refuses")):
 """
 
 
+@pytest.mark.long
 def test_quantifiers_need_no_network(tmp_path: Path) -> None:
     """In a process without network, home or NLTK data every quantifier scores, and silently."""
     done = subprocess.run(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.marks import long
+from helpers.marks import examples, long
 from helpers.plain_scores import measure_length, weigh_words
 from helpers.settings import SETTINGS
 from helpers.transducer_law import (
@@ -22,7 +22,7 @@ from helpers.transducer_law import (
     load_pieces,
     rough_pieces,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmchecker.properties.quantifiers.gender import Gender
@@ -97,9 +97,9 @@ def test_types_with_too_many_effects_have_no_incremental_form(name: str) -> None
     assert not isinstance(create_quantifier(name, SETTINGS.get(name)), HasTransducer)
 
 
-@pytest.mark.parametrize("examples", [100, *long(2000)])
+@pytest.mark.parametrize("count", [100, *long(2000)])
 @pytest.mark.parametrize("name", CASES)
-def test_transducers_and_plain_calls_give_the_score_of_an_oracle(name: str, examples: int) -> None:
+def test_transducers_and_plain_calls_give_the_score_of_an_oracle(name: str, count: int) -> None:
     """After any start string and any pieces, count and score sum to the oracle's score."""
     quantifier, own_pieces, score = CASES[name]
     transducer = quantifier.build_transducer()
@@ -107,7 +107,7 @@ def test_transducers_and_plain_calls_give_the_score_of_an_oracle(name: str, exam
 
     # a start string that ends where a word may go on, and does not
     @example("The man'", ["'", "he"])
-    @settings(max_examples=examples)
+    @examples(count)
     @given(pieces.map("".join), pieces)
     def holds(start: str, pieces: list[str]) -> None:
         assert_law(score, transducer, start, pieces)
@@ -125,7 +125,7 @@ def test_equal_states_have_equal_futures(name: str) -> None:
         st.sampled_from(["", "A", "She "]), st.lists(rough_pieces(own_pieces), max_size=3)
     )
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(rough_pieces(own_pieces), max_size=6))
     def holds(texts: list[tuple[str, list[str]]], continuations: list[str]) -> None:
         assert_equal_futures(score, transducer, texts, [*ROUGH_PIECES, *continuations])
@@ -148,6 +148,7 @@ def sample_texts(
     return texts
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "model", ["smollm2-135m", pytest.param("gemma3-270m", marks=pytest.mark.long)]
 )

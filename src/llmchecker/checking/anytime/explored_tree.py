@@ -65,7 +65,7 @@ A text of less mass stays in its parent's rest.
 A later visit of the parent lists it. Few checks have enough passes to visit it.
 """
 
-_NO_TOKENS = np.empty(0, dtype=np.int64)
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class ExploredTree:
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=int(self._count_listed(rows).max()),
+            k=self._count_listed(rows),
         )
 
     def _count_listed(self, rows: np.ndarray) -> np.ndarray:
@@ -366,8 +366,7 @@ class ExploredTree:
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
         ranks = np.arange(result.tokens.shape[1])
-        # the texts of a batch list as many tokens as its heaviest text
-        is_kept = (result.probabilities > 0) & (ranks < self._count_listed(rows)[:, np.newaxis])
+        is_kept = (result.probabilities > 0) & (ranks < request.k[:, np.newaxis])
         if self.lists_vocabulary:
             # a later visit keeps tokens of any mass, so that a refinement reaches all texts
             is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]
@@ -458,15 +457,19 @@ class ExploredTree:
 
     def find_known(self, row: int) -> np.ndarray:
         """Return the tokens of a text that have a row, but for unlisted ones."""
-        arrays = self._children.get(row, ())
         # several visits of an unlisted text list the same tokens
-        return np.unique(np.concatenate(arrays)) if arrays else _NO_TOKENS
+        return np.unique(self.token[self.find_children(row)])
+
+    def find_children(self, row: int) -> np.ndarray:
+        """Return the rows of a text's tokens, but for unlisted ones."""
+        arrays = self._children.get(row, ())
+        return np.concatenate(arrays) if arrays else _NO_ROWS
 
     def _find_counted(self, row: int) -> np.ndarray:
         """Return the tokens that a visit of a text leaves out, since they have counted before."""
         # nothing counts of an unlisted text, so that each sample that reaches it needs all tokens
         if not self.is_listed[row]:
-            return _NO_TOKENS
+            return _NO_ROWS
         return self.find_known(row)
 
     def _find_shares(self, row: Row) -> np.ndarray:
@@ -542,7 +545,7 @@ class ExploredTree:
         boundaries = np.flatnonzero(np.diff(parents)) + 1
         for part in np.split(np.arange(len(parents)), boundaries):
             if probabilities[part[0]] > 0:
-                self._children[int(parents[part[0]])].append(tokens[part])
+                self._children[int(parents[part[0]])].append(len(self) + part)
         classes = self.automaton.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:

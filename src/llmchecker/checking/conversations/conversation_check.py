@@ -43,7 +43,6 @@ from llmchecker.checking.conversations.conversation import Conversation, Simulat
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
-from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
@@ -107,8 +106,9 @@ def check_conversation(
                 "process"
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    end_tokens = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
-    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, user_models, watch)
+    ends = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
+    explored = ExploredConversation(model, conversation, asked, ends, user_models)
+    check = _ConversationCheck(explored, budget, watch)
     check.run()
     return check.build_answer()
 
@@ -123,7 +123,6 @@ class ExploredConversation:
         asked: the query.
         end_tokens: ids of the tokens that end an answer.
         user_models: the models of the simulated users.
-        tree: the explored beginnings of answers.
     """
 
     model: LanguageModel
@@ -131,7 +130,11 @@ class ExploredConversation:
     asked: CheckedQuery
     end_tokens: frozenset[int]
     user_models: Mapping[SimulatedUser, LanguageModel]
-    tree: ConversationTree
+
+    @cached_property
+    def tree(self) -> ConversationTree:
+        """The explored beginnings of answers."""
+        return self._create_tree(decides_early=True)
 
     def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
         """Build the tree of the most probable answers, up to those that decide the query."""
@@ -146,14 +149,7 @@ class ExploredConversation:
         Raises:
             CheckFailed: more are needed.
         """
-        tree = _create_tree(
-            self.model,
-            self.conversation,
-            self.asked,
-            self.end_tokens,
-            self.user_models,
-            decides_early=False,
-        )
+        tree = self._create_tree(decides_early=False)
         while (left := tree.undecided) > 0:
             if tree.passes >= max_passes or not tree.refine(max_passes - tree.passes):
                 raise CheckFailed(
@@ -166,6 +162,22 @@ class ExploredConversation:
     def all_answers(self) -> AnswerTree:
         """The answers of all conversations, as in `explore_all`."""
         return self.explore_all()
+
+    def _create_tree(self, *, decides_early: bool) -> ConversationTree:
+        """Create a tree before its first pass; see `TurnMonitor` on `decides_early`."""
+        asked, conversation = self.asked, self.conversation
+        monitor = TurnMonitor(
+            asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
+        )
+        return ConversationTree(
+            self.model,
+            conversation,
+            monitor,
+            asked.quantifiers,
+            asked.length,
+            self.end_tokens,
+            self.user_models,
+        )
 
     def _build(self, tree: ConversationTree, max_answers: float) -> AnswerTree:
         return build_answer_tree(
@@ -182,21 +194,15 @@ class _ConversationCheck:
 
     def __init__(
         self,
-        model: LanguageModel,
-        conversation: Conversation,
-        asked: CheckedQuery,
+        explored: ExploredConversation,
         budget: Budget,
-        end_tokens: frozenset[int],
-        user_models: Mapping[SimulatedUser, LanguageModel],
         watch: Callable[[Progress], bool | None],
     ) -> None:
         self._start_time = time.monotonic()
-        self._conversation, self._asked, self._budget = conversation, asked, budget
-        spreads = [each.probability_spread for each in (model, *user_models.values())]
-        self._probability_spread = max((s for s in spreads if s is not None), default=None)
-        self._watch, self._model, self._user_models = watch, model, user_models
-        self._end_tokens = end_tokens
-        self._tree = _create_tree(model, conversation, asked, end_tokens, user_models)
+        self._explored, self._budget, self._watch = explored, budget, watch
+        self._asked = asked = explored.asked
+        self._conversation = conversation = explored.conversation
+        self._tree = explored.tree
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -223,6 +229,9 @@ class _ConversationCheck:
     def build_answer(self) -> Answer:
         """Compute the answer from the tree and the samples so far."""
         query, tree = self._asked.query, self._tree
+        models = (self._explored.model, *self._explored.user_models.values())
+        spreads = [each.probability_spread for each in models]
+        spread = max((each for each in spreads if each is not None), default=None)
         probability = tree.compute_mass().interval
         certain = probability
         if self._threshold is not None:
@@ -231,31 +240,23 @@ class _ConversationCheck:
         texts = {truth: self._list_texts(truth) for truth in (True, False)}
         # those that speak against a requirement
         is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
-        ended, cut = tree.bound_endings()
         answer = Answer(
             query=query,
             horizon=self._asked.length,
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*describe_spread(self._probability_spread), *self._asked.notes),
+            notes=(*describe_spread(spread), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
-            endings=Endings(ended, cut),
+            endings=tree.measure_endings(),
             history=tuple(self._history),
             evidence=Evidence(
                 None,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
-                ExploredConversation(
-                    self._model,
-                    self._conversation,
-                    self._asked,
-                    self._end_tokens,
-                    self._user_models,
-                    tree,
-                ),
+                self._explored,
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
@@ -399,7 +400,7 @@ class _ConversationCheck:
 
     def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
         """List the most probable conversations that satisfy or violate the path formula."""
-        found = [state for state in self._tree.decided_states if state.truth is truth]
+        found = [state for state in self._tree.decided if state.truth is truth]
         found.sort(key=lambda state: -state.mass)
         return tuple(
             Witness(
@@ -412,21 +413,3 @@ class _ConversationCheck:
             )
             for state in found[:_MAX_WITNESSES]
         )
-
-
-def _create_tree(
-    model: LanguageModel,
-    conversation: Conversation,
-    asked: CheckedQuery,
-    end_tokens: frozenset[int],
-    user_models: Mapping[SimulatedUser, LanguageModel],
-    *,
-    decides_early: bool = True,
-) -> ConversationTree:
-    """Create the tree of a query before its first pass; see `TurnMonitor` on `decides_early`."""
-    monitor = TurnMonitor(
-        asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
-    )
-    return ConversationTree(
-        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens, user_models
-    )

@@ -17,10 +17,11 @@ import heapq
 import itertools
 import json
 import math
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import commonprefix
 
 import numpy as np
@@ -33,6 +34,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
+from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import UnusableText, prefix_errors
@@ -151,6 +153,7 @@ class ConversationTree:
     """The explored states of a conversation.
 
     Attributes:
+        decided: the states that decide the formula, none of which follows another.
         passes: number of texts that the model evaluated.
         looks: number of listed tokens that were looked at without a pass.
 
@@ -200,17 +203,12 @@ class ConversationTree:
         )
         self._rows: dict[_RowKey, _Row] = {}
         self._touched: set[State] = set()
-        self._decided: list[State] = []
+        self.decided: list[State] = []
         self._defects: list[float] = []
         # the most probable next tokens of visited states: negative mass, tie, state, index
         self._queue: list[tuple[float, int, State, int]] = []
         self._ties = itertools.count()
         self._batch = min(_MAX_BATCH, max(_MIN_BATCH, model.batch_texts))
-
-    @property
-    def decided_states(self) -> Sequence[State]:
-        """The states that decide the formula, none of which follows another."""
-        return self._decided
 
     @property
     def undecided(self) -> float:
@@ -221,7 +219,7 @@ class ConversationTree:
     @property
     def satisfied(self) -> float:
         """D, the mass that is decided true."""
-        return math.fsum(state.mass for state in self._decided if state.truth)
+        return math.fsum(state.mass for state in self.decided if state.truth)
 
     @property
     def rounding_error(self) -> float:
@@ -244,7 +242,7 @@ class ConversationTree:
         error = self.rounding_error
 
         def add(truth: bool) -> Mass:
-            masses = [state.mass for state in self._decided if state.truth is truth]
+            masses = [state.mass for state in self.decided if state.truth is truth]
             # a small product may be computed as 0
             return Mass(math.fsum(masses), error, MIN_NORMAL if masses else 0.0)
 
@@ -256,16 +254,16 @@ class ConversationTree:
             math.fsum(self._defects) * (1 + error),
         )
 
-    def bound_endings(self) -> tuple[Interval, float]:
-        """Bound the probability that no answer is cut, and the mass of cut answers from above."""
+    def measure_endings(self) -> Endings:
+        """Measure how probably no answer is cut, and an answer is."""
         ended = cut = 0.0
-        for state in self._decided:
+        for state in self.decided:
             ended += state.mass * (state.is_complete and state.cut_count == 0)
             cut += state.mass * (state.cut_count > 0)
-        undecided = self.undecided
-        low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
-        high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
-        return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+        error = self.rounding_error
+        low = min(1.0, max(0.0, ended * (1 - error)))
+        high = max(low, min(1.0, 1 - cut * (1 - error)))
+        return Endings(Interval(low, high), min(1.0, (cut + self.undecided) * (1 + error)))
 
     def iter_paths(self) -> Iterator[Path]:
         """Yield the decided conversations, and the probabilities of what is not explored."""
@@ -364,7 +362,7 @@ class ConversationTree:
                 )
                 self._check_read(count, user, one, other, "the answer before it")
                 with _locate(1 + count, user):
-                    self._writers[user].check_length(one)
+                    self._writers[user].open_prefix(one)
                 prompts[user] += [one, other]
                 simulated = (*simulated, "A")
             one = self._encode(None, answers, simulated)
@@ -382,7 +380,7 @@ class ConversationTree:
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
             with _locate(conversation.turn_count):
-                self._writers[None].check_length(one)
+                self._writers[None].open_prefix(one)
         for user, texts in prompts.items():
             self._writers[user].share_beginning(texts)
 
@@ -471,7 +469,7 @@ class ConversationTree:
         self._read_texts(new)
         for child in new:
             if child.is_listed and child.truth is not None:
-                self._decided.append(child)
+                self.decided.append(child)
                 assert child.parent is not None
                 self._touched.add(child.parent)
         return reached
@@ -614,6 +612,9 @@ class ConversationTree:
 class _Writer:
     """A model that writes answers or simulated messages, and its distributions after states.
 
+    Attributes:
+        open_prefix: opens the continuations of a prompt, as the model does, and keeps recent ones.
+
     Args:
         model: the language model.
         length: the largest number of tokens of a text.
@@ -624,7 +625,9 @@ class _Writer:
         self.model, self.length, self.end_tokens = model, length, end_tokens
         self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
-        self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+        self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(
+            lambda prompt: model.open_prefix(prompt, length)
+        )
 
     def share_beginning(self, prompts: Sequence[tuple[int, ...]]) -> None:
         """Evaluate the beginning that prompts share once for all that begin with it."""
@@ -673,23 +676,6 @@ class _Writer:
         if shared and state.prompt[: len(shared)] == shared:
             return shared, (*state.prompt[len(shared) :], *state.tokens)
         return state.prompt, state.tokens
-
-    def check_length(self, prompt: tuple[int, ...]) -> None:
-        """Check that the context is long enough for the texts after a prompt.
-
-        Raises:
-            UnusableText: it is too short.
-        """
-        self.model.open_prefix(prompt, self.length)
-
-    def open_prefix(self, prompt: tuple[int, ...]) -> Prefix:
-        """Open the continuations of a prompt, as the model does, and keep the recent ones."""
-        if prompt not in self._prefixes:
-            if len(self._prefixes) >= _MAX_PREFIXES:
-                self._prefixes.popitem(last=False)
-            self._prefixes[prompt] = self.model.open_prefix(prompt, self.length)
-        self._prefixes.move_to_end(prompt)
-        return self._prefixes[prompt]
 
     def _list_tokens(
         self, rows: np.ndarray, distributions: Distributions

@@ -20,7 +20,7 @@ unconstrained instead: every formula may hold there and may fail. The bounds are
 wrong.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ from llmchecker.checking.markov.sparse_matrix import (
     TransitionMatrix,
     concatenate_ranges,
     group_codes,
+    group_truths,
     merge_entries,
 )
 from llmchecker.properties.logic.ast import STEP, Atom, Formula, Label
@@ -44,8 +45,6 @@ from llmchecker.properties.logic.valuations import (
 )
 from llmchecker.trees.text_tree import StateKind, TextTree
 
-_MAX_PACKED_ATOMS = 48
-"""The largest number of atoms in 64 bits, together with the kind."""
 MAX_VALUATIONS = 4096
 """The largest number of combinations of the atoms' truth values in one step."""
 
@@ -91,20 +90,22 @@ def abstract_rest(scored: ScoredTree, query: Query) -> MarkovDecisionProcess:
     except TooManyValuations:
         rest_mdp = _build_unconstrained_mdp(length, len(atoms), len(distinct_combinations))
     truths = {atom: atom.evaluate(scored.variables) for atom in atoms}
-    state_map = _map_states(tree, list(truths.values()))
-    m, n = len(state_map.representatives), len(state_map.representatives) + len(rest_mdp)
+    state_of, representatives = _map_states(tree, list(truths.values()))
+    m, n = len(representatives), len(representatives) + len(rest_mdp)
     labeling: dict[Formula, np.ndarray] = {
-        atom: np.concatenate([truth[state_map.representatives], rest_mdp.valuations[:, index]])
+        atom: np.concatenate([truth[representatives], rest_mdp.valuations[:, index]])
         for index, (atom, truth) in enumerate(truths.items())
     }
     # every state of the abstraction has a token outside the tree
     labeling[Label("rest")] = np.arange(n) >= m
     labeling[Label("end")] = np.concatenate(
-        [tree.kind[state_map.representatives] == StateKind.END, rest_mdp.end]
+        [tree.kind[representatives] == StateKind.END, rest_mdp.end]
     )
     labeling.update((literal, np.full(n, literal.value)) for literal in query.literals)
     return MarkovDecisionProcess(
-        transitions=_build_transitions(tree, rest_mdp, component_of, state_map),
+        transitions=_build_transitions(
+            tree, rest_mdp, component_of, state_of, len(representatives)
+        ),
         labeling=labeling,
         silent=np.concatenate([np.zeros(m, dtype=bool), rest_mdp.silent]),
         forced_truth=np.concatenate([np.zeros(m, dtype=np.int8), rest_mdp.forced_truth]),
@@ -115,55 +116,37 @@ def abstract_rest(scored: ScoredTree, query: Query) -> MarkovDecisionProcess:
     )
 
 
-@dataclass(frozen=True)
-class _StateMap:
-    """The mapping between the states of the tree and the states of the process.
-
-    Attributes:
-        state_of: (n,) int64, for each state of the tree the state of the process; -1 for `rest`.
-        representatives: (m,) int64, for each state of the process outside the abstraction, a state
-            of the tree that it represents.
-    """
-
-    state_of: np.ndarray
-    representatives: np.ndarray
-
-
-def _map_states(tree: TextTree, truths: Sequence[np.ndarray]) -> _StateMap:
+def _map_states(tree: TextTree, truths: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Map each internal text to its own state, and equal leaves to one state.
 
     Leaves are equal if the same atoms hold in them.
+
+    Returns:
+        (n,) int64, for each state of the tree the state of the process, -1 for `rest`; and (m,)
+        int64, for each state of the process outside the abstraction, a state of the tree that it
+        represents.
     """
     is_known = tree.kind != StateKind.REST
     internal, leaves = (
         np.flatnonzero(is_known & tree.internal),
         np.flatnonzero(is_known & ~tree.internal),
     )
-    if len(truths) > _MAX_PACKED_ATOMS:
-        # the truth values exceed 64 bits, so leaves are not merged
-        keys = np.arange(len(leaves))
-    else:
-        keys = _pack_truths(tree.kind[leaves], [truth[leaves] for truth in truths])
-    distinct_keys, indices = group_codes(keys)
-    representatives = np.empty(len(distinct_keys), dtype=np.int64)
-    representatives[indices] = leaves
+    found, groups = group_truths(
+        [truth[leaves] for truth in truths], tree.kind[leaves].astype(np.int64)
+    )
     # a `rest` has no state: its parent's edge leads to the abstraction
     state_of = np.full(len(tree), -1)
     state_of[internal] = np.arange(len(internal))
-    state_of[leaves] = len(internal) + indices
-    return _StateMap(state_of, np.concatenate([internal, representatives]))
-
-
-def _pack_truths(codes: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
-    """Return (m,) int64: the codes, each followed by truth values as bits."""
-    code = codes.astype(np.int64)
-    for truth in truths:
-        code = 2 * code + truth
-    return code
+    state_of[leaves] = len(internal) + groups
+    return state_of, np.concatenate([internal, leaves[found]])
 
 
 def _build_transitions(
-    tree: TextTree, rest_mdp: "_RestMDP", component_of: np.ndarray, state_map: _StateMap
+    tree: TextTree,
+    rest_mdp: "_RestMDP",
+    component_of: np.ndarray,
+    state_of: np.ndarray,
+    m: int,
 ) -> TransitionMatrix:
     """Build the matrix of tree and abstraction.
 
@@ -171,6 +154,8 @@ def _build_transitions(
 
     Args:
         component_of: (n,) int64, the component of the abstraction that replaces a `rest`.
+        state_of: (n,) int64, as in `_map_states`.
+        m: number of states of the process outside the abstraction.
     """
     # an edge of probability 0 would make its target reachable in the graph
     is_possible = tree.probability > 0
@@ -178,10 +163,9 @@ def _build_transitions(
     edges = np.flatnonzero(is_possible & (tree.kind != StateKind.REST))
     rest_edges = np.flatnonzero(is_possible & (tree.kind == StateKind.REST))
     parents, rest_parents = (
-        state_map.state_of[tree.parent[edges]],
-        state_map.state_of[tree.parent[rest_edges]],
+        state_of[tree.parent[edges]],
+        state_of[tree.parent[rest_edges]],
     )
-    m = len(state_map.representatives)
     choices = np.concatenate([np.ones(m, dtype=np.int64), rest_mdp.choice_counts])
     groups = np.concatenate([[0], np.cumsum(choices)[:-1]])
     # a state without an edge gets a loop, since no row may be empty
@@ -191,7 +175,7 @@ def _build_transitions(
     # a state of the abstraction has a row for each choice, with one entry each
     rows = np.arange(groups[-1] + choices[-1] - m) + m
     parts: list[Entries] = [
-        (groups[parents], state_map.state_of[edges], tree.probability[edges]),
+        (groups[parents], state_of[edges], tree.probability[edges]),
         (
             groups[rest_parents],
             m + rest_mdp.choice_states[component_of[rest_edges], tree.step[rest_edges]],

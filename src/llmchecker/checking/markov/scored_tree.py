@@ -29,7 +29,7 @@ from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.number_format import format_count
 
-UNIT_ROUNDOFF = 2.0**-53
+_UNIT_ROUNDOFF = 2.0**-53
 """The largest relative error of one rounded float64 operation."""
 
 
@@ -117,7 +117,7 @@ class ScoredTree:
         sums = np.bincount(parent, weights=self.tree.probability[1:], minlength=1)
         defects = np.abs(sums - 1)[np.bincount(parent, minlength=1) > 0]
         # a few operations more than terms, since Storm divides by 1 minus the loop, here by 1
-        step_error = (2 * self._max_children + 4) * UNIT_ROUNDOFF + float(defects.max(initial=0))
+        step_error = (2 * self._max_children + 4) * _UNIT_ROUNDOFF + float(defects.max(initial=0))
         return 2 * (int(self.tree.step[-1]) + 1) * step_error if len(parent) else 0.0
 
     @cached_property
@@ -129,7 +129,7 @@ class ScoredTree:
         `rest`. All `rest` states of a step together have at most the probability 1 of their
         parents. The error is doubled as the relative one.
         """
-        return 2 * (self._max_children + 2) * UNIT_ROUNDOFF
+        return 2 * (self._max_children + 2) * _UNIT_ROUNDOFF
 
     @cached_property
     def rest_error(self) -> float:
@@ -146,7 +146,8 @@ class ScoredTree:
         """
         probability = self.tree.probability
         # 1 minus a float64 from 0 to 1 is a whole number of unit roundoffs, and a small sum is not
-        is_subtracted = (probability >= CANCELLATION_THRESHOLD) | (probability % UNIT_ROUNDOFF == 0)
+        is_subtracted = probability % _UNIT_ROUNDOFF == 0
+        is_subtracted |= probability >= CANCELLATION_THRESHOLD
         # the `rest` of a text without selected tokens is exactly 1, and without other tokens 0
         is_difference: np.ndarray = (
             self.is_rest & (probability > 0) & (probability < 1) & is_subtracted

@@ -1,6 +1,6 @@
 """The transition matrix of a Markov chain or of a decision process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,6 +74,27 @@ def group_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.unique(codes, return_inverse=True)
     is_used = np.bincount(codes) > 0
     return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[codes]
+
+
+def group_truths(truths: Iterable[np.ndarray], codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Group states whose codes and truths are equal.
+
+    Args:
+        truths: (n,) bool each.
+        codes: (n,) int64, at least 0.
+
+    Returns:
+        A state of each group, in rising order of codes and truths, and (n,) int64: the group of
+        each state.
+    """
+    distinct, groups = group_codes(codes)
+    for truth in truths:
+        # renumbered each time, so that numbers stay below 2 n
+        distinct, groups = group_codes(2 * groups + truth)
+    # any state of a group represents it
+    representatives = np.empty(len(distinct), dtype=np.int64)
+    representatives[groups] = np.arange(len(codes))
+    return representatives, groups
 
 
 def concatenate_ranges(first: np.ndarray, count: np.ndarray) -> np.ndarray:
