@@ -33,7 +33,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.sources.downloads import UNREADABLE_ZIP, download
 from llmchecker.utils.atomic_files import describe_kind, is_sha256, partial_prefix
-from loop_invariants.include_search import decode_c, find_included_files, read_sibling
+from loop_invariants.c_files import decode_c, find_included_files, read_sibling
 
 _FORMS = "path:directory, archive:https://….tar.gz or archive:file.zip"
 
@@ -125,11 +125,6 @@ class ProgramSource:
 
 def parse_program_source(source: str, folder: str = "", sha256: str | None = None) -> ProgramSource:
     """Parse `path:…` or `archive:…`.
-
-    Args:
-        source: the text.
-        folder: as in `ProgramSource`.
-        sha256: as in `ProgramSource`.
 
     Raises:
         ConfigError: the text has another form, or the arguments do not fit together.

@@ -651,9 +651,7 @@ def test_programs_have_defaults():
     assert config.models == ("one",)
     assert config.semantics == (Semantics.INTEGERS, Semantics.INT32)
     assert (config.seconds, config.tool_seconds) == (60, 5)
-    assert config.proposal_settings == ProposalSettings(
-        iterations=30, nodes=200, candidates=100, seed=0
-    )
+    assert config.proposal_settings == ProposalSettings(iterations=30, seed=0)
     assert config.provable_truncation == Truncation(0.8, 4, 7)
     assert read().sections == {}
 
@@ -703,7 +701,7 @@ BAD_INVARIANTS = [
     ({"seconds": 0}, "invariants.seconds: 0 is too small; it must be above 0"),
     ({"seconds": float("inf")}, "invariants.seconds: inf is not of type number"),
     ({"tool_seconds": -1}, "invariants.tool_seconds: -1 is too small; it must be above 0"),
-    ({"nodes": 0}, "invariants.nodes: 0 is too small; it must be at least 1"),
+    ({"candidates": 0}, "invariants.candidates: 0 is too small; it must be at least 1"),
     ({"candidates": 1.5}, "invariants.candidates: 1.5 is not of type integer"),
     ({"seed": -1}, "invariants.seed: -1 is too small; it must be at least 0"),
     ({"provable": {"alpha": 0.9}}, "invariants.provable: the key 'k' is missing"),

@@ -78,7 +78,7 @@ FULL = {
     "invariants": {
         "programs": {"source": "archive:https://a.b/c.zip", "folder": "d", "sha256": DIGEST},
         **{"models": ["wheel"], "semantics": ["integers"], "seconds": 5, "tool_seconds": 1},
-        **{"iterations": 2, "nodes": 3, "candidates": 4, "seed": 5},
+        **{"iterations": 2, "candidates": 4, "seed": 5},
         "provable": {"alpha": 0.5, "k": 2, "L": 2},
     },
 }

@@ -20,7 +20,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.sources.downloads import download
 from loop_invariants import sources
-from loop_invariants.frontend.preprocessing.source_files import (
+from loop_invariants.c_files import (
     read_included_headers,
     read_source,
 )

@@ -30,7 +30,7 @@ EXPECTED = {
 }
 MODEL, LABEL = "llama", "A {small} model"
 FOLDER = "own programs {1}"
-WAYS = {"variants": 6, "baselines": 7, "sources": 5, "tools": 3}
+WAYS = {"variants": 6, "baselines": 5, "sources": 2, "tools": 3}
 VERIFYING = {"attempts", "attempts_without_model"}
 OF_MODEL = ("variants", "sources")
 OF_SOURCES = WAYS["baselines"] + WAYS["sources"]
@@ -55,7 +55,6 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
         "semantics": ["integers"],
         "seconds": 30,
         "iterations": 2,
-        "nodes": 8,
         "candidates": 10,
         "provable": {"alpha": 0.5, "k": 2, "L": 2},
     }
@@ -96,7 +95,7 @@ def test_every_program_has_an_attempt_in_every_way(project):
         solved = {a["program"] for a in made if a["outcome"] == "verified"}
         assert solved <= {"counts"}
     made = attempts(project, f"sources/{MODEL}/integers")
-    ours = {a["program"]: a["outcome"] for a in made if a["way"] == "all"}
+    ours = {a["program"]: a["outcome"] for a in made if a["way"] == "program + sampled"}
     assert ours == EXPECTED
 
 
@@ -207,7 +206,7 @@ def test_a_configuration_without_programs_says_so(project):
 
 
 def test_a_server_proposes(tmp_path):
-    """A server that only writes fills the tables, all but the enumerated, and is asked once."""
+    """A server that only writes fills the tables, and is asked once."""
     folder = tmp_path / FOLDER
     folder.mkdir()
     count = MAIN.format("int x = 0; while (x < 7) x = x + 1; assert(x == 7);")
@@ -230,8 +229,7 @@ def test_a_server_proposes(tmp_path):
         assert found["sampled alone"]["invariants"][0]["sources"] == ["sampled"]
         sources = pd.read_csv(tmp_path / "results/tables/invariants_sources.csv")
         ways = set(sources["sources"])
-        assert {"sampled alone", "all"} <= ways
-        assert not any("enumerated" in way for way in ways)
+        assert {"sampled alone", "program + sampled"} <= ways
         questions = len(server.questions)
         # what was answered is kept, so that proofs made again ask nobody
         config["invariants"]["seconds"] = 50

@@ -87,8 +87,6 @@ rule invariants_attempts:
     params:
         code=get_code("invariants_attempts"),
         attempting=INVARIANTS.attempt_settings,
-        # a server, which is no causal model, returns no probabilities
-        served=lambda wildcards: wildcards.model not in CONFIG.causal_models,
     message:
         "Verifying programs with proposals of {wildcards.model}: {wildcards.experiment}, "
         "{wildcards.semantics}"
@@ -108,8 +106,6 @@ use rule invariants_attempts as invariants_attempts_without_model with:
     wildcard_constraints:
         experiment="baselines|tools",
     priority: 0
-    params:
-        served=False,
     message:
         "Verifying programs without a model: {wildcards.experiment}, {wildcards.semantics}"
 

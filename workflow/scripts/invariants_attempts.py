@@ -19,8 +19,6 @@ with job_log(snakemake.log[0]) as work:
     proposed = snakemake.input.get("proposals")
     proposals = read_proposals(proposed) if proposed else {}
     ways = runner.EXPERIMENTS[snakemake.wildcards.experiment]
-    if params.served:
-        ways = runner.exclude_enumeration(ways)
     with work():
         made = list(runner.iter_attempts(files, ways, setting, proposals))
     write_attempts(made, snakemake.output[0])

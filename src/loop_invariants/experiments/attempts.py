@@ -28,25 +28,21 @@ VARIANTS = {
 }
 """The paper's six variants: three prompts, each with and without a syntactic filter."""
 
-_BASELINE_SOURCES = (CandidateSource.RANDOM, CandidateSource.SHORTEST)
-_MODEL_SOURCES = (CandidateSource.SAMPLED, CandidateSource.ENUMERATED)
-
 MODEL_FREE_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
     **{
         f"{source} alone": (source,)
-        for source in (*_BASELINE_SOURCES, CandidateSource.ATOMS, CandidateSource.RELATIONS)
+        for source in (CandidateSource.RANDOM, CandidateSource.ATOMS, CandidateSource.RELATIONS)
     },
     "program": BUILTIN_SOURCES,
-    **{f"program + {source}": (*BUILTIN_SOURCES, source) for source in _BASELINE_SOURCES},
+    f"program + {CandidateSource.RANDOM}": (*BUILTIN_SOURCES, CandidateSource.RANDOM),
 }
 """Source combinations without a model; `program` is the sources within this package."""
 
-_ALL_SOURCES = "all"
+_METHOD_SOURCES = f"program + {CandidateSource.SAMPLED}"
 
 MODEL_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
-    **{f"{source} alone": (source,) for source in _MODEL_SOURCES},
-    **{f"program + {source}": (*BUILTIN_SOURCES, source) for source in _MODEL_SOURCES},
-    _ALL_SOURCES: (*BUILTIN_SOURCES, *_MODEL_SOURCES),
+    f"{CandidateSource.SAMPLED} alone": (CandidateSource.SAMPLED,),
+    _METHOD_SOURCES: (*BUILTIN_SOURCES, CandidateSource.SAMPLED),
 }
 """Source combinations that include a source of a model."""
 
@@ -57,18 +53,12 @@ BOTH_ENGINES = "program + ESBMC unwind"
 """The strategy of the command `verify`: the prover, then the search by ESBMC."""
 
 THIS_METHOD = "this method"
-"""The name of the strategy `all` in comparisons with other tools."""
+"""The name of the strategy `program + sampled` in comparisons with other tools."""
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A proven invariant that the proof of the assertions needs.
-
-    Attributes:
-        line: line of its loop.
-        text: the condition in C.
-        sources: the sources that proposed it.
-    """
+    """A proven invariant that the proof of the assertions needs."""
 
     line: int
     text: str
@@ -111,9 +101,9 @@ class Attempt:
 
 
 def select_method_attempts(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
-    """Select the attempts that use all sources, and name them `THIS_METHOD`."""
+    """Select the attempts with the sources of program and model; name them `THIS_METHOD`."""
     return tuple(
-        replace(attempt, way=THIS_METHOD) for attempt in attempts if attempt.way == _ALL_SOURCES
+        replace(attempt, way=THIS_METHOD) for attempt in attempts if attempt.way == _METHOD_SOURCES
     )
 
 

@@ -48,7 +48,7 @@ class Provable:
     def __post_init__(self) -> None:
         check_packages("pcpp", "pycparser", "z3")
         # The import takes half a second, and most runs do not use a prover.
-        from loop_invariants.frontend.preprocessing.source_files import (
+        from loop_invariants.c_files import (
             read_included_headers,
             read_source,
         )

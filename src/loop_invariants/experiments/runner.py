@@ -30,7 +30,7 @@ from loop_invariants.ir.expressions import (
 )
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Loop, Program, iter_expressions
-from loop_invariants.proposals.baselines import enumerate_shortest, sample_atoms
+from loop_invariants.proposals.baselines import sample_atoms
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import (
     ParsedAnswer,
@@ -167,13 +167,13 @@ def iter_attempts(
         # All strategies share the subject, so the program is read and run only once.
         subject = Subject(file, settings, proposals.get(file.stem, {}))
         # Errors of a program become outcomes, so every program has an attempt per strategy.
-        attempts = [run_attempt(name, strategy, subject) for name, strategy in strategies.items()]
+        attempts = [_run_attempt(name, strategy, subject) for name, strategy in strategies.items()]
         solved_count = sum(attempt.solved for attempt in attempts)
         logging.info("%s: verified %d of %d ways", file.stem, solved_count, len(attempts))
         yield from attempts
 
 
-def run_attempt(name: str, strategy: _Strategy, subject: Subject) -> Attempt:
+def _run_attempt(name: str, strategy: _Strategy, subject: Subject) -> Attempt:
     """Run a strategy; errors of the program become the outcome of the attempt."""
     # Every table contains every program, so errors of a program become outcomes.
     try:
@@ -252,11 +252,9 @@ def _attempt_combination(name: str, subject: Subject) -> Attempt:
     builtin_sources = tuple(source for source in sources if source in BUILTIN_SOURCES)
     result = subject.verifier.verify(proposals, builtin_sources)
     max_candidates = subject.settings.max_candidates
-    limits = {
-        _PROPOSAL_LIMITS[source]
-        for source, source_candidates in proposals.items()
-        if source in _PROPOSAL_LIMITS and any(source_candidates.values())
-    }
+    # A model could give answers for ever.
+    has_answers = any(proposals.get(CandidateSource.SAMPLED, {}).values())
+    limits = {Limit.ANSWERS} if has_answers else set()
     # A source at its maximum may have had further candidates.
     if any(
         len(loop_candidates) >= max_candidates
@@ -264,15 +262,10 @@ def _attempt_combination(name: str, subject: Subject) -> Attempt:
         for loop_candidates in source_candidates.values()
     ):
         limits.add(Limit.CANDIDATES)
-    seconds = result.seconds + _compute_proposal_seconds(sources, subject)
+    seconds = result.seconds
+    if CandidateSource.SAMPLED in sources:
+        seconds += subject.sampling_seconds(PromptVariant.COMBINED, subject.iterations)
     return subject.build_attempt(name, _add_limits(replace(result, seconds=seconds), limits))
-
-
-_PROPOSAL_LIMITS = {
-    CandidateSource.SAMPLED: Limit.ANSWERS,
-    CandidateSource.ENUMERATED: Limit.NODES,
-}
-"""The limits of a model's proposals, which could continue for ever."""
 
 
 def _add_limits(result: VerificationResult, limits: Collection[Limit]) -> VerificationResult:
@@ -283,16 +276,6 @@ def _add_limits(result: VerificationResult, limits: Collection[Limit]) -> Verifi
     return replace(result, limits=tuple(x for x in Limit if x in limits or x in result.limits))
 
 
-def _compute_proposal_seconds(sources: Sequence[CandidateSource], subject: Subject) -> float:
-    """Return the model's seconds for the proposals that a combination uses."""
-    seconds = 0.0
-    if CandidateSource.SAMPLED in sources:
-        seconds += subject.sampling_seconds(PromptVariant.COMBINED, subject.iterations)
-    if CandidateSource.ENUMERATED in sources:
-        seconds += sum(proposals.enumeration_seconds for proposals in subject.proposals.values())
-    return seconds
-
-
 def _collect_candidates(
     source: CandidateSource, loop: Loop, subject: Subject
 ) -> Sequence[Expression]:
@@ -300,14 +283,10 @@ def _collect_candidates(
     program, settings = subject.program, subject.settings
     if source is CandidateSource.RANDOM:
         return sample_atoms(program, loop, settings.max_candidates, settings.seed)
-    if source is CandidateSource.SHORTEST:
-        return enumerate_shortest(program, loop, settings.max_candidates)
     loop_proposals = subject.proposals.get(loop.number)
     # The model has no proposals for this loop, such as for a program that it cannot process.
     if loop_proposals is None:
         return ()
-    if source is CandidateSource.ENUMERATED:
-        return loop_proposals.parse_enumerated(program, loop)[: settings.max_candidates]
     candidates = merge_candidates(
         loop_proposals.parse_answers(PromptVariant.COMBINED, False, program, loop)
     )
@@ -356,18 +335,6 @@ def _attempt_both_engines(name: str, subject: Subject) -> Attempt:
     settings = subject.settings
     task = FileTask(settings.semantics, seconds=settings.limits.seconds)
     return subject.build_attempt(name, verify_file(subject.file, task))
-
-
-def exclude_enumeration(strategies: Mapping[str, _Strategy]) -> dict[str, _Strategy]:
-    """Return the strategies without enumeration, for models without probabilities.
-
-    Args:
-        strategies: the strategies by name; others are returned unchanged.
-    """
-    enumeration_names = [name for name in strategies if str(CandidateSource.ENUMERATED) in name]
-    return {
-        name: strategy for name, strategy in strategies.items() if name not in enumeration_names
-    }
 
 
 EXPERIMENTS: dict[str, dict[str, _Strategy]] = {

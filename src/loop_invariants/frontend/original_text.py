@@ -12,13 +12,13 @@ from pathlib import Path
 from pycparser import c_ast
 
 from llmchecker.errors import ProgramError
-from loop_invariants.frontend.acsl_assertions import has_contract
-from loop_invariants.frontend.error_names import ErrorNames
-from loop_invariants.frontend.expressions import callee_name, nondet_type
-from loop_invariants.frontend.preprocessing.source_files import (
+from loop_invariants.c_files import (
     read_included_headers,
     read_source,
 )
+from loop_invariants.frontend.acsl_assertions import has_contract
+from loop_invariants.frontend.error_names import ErrorNames
+from loop_invariants.frontend.expressions import callee_name, nondet_type
 from loop_invariants.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
     ERROR_FUNCTION,
@@ -111,13 +111,7 @@ def _mark_labels(source: str, error_names: ErrorNames) -> str:
 def read_original_text(
     path: Path, required_property: Property, error_names: ErrorNames
 ) -> OriginalText | None:
-    """Read the original text of a program; None if the parser rejects it.
-
-    Args:
-        path: path of the file.
-        required_property: property to prove.
-        error_names: further names of errors.
-    """
+    """Read the original text of a program; None if the parser rejects it."""
     try:
         source = read_source(path)
         siblings = read_included_headers(path, source)

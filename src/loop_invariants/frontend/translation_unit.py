@@ -18,6 +18,10 @@ from types import MappingProxyType
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
+from loop_invariants.c_files import (
+    read_included_headers,
+    read_source,
+)
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.calls import CallReader
 from loop_invariants.frontend.declarations import DeclarationReader
@@ -25,10 +29,6 @@ from loop_invariants.frontend.error_names import ErrorNames, mark_errors
 from loop_invariants.frontend.expressions import MAX_NESTING
 from loop_invariants.frontend.pointer_binding import NullablePointer
 from loop_invariants.frontend.pointers import PointerReader, is_pointer
-from loop_invariants.frontend.preprocessing.source_files import (
-    read_included_headers,
-    read_source,
-)
 from loop_invariants.frontend.statements import StatementReader
 from loop_invariants.frontend.symbol_table import SymbolTable
 from loop_invariants.frontend.syntax_tree import find_main_function, iter_nodes, parse_c

@@ -181,10 +181,6 @@ class _Definition:
 
     If the parameter holds, the body must have no effect. If not, an assumption must not return. An
     assertion may then have any effect, since it has already failed.
-
-    Attributes:
-        name: name of the function.
-        parameter: name of its only parameter.
     """
 
     name: str

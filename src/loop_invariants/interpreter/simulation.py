@@ -72,12 +72,7 @@ class NondetValue:
 
 @dataclass(frozen=True)
 class HeadState:
-    """A state of a run at the head of a loop.
-
-    Attributes:
-        line: line of the loop in the source.
-        values: values of the integers in scope, by name.
-    """
+    """A state of a run at the head of a loop."""
 
     line: int
     values: Mapping[str, int]

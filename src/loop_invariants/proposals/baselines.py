@@ -1,22 +1,14 @@
-"""Baselines: conditions proposed without a model, at random and in order of size.
+"""The baseline of chance: random conditions, with which the proposals of a model are compared."""
 
-A comparison with them measures the contribution of a model.
-"""
-
-import heapq
 import random
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from loop_invariants.ir.expressions import (
     COMPARISONS,
-    CONNECTIVES,
     Binary,
     Constant,
     Expression,
     Identifier,
-    format_c,
     variables,
 )
 from loop_invariants.ir.statements import Loop, Program, collect_constants
@@ -54,29 +46,6 @@ def sample_atoms(program: Program, loop: Loop, limit: int, seed: int) -> tuple[E
         if left != right and variables(atom):
             atoms.setdefault(atom)
     return tuple(atoms)
-
-
-def enumerate_shortest(program: Program, loop: Loop, limit: int) -> tuple[Expression, ...]:
-    """Enumerate the smallest conditions, in order of size and then of text.
-
-    They are comparisons of values, joined by connectives. Signs and `!` are excluded, since other
-    operators express them, as are conditions and sums without a variable. If two conditions
-    differ only in the order of their sides, the result contains the smaller left side.
-
-    Args:
-        program: the program with the literals.
-        loop: the loop with the variables and arrays.
-        limit: maximum number of conditions.
-    """
-    conditions = _ConditionsBySize(_collect_terminals(program, loop))
-    result: list[Expression] = []
-    size = 3  # the size of the smallest condition: two sides and a comparison
-    while len(result) < limit and (conditions.terminals.variables or conditions.terminals.arrays):
-        candidates = (c for c in conditions.iter_conditions(size) if variables(c))
-        # A size may have far more conditions than needed, so only the smallest are sorted.
-        result += heapq.nsmallest(limit - len(result), candidates, key=format_c)
-        size += 1
-    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -117,53 +86,3 @@ def _sample_operand(terminals: _Terminals, generator: random.Random) -> Expressi
     if isinstance(operand, Identifier) and operand.type.is_array:
         return operand.element(generator.choice(terminals.scalar_terms))
     return operand
-
-
-class _ConditionsBySize:
-    """An enumeration of all values and conditions by size."""
-
-    def __init__(self, terminals: _Terminals) -> None:
-        self.terminals = terminals
-        # Larger expressions consist of smaller ones, which are needed repeatedly.
-        self._values = cache(lambda size: tuple(self._iter_values(size)))
-        self._conditions = cache(lambda size: tuple(self.iter_conditions(size)))
-
-    def iter_conditions(self, size: int) -> Iterator[Expression]:
-        """Yield the conditions of a size."""
-        yield from _iter_binary(COMPARISONS, self._values, size)
-        yield from _iter_binary(CONNECTIVES, self._conditions, size)
-
-    def _iter_values(self, size: int) -> Iterator[Expression]:
-        if size == 1:
-            yield from self.terminals.scalar_terms
-            return
-        for array in self.terminals.arrays:
-            yield from map(array.element, self._values(size - 1))
-        expressions = (
-            *_iter_binary(("+", "*"), self._values, size),
-            *_iter_binary(("-",), self._values, size, is_commutative=False),
-        )
-        # Sums of literals alone are excluded, but elements with constant indices are not.
-        yield from filter(variables, expressions)
-
-
-def _iter_binary(
-    operators: Sequence[str],
-    parts: Callable[[int], Sequence[Expression]],
-    size: int,
-    is_commutative: bool = True,
-) -> Iterator[Expression]:
-    """Yield all expressions of a size that join two different parts by an operator.
-
-    Args:
-        operators: the operators.
-        parts: returns all parts of a size.
-        size: size of the joined expression; the operator counts 1.
-        is_commutative: whether the text of the left part must precede that of the right part.
-    """
-    for left_size in range(1, size - 1):
-        for left in parts(left_size):
-            for right in parts(size - 1 - left_size):
-                # A commutative operator yields each unordered pair once.
-                if format_c(left) < format_c(right) if is_commutative else left != right:
-                    yield from (Binary(operator, left, right) for operator in operators)

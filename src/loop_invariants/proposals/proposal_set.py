@@ -57,14 +57,10 @@ class LoopProposals:
     Attributes:
         answers: for `full` and `constrained`, the texts of every iteration's answer.
         seconds: wall-clock seconds of all answers to each kind of prompt.
-        enumerated: the most probable conditions and their probabilities, in decreasing order.
-        enumeration_seconds: wall-clock seconds of the enumeration.
     """
 
     answers: Mapping[PromptVariant, Sequence[Sequence[str]]]
     seconds: Mapping[PromptVariant, float]
-    enumerated: Sequence[tuple[str, float]]
-    enumeration_seconds: float
 
     @property
     def iterations(self) -> int:
@@ -87,11 +83,6 @@ class LoopProposals:
             self.seconds[select_variant(variant, i)] / self.iterations for i in range(iterations)
         )
         return sum(shares)
-
-    def parse_enumerated(self, program: Program, loop: Loop) -> tuple[Expression, ...]:
-        """Parse the enumerated conditions."""
-        texts = (text for text, _ in self.enumerated)
-        return tuple(parse_candidate(text, loop.scope, program.types) for text in texts)
 
 
 ProgramProposals = Mapping[int, LoopProposals]

@@ -2,22 +2,18 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.connection import connect_text_client
 from llmchecker.models.servers.settings import is_served
-from llmchecker.models.servers.text_client import TextClient
 from loop_invariants.frontend.translation_unit import read_program
-from loop_invariants.ir.expressions import format_c
 from loop_invariants.ir.statements import Loop, Program
-from loop_invariants.proposals.best_first_search import find_most_probable
 from loop_invariants.proposals.prompt_templates import PromptVariant, build_prompt
 from loop_invariants.proposals.proposal_set import LoopProposals, ProgramProposals
 from loop_invariants.proposals.sampling import request_answers, sample_answers
@@ -26,70 +22,8 @@ from loop_invariants.proposals.settings import ProposalSettings
 _log = logging.getLogger(__name__)
 
 
-class Proposer(Protocol):
-    """A source of proposals for the invariants of a loop."""
-
-    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
-        """Return the invariants' texts in each iteration's answer to a prompt."""
-        ...
-
-    def enumerate_conditions(
-        self, prompt: str, program: Program, loop: Loop
-    ) -> list[tuple[str, float]]:
-        """Return the most probable conditions; empty without probabilities."""
-        ...
-
-
-@dataclass(frozen=True)
-class LocalProposer:
-    """A proposer with a language model on this machine.
-
-    Attributes:
-        model: the language model.
-        settings: the settings of the proposals.
-    """
-
-    model: LanguageModel
-    settings: ProposalSettings
-
-    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
-        """Sample the invariants' texts in each iteration's answer to a prompt."""
-        return sample_answers(self.model, prompt, iterations, self.settings.seed)
-
-    def enumerate_conditions(
-        self, prompt: str, program: Program, loop: Loop
-    ) -> list[tuple[str, float]]:
-        """Return the most probable conditions, with a lower bound of their probability."""
-        conditions = find_most_probable(self.model, prompt, program, loop, self.settings.nodes)
-        best_conditions = conditions[: self.settings.candidates]
-        return [
-            (format_c(condition.expression), condition.total_probability)
-            for condition in best_conditions
-        ]
-
-
-@dataclass(frozen=True)
-class ServerProposer:
-    """A proposer with a model of a server, which returns no probabilities.
-
-    Attributes:
-        client: the client of the server.
-        settings: the settings of the proposals.
-    """
-
-    client: TextClient
-    settings: ProposalSettings
-
-    def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
-        """Request the invariants' texts in each iteration's answer to a prompt."""
-        return request_answers(self.client, prompt, iterations, self.settings.seed)
-
-    def enumerate_conditions(
-        self, prompt: str, program: Program, loop: Loop
-    ) -> list[tuple[str, float]]:
-        """Return an empty list, since a server returns no probabilities."""
-        del prompt, program, loop
-        return []
+_Proposer = Callable[[str, Sequence[int]], list[tuple[str, ...]]]
+"""A source of proposals: the invariants' texts in each iteration's answer to a prompt."""
 
 
 _VARIANTS = (PromptVariant.FULL, PromptVariant.CONSTRAINED)
@@ -101,7 +35,7 @@ def load_proposer(
     cache_directory: Path,
     threads: int,
     load_arguments: Mapping[str, Any],
-) -> Proposer:
+) -> _Proposer:
     """Load the proposer of a model directory.
 
     Args:
@@ -112,17 +46,18 @@ def load_proposer(
         load_arguments: the arguments of `load_model` for a local model.
     """
     if is_served(directory):
-        return ServerProposer(connect_text_client(directory, cache_directory), settings)
+        client = connect_text_client(directory, cache_directory)
+        return lambda prompt, iterations: request_answers(client, prompt, iterations, settings.seed)
     # The import of transformers takes seconds, and a server does not need it.
     from llmchecker.models.transformers.load import load_model
 
-    model = load_model(directory, threads=threads, **load_arguments)
     # The configuration accepts causal models only.
-    return LocalProposer(cast(LanguageModel, model), settings)
+    model = cast(LanguageModel, load_model(directory, threads=threads, **load_arguments))
+    return lambda prompt, iterations: sample_answers(model, prompt, iterations, settings.seed)
 
 
 def _propose_for_program(
-    proposer: Proposer, program: Program, settings: ProposalSettings
+    proposer: _Proposer, program: Program, settings: ProposalSettings
 ) -> ProgramProposals:
     """Propose invariants of every loop of a program.
 
@@ -135,7 +70,7 @@ def _propose_for_program(
 
 
 def propose_invariants(
-    proposer: Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
+    proposer: _Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
 ) -> dict[str, ProgramProposals]:
     """Propose invariants of programs.
 
@@ -163,7 +98,7 @@ def propose_invariants(
 
 
 def _propose_for_file(
-    proposer: Proposer, file: Path, settings: ProposalSettings
+    proposer: _Proposer, file: Path, settings: ProposalSettings
 ) -> ProgramProposals | None:
     """Propose invariants for a file; None if program or model is rejected."""
     try:
@@ -175,18 +110,12 @@ def _propose_for_file(
 
 
 def _propose_for_loop(
-    proposer: Proposer, program: Program, loop: Loop, settings: ProposalSettings
+    proposer: _Proposer, program: Program, loop: Loop, settings: ProposalSettings
 ) -> LoopProposals:
     texts, seconds = {}, {}
     # `combined` needs no answers of its own: it reuses the answers to these two prompts.
     for variant in _VARIANTS:
         start_time = time.monotonic()
-        answers = proposer.generate_answers(
-            build_prompt(program, loop, variant), range(settings.iterations)
-        )
+        answers = proposer(build_prompt(program, loop, variant), range(settings.iterations))
         texts[variant], seconds[variant] = answers, time.monotonic() - start_time
-    start_time = time.monotonic()
-    conditions = proposer.enumerate_conditions(
-        build_prompt(program, loop, PromptVariant.CONSTRAINED), program, loop
-    )
-    return LoopProposals(texts, seconds, conditions, time.monotonic() - start_time)
+    return LoopProposals(texts, seconds)

@@ -19,7 +19,6 @@ from loop_invariants.proposals.prompt_templates import (
     build_message,
     max_invariants,
 )
-from loop_invariants.proposals.token_texts import decode_continuations
 
 _MAX_TOKENS = 20
 """Maximum number of tokens of an answer for every begun invariant."""
@@ -63,7 +62,7 @@ def sample_answers(
             (token,) = chunk.sample_by_inversion(index, generators[row].random(1))
             continuations[row].append(int(token))
         # Each answer is decoded as a whole: a token's text may depend on the previous tokens.
-        texts = decode_continuations(model, tokens, [continuations[row] for row in active_rows])
+        texts = _decode_continuations(model, tokens, [continuations[row] for row in active_rows])
         unfinished_rows = []
         for row, text in zip(active_rows, texts, strict=True):
             answers[row], must_continue = _parse_answer(text, limits[row])
@@ -138,3 +137,18 @@ def _parse_answer(text: str, limit: int) -> tuple[tuple[str, ...], bool]:
             return tuple(texts), len(texts) < limit and f";{INVARIANT_KEYWORD}(".startswith(tail)
         text = match[1]
     return tuple(texts), False
+
+
+def _decode_continuations(
+    model: LanguageModel, prompt: Sequence[int], continuations: Sequence[Sequence[int]]
+) -> list[str]:
+    """Decode the text that each continuation adds to a prompt.
+
+    The prompt's last token is decoded together with each continuation, since tokenizers may drop
+    the space at the begin of a text. A continuation of special tokens adds nothing.
+    """
+    anchor = tuple(prompt[-1:])
+    (anchor_text,) = model.decode([anchor])
+    texts = model.decode([(*anchor, *continuation) for continuation in continuations])
+    # The text of the anchor belongs to the prompt.
+    return [text.removeprefix(anchor_text) for text in texts]

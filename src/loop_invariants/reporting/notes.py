@@ -40,7 +40,7 @@ _LEGEND_OF_LIMITS = """\
 Limits: what ended attempts without an answer, with the number of attempts; one may have several.
 Prover and ESBMC time are processor time, solver steps are those that Z3 counts for one
 question, and the clock, at many times the processor time, only guards against what never ends.
-Candidates, answers and nodes are how much a source may propose for a loop."""
+Candidates and answers are how much a source may propose for a loop."""
 _LEGEND_OF_PUBLISHED_FIGURES = """\
 Published figures are those of Pirzada, Bhayat, Cordeiro and Reger, LLM-Generated Invariants for
 Bounded Model Checking Without Loop Unrolling (ASE 2024), on the programs of that paper; they are
@@ -142,7 +142,7 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     """Describe the programs that are solved with a model's proposals only.
 
     With the model: solved by any combination with a source of the model. Without: solved by any
-    other combination, including random and shortest. The note counts programs that ran out of time
+    other combination, including random. The note counts programs that ran out of time
     without the model.
     """
     solved_programs, model_free_programs = (

@@ -53,12 +53,7 @@ class SearchResult:
 
 
 class BoundedSearch:
-    """A bounded search on one original text.
-
-    Args:
-        text: the original text.
-        semantics: semantics of its integers.
-    """
+    """A bounded search on one original text."""
 
     def __init__(self, text: OriginalText, semantics: Semantics) -> None:
         self._text = text

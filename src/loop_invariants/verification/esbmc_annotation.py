@@ -105,11 +105,7 @@ class _AnnotatedPrinter(c_generator.CGenerator):  # type: ignore[misc]  # it has
 
 
 def format_program(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
-    """Format a program as C for ESBMC, from its statements alone.
-
-    Args:
-        invariants: the invariants of each loop, by loop number.
-    """
+    """Format a program as C for ESBMC, from its statements alone."""
     # ESBMC's intrinsic returns `char`, and ESBMC treats `signed char` as a different type.
     names = {
         suffix: "char" if suffix == "char" else format_type(t) for suffix, t in _INPUT_TYPES.items()

@@ -29,12 +29,7 @@ from loop_invariants.verification.z3_encoding import Encoder
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate: an expression that may be an invariant of a loop.
-
-    Attributes:
-        loop: the loop number.
-        expression: the condition.
-    """
+    """A candidate: an expression that may be an invariant of a loop."""
 
     loop: int
     expression: Expression

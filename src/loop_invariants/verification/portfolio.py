@@ -72,10 +72,6 @@ class FileTask:
 def verify_file(path: Path, task: FileTask) -> VerificationResult:
     """Verify a C file with both engines.
 
-    Args:
-        path: path of the file.
-        task: the task.
-
     Raises:
         UnreadableProgram: the file cannot be read, or is not C.
         MissingTool: ESBMC is not installed.

@@ -15,12 +15,8 @@ class CandidateSource(StrEnum):
 
     SAMPLED = "sampled"
     """Sampled continuations of a language model."""
-    ENUMERATED = "enumerated"
-    """The most probable well-formed conditions of a language model."""
     RANDOM = "random"
     """Random well-formed atoms, a baseline for chance."""
-    SHORTEST = "shortest"
-    """Well-formed conditions in order of size, a baseline for exhaustive search."""
     ATOMS = "atoms"
     """Conditions of the program, negated and weakened."""
     RELATIONS = "relations"
@@ -86,8 +82,6 @@ class Limit(StrEnum):
     """Number of candidates that a source may propose for a loop."""
     ANSWERS = "answers"
     """Number of answers that a model may give."""
-    NODES = "nodes"
-    """Number of next-token distributions that a search for conditions may compute."""
 
 
 @dataclass(frozen=True)

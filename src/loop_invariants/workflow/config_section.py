@@ -52,8 +52,6 @@ class InvariantsConfig(Section):
     """Time limit in seconds of ESBMC for a program without invariants."""
     iterations: int = Field(default=30, ge=1, le=30)
     """Answers of a model to each kind of prompt."""
-    nodes: int = Field(default=200, ge=1, le=10_000_000)
-    """The largest number of next-token distributions in the search for a loop's conditions."""
     candidates: int = Field(default=100, ge=1, le=1_000_000)
     """The largest number of candidates of each source but sampling, for a loop."""
     seed: Seed = 0
@@ -78,12 +76,8 @@ class InvariantsConfig(Section):
 
     @property
     def proposal_settings(self) -> ProposalSettings:
-        """The settings of proposals.
-
-        The number of candidates also limits every source but sampling, and the seed is also that of
-        random candidates.
-        """
-        return ProposalSettings(self.iterations, self.nodes, self.candidates, self.seed)
+        """The settings of proposals; the seed is also that of random candidates."""
+        return ProposalSettings(self.iterations, self.seed)
 
     @property
     def attempt_settings(self) -> dict[str, float]:

@@ -51,7 +51,7 @@ def files(tmp_path):
 def answered(*answers):
     """Proposals of a loop: the same answers to both prompts."""
     styles = (PromptVariant.FULL, PromptVariant.CONSTRAINED)
-    return LoopProposals(dict.fromkeys(styles, answers), dict.fromkeys(styles, 4.0), [], 0.0)
+    return LoopProposals(dict.fromkeys(styles, answers), dict.fromkeys(styles, 4.0))
 
 
 def test_the_fewest_iterations_that_do(files):
@@ -127,8 +127,8 @@ def test_sources_differ_in_nothing_but_their_candidates(files):
     ways = EXPERIMENTS["baselines"] | EXPERIMENTS["sources"]
     made = list(iter_attempts(files[:1], ways, SETTING, {}))
     outcomes = {attempt.way: attempt.outcome for attempt in made}
-    assert outcomes["sampled alone"] is outcomes["enumerated alone"] is Outcome.NO_CANDIDATE
-    assert outcomes["program"] is outcomes["all"] is Outcome.VERIFIED
+    assert outcomes["sampled alone"] is Outcome.NO_CANDIDATE
+    assert outcomes["program"] is outcomes["program + sampled"] is Outcome.VERIFIED
 
 
 def test_proposals_survive_their_file(tmp_path):

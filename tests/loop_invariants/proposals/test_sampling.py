@@ -17,7 +17,7 @@ from loop_invariants.proposals.prompt_templates import (
     select_variant,
 )
 from loop_invariants.proposals.proposal_set import parse_answer
-from loop_invariants.proposals.proposers import LocalProposer, _propose_for_program
+from loop_invariants.proposals.proposers import _propose_for_program
 from loop_invariants.proposals.sampling import _MAX_TOKENS, sample_answers
 from loop_invariants.proposals.settings import ProposalSettings
 
@@ -139,6 +139,11 @@ def test_arrays_are_only_indexed():
     assert list(found.unparsable_texts) == written[1:3]
 
 
+def proposer(model):
+    """A proposer with the seed of the settings below."""
+    return lambda prompt, iterations: sample_answers(model, prompt, iterations, 7)
+
+
 def test_combined_answers_as_its_parts():
     """The proposals of `combined` are those of `full` and of `constrained`, turn by turn."""
 
@@ -148,8 +153,8 @@ def test_combined_answers_as_its_parts():
 
     model = TableModel(CHARACTERS, hashed)
     loop = COUNTER.loops[0]
-    asking = ProposalSettings(iterations=12, nodes=1, candidates=1, seed=7)
-    made = _propose_for_program(LocalProposer(model, asking), COUNTER, asking)[0]
+    asking = ProposalSettings(iterations=12, seed=7)
+    made = _propose_for_program(proposer(model), COUNTER, asking)[0]
     drawn = {variant: made.parse_answers(variant, True, COUNTER, loop) for variant in PromptVariant}
     for iteration in range(12):
         part = select_variant(PromptVariant.COMBINED, iteration)
@@ -160,8 +165,8 @@ def test_combined_answers_as_its_parts():
 @pytest.mark.long
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
-    asking = ProposalSettings(iterations=5, nodes=1, candidates=1, seed=7)
-    made = _propose_for_program(LocalProposer(load_model(smollm2), asking), COUNTER, asking)[0]
+    asking = ProposalSettings(iterations=5, seed=7)
+    made = _propose_for_program(proposer(load_model(smollm2)), COUNTER, asking)[0]
     drawn = made.parse_answers(PromptVariant.CONSTRAINED, True, COUNTER, COUNTER.loops[0])
     assert [one.iteration for one in drawn] == list(range(5))
     found = {condition for one in drawn for condition in one.candidates}

@@ -124,13 +124,13 @@ def test_what_the_model_adds_is_what_nothing_else_solves():
         "program": {"a"},
         "program + random": {"b"},
         "program + sampled": {"a", "b", "c"},
-        "enumerated alone": {"d"},
+        "sampled alone": {"d"},
     }
     note = notes.build_source_notes({"M": all_sources(solved, "abcde")})[0]
     assert note == (
         "M over integers: of 5 programs, 4 verified with the model's proposals and 2 without. "
-        "The model adds 2 programs (c, d). Each source alone: sampled 0, enumerated 1, random 0, "
-        "shortest 0, atoms 0, relations 0; 0 programs among them without any invariant."
+        "The model adds 2 programs (c, d). Each source alone: sampled 1, random 0, "
+        "atoms 0, relations 0; 0 programs among them without any invariant."
     )
 
 
@@ -158,10 +158,10 @@ def test_a_model_that_adds_nothing_is_told():
 
 def test_what_a_model_adds_against_the_clock_is_told_as_such():
     """A program that is only out of time without the model is not passed off as its merit."""
-    made = all_sources({"all": {"a"}}, "a", Outcome.PROVER_TIMEOUT)
+    made = all_sources({"program + sampled": {"a"}}, "a", Outcome.PROVER_TIMEOUT)
     note = notes.build_source_notes({"M": made})[0]
     assert "The model adds 1 program (a); without it, time ran out in 1 of these." in note
-    late = [replace(a, outcome=Outcome.PROVER_TIMEOUT) for a in made if "sampled" in a.way]
+    late = [replace(a, outcome=Outcome.PROVER_TIMEOUT) for a in made if a.way == "sampled alone"]
     settled = [replace(a, outcome=Outcome.NOT_PROVEN) for a in made if a.way == "program"]
     note = notes.build_source_notes({"M": [made[-1], *late, *settled]})[0]
     assert "The model adds 1 program (a). Each" in note

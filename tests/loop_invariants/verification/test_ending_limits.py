@@ -40,7 +40,7 @@ def made_by_a_model() -> LoopProposals:
     """A model's proposals that prove nothing."""
     styles = (PromptVariant.FULL, PromptVariant.CONSTRAINED)
     answers = {style: [["x < 7 * n"]] for style in styles}
-    return LoopProposals(answers, dict.fromkeys(styles, 1.0), [("x < 9 * n", 0.5)], 1.0)
+    return LoopProposals(answers, dict.fromkeys(styles, 1.0))
 
 
 def verified(limits: VerificationLimits):
@@ -100,10 +100,9 @@ def test_what_may_be_proposed_is_a_limit_too(tmp_path):
         made.way: made.limits
         for made in iter_attempts([file], ways, setting, {"count": {0: made_by_a_model()}})
     }
-    assert limits["random alone"] == limits["shortest alone"] == (Limit.CANDIDATES,)
+    assert limits["random alone"] == (Limit.CANDIDATES,)
     assert limits["sampled alone"] == (Limit.ANSWERS,)
-    assert limits["enumerated alone"] == (Limit.NODES,)
-    assert limits["program"] == limits["all"] == ()
+    assert limits["program"] == limits["program + sampled"] == ()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from helpers.marks import long_cases
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from loop_invariants.c_files import read_included_headers
 from loop_invariants.frontend.preprocessing.libc_headers import HEADERS
-from loop_invariants.frontend.preprocessing.source_files import read_included_headers
 from loop_invariants.frontend.preprocessing.translation_phases import translate
 from loop_invariants.frontend.translation_unit import parse_program, read_program
 

@@ -1,15 +1,16 @@
-"""Search for the files that C text includes, for fetching and for parsing.
+"""C files and the headers in their folder, for fetching and for parsing.
 
 Both must find the same files. Otherwise a program could change between fetching and parsing.
 """
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from llmchecker.errors import UnreadableProgram
 
-MAX_FILE_BYTES = 1_000_000
+_MAX_FILE_BYTES = 1_000_000
 """Maximum size of a C file or header, in bytes."""
 
 _LINE_JOIN = re.compile(r"\\\r?\n")
@@ -27,6 +28,48 @@ def decode_c(content: bytes) -> str:
     except UnicodeDecodeError:
         # Outside of comments and strings, the preprocessor rejects these bytes anyway.
         return content.decode("latin-1")
+
+
+def read_source(path: Path) -> str:
+    """Read the text of a C file.
+
+    Raises:
+        UnreadableProgram: the file cannot be read, or is too large.
+    """
+    try:
+        # As bytes: Python would convert carriage returns to line ends, compilers do not.
+        with path.open("rb") as file:
+            # A device has no end.
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UnreadableProgram(
+            f"{path}: the file cannot be read: {error}; correct the path"
+        ) from error
+    if len(content) > _MAX_FILE_BYTES:
+        raise UnreadableProgram(
+            f"{path}: the file is larger than {_MAX_FILE_BYTES:,} bytes; shorten it"
+        )
+    return decode_c(content)
+
+
+def read_included_headers(path: Path, source: str) -> dict[str, str]:
+    """Read the files of a program's folder that it includes, transitively.
+
+    The folder is that of the given path, as for a compiler: links are not resolved. Directives of
+    the text decide which of the files are really included.
+
+    Args:
+        path: path of the program.
+        source: text of the program.
+
+    Returns:
+        The texts of the files, by name.
+
+    Raises:
+        UnreadableProgram: a header cannot be read, or is too large.
+    """
+    headers = find_included_files(source, partial(read_sibling, path.parent))
+    return {name: decode_c(content) for name, content in headers.items()}
 
 
 def find_included_files(source: str, read: Callable[[str], bytes | None]) -> dict[str, bytes]:
@@ -66,9 +109,9 @@ def read_sibling(folder: Path, name: str) -> bytes | None:
     try:
         if not file.is_file():
             return None
-        if file.stat().st_size > MAX_FILE_BYTES:
+        if file.stat().st_size > _MAX_FILE_BYTES:
             raise UnreadableProgram(
-                f"{file}: the header is larger than {MAX_FILE_BYTES:,} bytes; shorten it"
+                f"{file}: the header is larger than {_MAX_FILE_BYTES:,} bytes; shorten it"
             )
         return file.read_bytes()
     except OSError as error:
