@@ -93,7 +93,8 @@ class Costs:
         states, transitions: size of the reachable part of the chain.
         states_explored, transitions_explored: size of the part that Storm's PRISM front end
             explores for the query. It stops where the query is decided.
-        encode_seconds: seconds to build the chain, and the tree and scores as far as this run did.
+        encode_seconds: seconds to build the tree and its scores as far as this run did, and the chain
+            if Storm reads it.
         check_seconds: seconds to compute the value from the chain.
         passes: number of texts that the model evaluated; None for a tree.
         seconds: seconds of the whole computation; None for a tree.
