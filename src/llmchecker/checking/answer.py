@@ -93,8 +93,9 @@ class Costs:
         states, transitions: size of the reachable part of the chain.
         states_explored, transitions_explored: size of the part that Storm's PRISM front end
             explores for the query. It stops where the query is decided.
-        encode_seconds: seconds to build the chain, and the tree and scores as far as this run did.
-        check_seconds: seconds to compute the value from the chain.
+        encode_seconds: seconds to build and score the tree as far as this run did, and to build the
+            chain if Storm reads it.
+        check_seconds: seconds to compute the value.
         passes: number of texts that the model evaluated; None for a tree.
         seconds: seconds of the whole computation; None for a tree.
         answers: number of answers of a model that returns texts alone; None for other models.
