@@ -22,6 +22,7 @@ from helpers.served_models import (
     connected,
     continue_texts,
     fake,
+    text_source,
 )
 
 import llmchecker as lc
@@ -43,7 +44,7 @@ ONCE = replace(QUICK, attempts=1)
 
 def request_models(address: str, seconds: float) -> ModelList:
     """The models of a server, from one attempt."""
-    client = ServerClient(address, None, 1, seconds, ONCE)
+    client = ServerClient(text_source(address, requests=1, seconds=seconds), None, ONCE)
     return client.run(lambda session: session.request(ModelList, "/v1/models"))
 
 
@@ -287,8 +288,8 @@ def test_replies_without_end_are_given_up(tmp_path, name):
 
     server = fake(tmp_path, "vllm")
     with running(server) as address:
-        limits = replace(ONCE, max_bytes=100_000)
-        model = connected(tmp_path, server, address, limits)
+        model = connected(tmp_path, server, address)
+        model.client = replace(model.client, limits=replace(ONCE, max_bytes=100_000))
         server.fault = raising(lambda: Raw(reply()))
         with pytest.raises(SourceUnavailable) as caught:
             build_tree(model, START, TRUNCATION)

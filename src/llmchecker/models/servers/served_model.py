@@ -67,7 +67,7 @@ class ServedModel(TokenizedModel):
         self.files = files
         self.sampling_test = SamplingTest()
         # a round fills the requests that may be under way
-        self.batch_texts = max(self.batch_texts, client.max_concurrency)
+        self.batch_texts = max(self.batch_texts, client.source.concurrency)
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
