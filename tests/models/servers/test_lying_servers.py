@@ -448,7 +448,7 @@ def test_a_name_that_does_not_resolve_does_not_extend_the_deadline(monkeypatch):
     """An exchange that waits for a name server is given up at its deadline."""
     is_given_up, answers = threading.Event(), []
 
-    def resolve(*arguments):
+    def resolve(*arguments, **options):
         answers.append(is_given_up.wait(20))
         raise socket.gaierror
 
@@ -462,7 +462,7 @@ def test_a_name_that_does_not_resolve_does_not_extend_the_deadline(monkeypatch):
 def test_a_name_that_is_unknown_is_refused(monkeypatch):
     """A name that no name server knows ends in an error with the address."""
 
-    def resolve(*arguments):
+    def resolve(*arguments, **options):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)

@@ -7,6 +7,7 @@ in the environment. No message contains the key.
 import contextlib
 import json
 import ssl
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -29,6 +30,10 @@ _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
+
+_FIRST_TEXTS, _QUICK_SHARE = 16, 0.25
+"""The number of texts that a server writes at once at first, and the share of the time limit that
+a quick answer takes. Each quick answer adds as many texts as it has, up to the limit."""
 
 _POLL_SECONDS = 0.2
 """Seconds after which a wait for a result looks whether it is still wanted."""
@@ -165,9 +170,12 @@ class RequestPool:
     """
 
     def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
-        self._portal, self._session, self._concurrency = portal, session, concurrency
+        self._portal, self._session = portal, session
+        self._first = min(_FIRST_TEXTS, concurrency)
+        self._unused = concurrency - self._first
+        self._quick_seconds = _QUICK_SHARE * session.seconds
         # fast: without a pause for other tasks where a place is free
-        self._places = portal.call(partial(anyio.Semaphore, concurrency, fast_acquire=True))
+        self._places = portal.call(partial(anyio.Semaphore, self._first, fast_acquire=True))
         self._queue = portal.call(partial(anyio.Lock, fast_acquire=True))
         self._scopes: list[anyio.CancelScope] = []
 
@@ -187,11 +195,12 @@ class RequestPool:
         futures: list[Future[_Result]] = [Future() for _ in items]
 
         async def apply(item: _Item, future: "Future[_Result]") -> None:
-            size = min(get_size(item), self._concurrency)
+            size = min(get_size(item), self._first)
             # requests take their places one after another, so that a large one is not passed by
             async with self._queue:
                 for _ in range(size):
                     await self._places.acquire()
+            start_time = time.monotonic()
             try:
                 result = await function(self._session, item)
             # the caller reads the error from the future
@@ -199,6 +208,7 @@ class RequestPool:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+                self._add_places(size, time.monotonic() - start_time)
             finally:
                 for _ in range(size):
                     self._places.release()
@@ -214,6 +224,14 @@ class RequestPool:
         self._portal.start_task_soon(apply_all)
         return futures
 
+    def _add_places(self, size: int, seconds: float) -> None:
+        """Let a server that answered quickly write more texts at once."""
+        if seconds < self._quick_seconds:
+            added = min(size, self._unused)
+            self._unused -= added
+            for _ in range(added):
+                self._places.release()
+
     def cancel(self) -> None:
         """Cancel all requests; called in the event loop."""
         for scope in self._scopes:
@@ -228,7 +246,7 @@ class ServerSession:
     """
 
     def __init__(self, client: ServerClient) -> None:
-        self.address = client.address
+        self.address, self.seconds = client.address, client.source.seconds
         self._client = client
         # read before the time of the first attempt begins
         self._ssl_context = client.ssl_context
@@ -268,7 +286,7 @@ class ServerSession:
         self, path: str, payload: dict[str, Any] | None, report_loss: Callable[[], None]
     ) -> Any:
         """Send a request, again after failures that may be temporary; return the JSON value."""
-        limits, seconds = self._client.limits, self._client.source.seconds
+        limits, seconds = self._client.limits, self.seconds
         for attempt in range(1, limits.attempts + 1):
             pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
