@@ -77,8 +77,9 @@ class TableServer:
         row, values = request.rows[index], request.values[request.rows.row_of[index]]
         classes = request.order.class_of
         is_open = {t: bool(row.is_undecided[classes[t]]) for t in left}
-        top = left[: request.k]
-        padding = [t for t in range(len(classes)) if t not in top][: request.k - len(top)]
+        k = int(request.k[index])
+        top = left[:k]
+        padding = [t for t in range(len(classes)) if t not in top][: k - len(top)]
         tokens = top + padding
         options = [t for t in left if is_open[t]]
         shares = [weights[t] for t in options]
@@ -97,7 +98,7 @@ class TableServer:
             rest=np.array([total(rest) + unlisted]),
             drawn=np.array([drawn], dtype=np.int64).reshape(1, -1),
             positions=np.array(
-                [[top.index(t) if t in top else len(tokens) for t in drawn]], dtype=np.int64
+                [[top.index(t) if t in top else len(classes) for t in drawn]], dtype=np.int64
             ).reshape(1, -1),
             drawn_probabilities=np.array(
                 [[weights[t] if t in options else 0.0 for t in drawn]]

@@ -21,8 +21,13 @@ blocks are computed together.
 SUM_TOLERANCE = 1e-9
 """Largest deviation of a sum of probabilities from 1; they may be rounded decimals."""
 
+_MAX_EXPONENT = 700
+"""A logit that is lower by more than this may have the weight 0 in float64."""
+
 _CHUNK_SIZE = 2**13
 """Number of neighbouring tokens that are summed at once: they fit the processor's cache."""
+
+_ALL = slice(None)
 
 
 def find_by_inversion(sums: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -166,9 +171,7 @@ class Distributions:
             tokens: n arrays of token ids.
         """
         values = self.values.clone()
-        for row, excluded in enumerate(tokens):
-            index = torch.from_numpy(excluded).to(values.device)
-            values[row, index] = 0.0 if self.row_maxima is None else -torch.inf
+        values[_flatten_indices(tokens)] = 0.0 if self.row_maxima is None else -torch.inf
         return Distributions(
             values,
             None if self.block_maxima is None else _compute_block_maxima(values),
@@ -202,31 +205,77 @@ class Distributions:
     @_use_one_thread()
     def _select_top(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest weights of each row and their tokens."""
+        if self.block_maxima is not None:
+            ranked = [self._rank_tokens(row, k) for row in range(len(self))]
+            selected = torch.from_numpy(np.stack(ranked))
+            return _compute_weights(self.values.gather(1, selected), self.row_maxima), selected
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
         # rising ids first: the stable sort below then orders ties by id
-        tokens = self._select_top_tokens(count).sort(dim=1).values
+        tokens = self.values.topk(count, dim=1, sorted=False).indices.sort(dim=1).values
         weights = _compute_weights(self.values.gather(1, tokens), self.row_maxima)
         weights, order = weights.sort(dim=1, descending=True, stable=True)
         tokens = tokens.gather(1, order)
         if count > k:
             # `topk` may have selected any of the equal weights at rank k
             tied_rows = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
-            for row in tied_rows.tolist():
-                tied = (self._row_weights(row) == weights[row, k]).nonzero().squeeze(1)
-                larger = int((weights[row] > weights[row, k]).sum())
-                tokens[row, larger:] = tied[: count - larger]
+            if len(tied_rows):
+                maxima = None if self.row_maxima is None else self.row_maxima[tied_rows]
+                tied_weights, bound = weights[tied_rows], weights[tied_rows, k:]
+                is_tied = _compute_weights(self.values[tied_rows], maxima) == bound
+                # the smallest ids of the equal weights follow the larger weights
+                ranks = torch.arange(1, count + 1, dtype=torch.int32, device=tokens.device)
+                ranks = ranks.repeat(len(tied_rows), 1)
+                ids = torch.searchsorted(is_tied.cumsum(1, dtype=torch.int32), ranks)
+                is_larger = tied_weights > bound
+                places = (ranks - 1 - is_larger.sum(dim=1, keepdim=True)).clamp(min=0)
+                tokens[tied_rows] = tokens[tied_rows].where(is_larger, ids.gather(1, places))
         return weights[:, :k], tokens[:, :k]
 
-    def mass_excluding(self, row: int, tokens: Tensor) -> float:
-        """Return the total probability of a row without the given tokens.
+    def _rank_tokens(self, row: int, k: int) -> np.ndarray:
+        """Return (k,) int64, the tokens of `top_k` of a row on a processor."""
+        tokens = self.find_largest(row, k)
+        weights = self._row_weights(row, torch.from_numpy(tokens)).numpy()
+        ranked: np.ndarray = tokens[np.argsort(-weights, kind="stable")[:k]]
+        return ranked
 
-        It is a sum over the other tokens, because 1 - sum would lose digits.
+    def find_largest(self, row: int, k: int) -> np.ndarray:
+        """Return the k tokens of `top_k` and few others, by rising id, on a processor.
+
+        They are in the blocks whose maxima are at least the k-th largest maximum. Reading each row
+        once for its maxima is much faster than keeping the best k while reading.
         """
-        # the weights may be `values` itself, which must stay as it is
-        weights = self._row_weights(row).clone()
-        weights[tokens] = 0
-        return (weights.sum() / self.totals[row]).item()
+        assert self.block_maxima is not None
+        values = _to_numpy(self.values[row])
+        blocks = self.block_maxima.shape[1]
+        # with so many blocks most tokens are in them: then each token is a block of its own
+        size = _BLOCK_SIZE if k * 4 <= blocks else 1
+        maxima = _to_numpy(self.block_maxima[row]) if size > 1 else values
+        least = np.partition(maxima, len(maxima) - k)[len(maxima) - k]
+        # few tokens have a weight above 0; of the others, the first ones are listed
+        bound = 0.0 if self.row_maxima is None else float(self.row_maxima[row]) - _MAX_EXPONENT
+        if least <= bound:
+            return np.union1d(np.flatnonzero(self._row_weights(row).numpy()), np.arange(k))
+        offsets = len(maxima) * np.arange(size)[:, np.newaxis]
+        # the last tokens are in no block
+        tail = np.arange(size * len(maxima), len(values))
+        tokens = np.append(offsets + np.flatnonzero(maxima >= least), tail)
+        largest: np.ndarray = tokens[values[tokens] >= least]
+        return largest
+
+    def masses_excluding(self, rows: np.ndarray, tokens: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the total probabilities of some rows without the given tokens of each.
+
+        They are sums over the other tokens, because 1 - sum would lose digits.
+        """
+        part = self.select(rows)
+        # a copy, because the weights may be `values` itself
+        weights = _compute_weights(part.values, part.row_maxima)
+        weights[_flatten_indices(tokens)] = 0.0
+        # each row alone: the order of its sum must not depend on their number
+        sums = torch.stack([row.sum() for row in weights])
+        masses: Tensor = sums / part.totals.squeeze(1)
+        return masses.cpu().numpy()
 
     @_use_one_thread()
     def sample_by_inversion(self, row: int, numbers: np.ndarray) -> np.ndarray:
@@ -247,41 +296,24 @@ class Distributions:
         targets = numbers * boundaries[-1]
         chunks = find_by_inversion(boundaries[1:], targets)
         tokens = np.empty(len(numbers), dtype=np.int64)
-        row_maximum = None if self.row_maxima is None else self.row_maxima[row]
         for chunk in np.unique(chunks):
             first = int(chunk) * _CHUNK_SIZE
-            values = self.values[row, first : first + _CHUNK_SIZE]
-            weights = _compute_weights(values, row_maximum).cpu().numpy()
+            weights = self._row_weights(row, slice(first, first + _CHUNK_SIZE)).cpu().numpy()
             is_selected = chunks == chunk
             indices = find_by_inversion(weights.cumsum(), targets[is_selected] - boundaries[chunk])
             tokens[is_selected] = first + indices
         return tokens
 
-    def _row_weights(self, row: int) -> Tensor:
-        """Return the weights of one row, (vocabulary,)."""
-        return _compute_weights(
-            self.values[row], None if self.row_maxima is None else self.row_maxima[row]
-        )
+    def write_weights(self, row: int, weights: Tensor) -> None:
+        """Write the weights of one row, (vocabulary,) float64."""
+        weights.copy_(self.values[row])
+        if self.row_maxima is not None:
+            weights.sub_(self.row_maxima[row]).exp_()
 
-    def _select_top_tokens(self, k: int) -> Tensor:
-        """Return the k tokens of each row with the largest values, in any order.
-
-        They are in the k blocks with the largest maxima. Reading each row once for its maxima is
-        much faster than keeping the best k while reading.
-        """
-        rows, blocks = (0, 0) if self.block_maxima is None else self.block_maxima.shape
-        if self.block_maxima is None or k * 4 > blocks:
-            return self.values.topk(k, dim=1, sorted=False).indices
-        block_end = blocks * _BLOCK_SIZE
-        best_blocks = self.block_maxima.topk(k, dim=1, sorted=False).indices
-        block_values = self.values[:, :block_end].view(rows, _BLOCK_SIZE, blocks)
-        candidates = block_values.gather(2, best_blocks[:, None].expand(-1, _BLOCK_SIZE, -1))
-        candidates = torch.cat([candidates.flatten(1), self.values[:, block_end:]], dim=1)
-        positions = candidates.topk(k, dim=1, sorted=False).indices
-        tokens = best_blocks.gather(1, positions % k) + positions // k * blocks
-        # later positions are in the tail, whose tokens follow all whole blocks
-        tail_start = k * _BLOCK_SIZE
-        return tokens.where(positions < tail_start, positions - tail_start + block_end)
+    def _row_weights(self, row: int, tokens: Tensor | slice = _ALL) -> Tensor:
+        """Return the weights of tokens of one row."""
+        maximum = None if self.row_maxima is None else self.row_maxima[row]
+        return _compute_weights(self.values[row, tokens], maximum)
 
 
 class _ChunkSums:
@@ -310,6 +342,18 @@ class _ChunkSums:
     def select(self, rows: slice | Tensor) -> "_ChunkSums":
         """Return the sums of some of the rows."""
         return _ChunkSums(lambda: self.tensor[rows])
+
+
+def _flatten_indices(tokens: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Return the rows and columns of the given tokens of each row."""
+    rows = np.repeat(np.arange(len(tokens)), [len(row) for row in tokens])
+    return torch.from_numpy(rows), torch.from_numpy(np.concatenate(tokens))
+
+
+def _to_numpy(values: Tensor) -> np.ndarray:
+    """Return values of a processor; float32 for bfloat16, which NumPy does not have."""
+    array: np.ndarray = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return array
 
 
 def _compute_block_maxima(rows: Tensor) -> Tensor:

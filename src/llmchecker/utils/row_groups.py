@@ -23,3 +23,12 @@ def find_distinct(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     inverse = np.empty(n, dtype=np.int64)
     inverse[order] = np.cumsum(is_new) - 1
     return ordered[:, is_new].T, inverse
+
+
+def count_within(groups: np.ndarray) -> np.ndarray:
+    """Return (n,) int64: the number of earlier entries with the same value."""
+    order = np.argsort(groups, kind="stable")
+    counts = np.bincount(groups)
+    numbers = np.empty(len(groups), dtype=np.int64)
+    numbers[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers

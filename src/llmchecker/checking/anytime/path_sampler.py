@@ -22,6 +22,7 @@ from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRe
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.models.continuation import Continuation
 from llmchecker.models.distribution import find_by_inversion
+from llmchecker.utils.row_groups import count_within
 
 _MIN_EXACT_SHARE = 1 / 16
 """The least share of a sample that goes on for certain.
@@ -212,7 +213,7 @@ class SampleRound:
         self._record(group)
         rows, text = np.unique(self._row[group], return_inverse=True)
         step = int(tree.step[rows[0]])
-        draw = _count_within(text)
+        draw = count_within(text)
         uniforms = np.zeros((len(rows), int(draw.max()) + 1))
         is_drawn = np.zeros(uniforms.shape, dtype=bool)
         # a sample may have chosen the rest by the second of its numbers
@@ -353,12 +354,3 @@ class SampleRound:
         """Add (outcomes, n) shares to samples, in proportion to their weights."""
         self.numerator[samples] += self._weight[samples] * shares[0]
         self.denominator[samples] += self._weight[samples] * (shares[0] + shares[1])
-
-
-def _count_within(groups: np.ndarray) -> np.ndarray:
-    """Return (n,) int64: the number of earlier entries with the same value."""
-    order = np.argsort(groups, kind="stable")
-    counts = np.bincount(groups)
-    numbers = np.empty(len(groups), dtype=np.int64)
-    numbers[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return numbers

@@ -31,7 +31,7 @@ class StepRequest:
     known: Sequence[np.ndarray]
     uniforms: np.ndarray
     is_drawn: np.ndarray
-    k: int
+    k: np.ndarray
 
     def is_known(self, index: int, tokens: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether the row of a text decides about tokens by itself."""
@@ -51,7 +51,7 @@ class StepRequest:
             [self.known[index] for index in positions.tolist()],
             self.uniforms[positions],
             self.is_drawn[positions],
-            self.k,
+            self.k[positions],
         )
 
 

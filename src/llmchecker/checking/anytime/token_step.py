@@ -9,16 +9,18 @@ so a sum of few terms is as precise as they are: small probabilities keep their 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from llmchecker.checking.anytime.product_automaton import TextRows
+from llmchecker.models.device import compute_running_sums
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
+from llmchecker.utils.row_groups import count_within
 
 _BLOCK_SIZE = 512
 """Number of tokens of one class that are summed at once."""
@@ -30,14 +32,15 @@ class StepResult:
 
     Attributes:
         sums: (n, values) float64, the values of the decided tokens, weighted by probability.
-        tokens: (n, k) int64, the most probable tokens.
+        tokens: (n, k) int64, the most probable tokens. Arbitrary where the probability is 0.
         probabilities: (n, k) float64, of these.
         undecided: (n,) float64, the probability of all undecided tokens.
         undecided_rest: (n,) float64, the same without the listed tokens.
         rest: (n,) float64, the probability of all tokens that are not listed.
         drawn: (n, draws) int64, undecided tokens that the model lists. Arbitrary where no token is
             drawn or undecided.
-        positions: (n, draws) int64, the rank of each drawn token in `tokens`; k if it is not there.
+        positions: (n, draws) int64, the rank of each drawn token in `tokens`; the size of the
+            vocabulary if it is not there.
         drawn_probabilities: (n, draws) float64; 0 where no token is drawn.
     """
 
@@ -60,8 +63,19 @@ class StepResult:
         """Join the results of consecutive texts."""
         if len(parts) == 1:
             return parts[0]
+        width = max(part.tokens.shape[1] for part in parts)
+        columns = zip(*(vars(part._widen(width)).values() for part in parts), strict=True)
         # the numbers of draws are those of the whole request, and equal
-        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in vars(parts[0])))
+        return cls(*map(np.concatenate, columns))
+
+    def _widen(self, width: int) -> "StepResult":
+        """Return the results with at least `width` listed tokens, the further ones without mass."""
+        missing = ((0, 0), (0, width - self.tokens.shape[1]))
+        return replace(
+            self,
+            tokens=np.pad(self.tokens, missing),
+            probabilities=np.pad(self.probabilities, missing),
+        )
 
 
 class ClassOrder:
@@ -76,23 +90,27 @@ class ClassOrder:
 
     def __init__(self, class_of: np.ndarray) -> None:
         self.class_of = class_of
-        order = np.argsort(class_of, kind="stable")
-        ordered = class_of[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        lengths = np.diff(np.append(starts, len(order)))
-        # the number of each token within its class begins a block
-        within = np.arange(len(order)) - np.repeat(starts, lengths)
-        starts = np.flatnonzero(within % _BLOCK_SIZE == 0)
+        sizes = np.bincount(class_of)
+        counts = -(-sizes // _BLOCK_SIZE)
+        within = count_within(class_of)
+        # neighbouring tokens are in different blocks, whose sums a processor adds at once
+        block_of = (np.cumsum(counts) - counts)[class_of] + within % counts[class_of]
+        order = np.argsort(block_of, kind="stable")
         place_of = np.empty_like(order)
         place_of[order] = np.arange(len(order))
+        lengths = np.bincount(block_of)
+        starts = np.cumsum(lengths) - lengths
         self._columns = {
             "order": torch.from_numpy(order),
             "place_of": torch.from_numpy(place_of),
+            "block_of": torch.from_numpy(block_of),
             "class_of": torch.from_numpy(class_of.astype(np.int64)),
             "starts": torch.from_numpy(starts),
-            "lengths": torch.from_numpy(np.diff(np.append(starts, len(order)))),
-            "block_classes": torch.from_numpy(ordered[starts].astype(np.int64)),
+            "lengths": torch.from_numpy(lengths),
+            "block_classes": torch.from_numpy(class_of[order[starts]].astype(np.int64)),
         }
+
+        self._max_length = int(self._columns["lengths"].max())
 
     @property
     def block_count(self) -> int:
@@ -102,7 +120,7 @@ class ClassOrder:
     @property
     def max_terms(self) -> int:
         """The largest number of terms of a sum over the vocabulary."""
-        return int(self._columns["lengths"].max()) + self.block_count
+        return self._max_length + self.block_count
 
     def compute_step(
         self,
@@ -112,7 +130,7 @@ class ClassOrder:
         known: Sequence[np.ndarray],
         uniforms: np.ndarray,
         is_drawn: np.ndarray,
-        k: int,
+        k: np.ndarray,
     ) -> StepResult:
         """Compute the next tokens of n texts.
 
@@ -123,16 +141,17 @@ class ClassOrder:
             known: tokens of each text that are neither summed, listed nor drawn.
             uniforms: (n, draws) float64 from [0, 1).
             is_drawn: (n, draws) bool, the numbers that draw a token.
-            k: number of listed tokens.
+            k: (n,) int64, number of tokens to list; more may be listed on an accelerator.
         """
-        visible = distributions.exclude(known) if any(map(len, known)) else distributions
-        top_tokens = visible.top_tokens(min(k, distributions.listed_tokens))
-        device = top_tokens.device
-        self._columns = {name: column.to(device) for name, column in self._columns.items()}
+        k = np.minimum(k, distributions.listed_tokens)
         if isinstance(distributions, Distributions) and distributions.row_maxima is not None:
-            top, blocks, totals = self._sum_logits(distributions, top_tokens, known)
+            top_tokens, top, blocks, totals = self._sum_logits(distributions, known, k)
         else:
+            visible = distributions.exclude(known) if any(map(len, known)) else distributions
+            top_tokens = visible.top_tokens(int(k.max()))
+            self._columns = {name: c.to(top_tokens.device) for name, c in self._columns.items()}
             top, blocks, totals = self._sum_probabilities(visible.probabilities(), top_tokens)
+        device = top_tokens.device
         unlisted = torch.zeros(len(top), dtype=torch.float64, device=device)
         if distributions.listed_tokens < len(self.class_of):
             # rounding must not hide that other tokens exist
@@ -156,16 +175,25 @@ class ClassOrder:
         sums += (top[:, :, None] * row_values[row_of[:, None], :, top_classes]).sum(dim=1)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
         options = torch.cat([open_top, open_blocks], dim=1)
-        columns = (
-            sums,
-            top_tokens,
-            top,
-            undecided_rest + open_top.sum(dim=1),
-            undecided_rest,
-            blocks.sum(dim=1) + unlisted,
+        undecided = undecided_rest + open_top.sum(dim=1)
+        rest = blocks.sum(dim=1) + unlisted
+        drawn = self._draw(options, uniforms, is_drawn, distributions, top_tokens, known, totals)
+        # one copy to the host, in which token ids are exact
+        masses = torch.stack([undecided, undecided_rest, rest], dim=1)
+        columns = [sums, top_tokens.double(), top, masses]
+        ends = np.cumsum([column.shape[1] for column in columns[:-1]])
+        parts = np.split(torch.cat(columns, dim=1).cpu().numpy(), ends, axis=1)
+        host_sums, tokens, probabilities, host_masses = parts
+        open_mass, open_rest, rest_mass = host_masses.T
+        return StepResult(
+            host_sums,
+            tokens.astype(np.int64),
+            probabilities,
+            open_mass,
+            open_rest,
+            rest_mass,
+            *drawn,
         )
-        drawn = self._draw(options, uniforms, is_drawn, visible, top_tokens, totals)
-        return StepResult(*(*(column.cpu().numpy() for column in columns), *drawn))
 
     def _sum_probabilities(
         self, probabilities: Tensor, top_tokens: Tensor
@@ -187,44 +215,37 @@ class ClassOrder:
         return top, blocks, torch.ones_like(blocks[:, :1])
 
     def _sum_logits(
-        self, distributions: Distributions, top_tokens: Tensor, known: Sequence[np.ndarray]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same for logits, and the totals of their weights, on a processor.
+        self, distributions: Distributions, known: Sequence[np.ndarray], k: np.ndarray
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the most probable tokens, the same for logits, and the totals of their weights.
 
         Each row stays in the processor's cache from the logits to the sums.
 
         Args:
-            distributions: n distributions.
-            top_tokens: (n, k) int64, the listed tokens.
+            distributions: n distributions on a processor.
             known: tokens of each text that count in the total only.
+            k: (n,) int64, numbers of listed tokens.
         """
-        place_of, starts = (self._columns[name].numpy() for name in ("place_of", "starts"))
-        values = distributions.values
-        # NumPy has no bfloat16, which float32 contains
-        values = values.float() if values.dtype == torch.bfloat16 else values
-        places = place_of[top_tokens.numpy()]
-        assert distributions.row_maxima is not None
-        maxima = distributions.row_maxima.squeeze(1).tolist()
-        top = np.empty(places.shape)
-        blocks = np.empty((len(values), len(starts)))
-        totals = np.zeros((len(values), 1))
-        ordered = values.new_empty(values.shape[1])
-        weights = np.empty(values.shape[1])
-        tensor = torch.from_numpy(weights)
-        for row, maximum in enumerate(maxima):
-            torch.index_select(values[row], 0, self._columns["order"], out=ordered)
-            np.subtract(ordered.numpy(), maximum, out=weights, dtype=np.float64)
-            tensor.exp_()
-            if len(known[row]):
-                known_places = place_of[known[row]]
-                totals[row] = weights[known_places].sum()
-                weights[known_places] = 0.0
-            top[row] = weights[places[row]]
-            weights[places[row]] = 0.0
-            np.add.reduceat(weights, starts, out=blocks[row])
-        totals += (blocks.sum(axis=1) + top.sum(axis=1))[:, np.newaxis]
-        top, blocks = top / totals, blocks / totals
-        return torch.from_numpy(top), torch.from_numpy(blocks), torch.from_numpy(totals)
+        n, vocabulary_size = len(distributions), len(self.class_of)
+        tokens, top = np.empty((n, k.max()), dtype=np.int64), np.zeros((n, k.max()))
+        blocks = torch.zeros((n, self.block_count), dtype=torch.float64)
+        totals = np.empty((n, 1))
+        buffer = torch.empty(vocabulary_size, dtype=torch.float64)
+        weights = buffer.numpy()
+        for row, count in enumerate(k.tolist()):
+            distributions.write_weights(row, buffer)
+            totals[row] = weights[known[row]].sum()
+            weights[known[row]] = 0.0
+            found = distributions.find_largest(row, min(count + len(known[row]), vocabulary_size))
+            listed = found[np.argsort(-weights[found], kind="stable")[:count]]
+            # shorter rows end with tokens that are left out of the sums, with probability 0
+            tokens[row, :count], tokens[row, count:] = listed, listed[0]
+            top[row, :count] = weights[listed]
+            weights[listed] = 0.0
+            blocks[row].scatter_add_(0, self._columns["block_of"], buffer)
+        totals += (blocks.numpy().sum(axis=1) + top.sum(axis=1))[:, np.newaxis]
+        total = torch.from_numpy(totals)
+        return torch.from_numpy(tokens), torch.from_numpy(top) / total, blocks / total, total
 
     def _draw(
         self,
@@ -233,6 +254,7 @@ class ClassOrder:
         is_drawn: np.ndarray,
         distributions: Distributions | TopLogprobs,
         top_tokens: Tensor,
+        known: Sequence[np.ndarray],
         totals: Tensor,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw tokens by inversion: an option first, then a token of its block.
@@ -240,8 +262,9 @@ class ClassOrder:
         Args:
             options: (n, k + blocks), the probabilities of undecided listed tokens and of blocks.
             uniforms, is_drawn: (n, draws), as in `compute_step`.
-            distributions: the distributions without known tokens.
+            distributions: n distributions.
             top_tokens: (n, k) int64, the listed tokens.
+            known: tokens of each text that are not drawn.
             totals: (n, 1), of the weights.
 
         Returns:
@@ -251,7 +274,7 @@ class ClassOrder:
         k, device = top_tokens.shape[1], options.device
         drawn = (
             np.zeros(uniforms.shape, dtype=np.int64),
-            np.full(uniforms.shape, k),
+            np.full(uniforms.shape, len(self.class_of)),
             np.zeros(uniforms.shape),
         )
         text, draw = np.nonzero(is_drawn)
@@ -259,7 +282,7 @@ class ClassOrder:
             return drawn
         texts = torch.from_numpy(text).to(device)
         draws = torch.from_numpy(draw).to(device)
-        cumulative = options.cumsum(dim=1)
+        cumulative = compute_running_sums(options)
         targets = torch.from_numpy(uniforms).to(device) * cumulative[:, -1:]
         index, target = _search(cumulative, targets)[texts, draws], targets[texts, draws]
         is_top = index < k
@@ -272,15 +295,17 @@ class ClassOrder:
             # the place of the target within its option's share
             passed = cumulative[text_of, option] - weight
             position = ((target[inner] - passed) / weight.clamp(min=_TINY)).clamp(0, 1)
-            tokens, members = self._gather_blocks(option - k, text_of, distributions, top_tokens)
-            sums = members.cumsum(dim=1)
+            left_out = _append_tokens(top_tokens, known)
+            tokens, members = self._gather_blocks(option - k, text_of, distributions, left_out)
+            sums = compute_running_sums(members)
             chosen = _search(sums, position[:, None] * sums[:, -1:])
             token[inner] = tokens.gather(1, chosen).squeeze(1)
             probability[inner] = members.gather(1, chosen).squeeze(1) / totals[text_of, 0]
-        for column, found in zip(
-            drawn, (token, torch.where(is_top, index, k), probability), strict=True
-        ):
-            column[text, draw] = found.cpu().numpy()
+        positions = torch.where(is_top, index, len(self.class_of))
+        # one copy to the host, as above
+        found = torch.stack([token.double(), positions.double(), probability]).cpu().numpy()
+        for column, numbers in zip(drawn, found, strict=True):
+            column[text, draw] = numbers
         return drawn
 
     def _gather_blocks(
@@ -288,27 +313,27 @@ class ClassOrder:
         blocks: Tensor,
         texts: Tensor,
         distributions: Distributions | TopLogprobs,
-        top_tokens: Tensor,
+        left_out: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Return (m, length) the tokens of blocks, and their weights after a text.
 
-        Tokens that are listed or beyond the end of a block have the weight 0.
+        Tokens that are left out or beyond the end of a block have the weight 0.
 
         Args:
             blocks, texts: (m,) int64.
-            distributions: the distributions without known tokens.
-            top_tokens: (n, k) int64, the listed tokens.
+            distributions: n distributions.
+            left_out: (n, j) int64, tokens that are not drawn from a block.
         """
         starts, lengths = (self._columns[name][blocks, None] for name in ("starts", "lengths"))
-        offsets = torch.arange(int(lengths.max()), device=blocks.device)
+        offsets = torch.arange(self._max_length, device=blocks.device)
         places = (starts + offsets).clamp(max=len(self.class_of) - 1)
         tokens = self._columns["order"][places]
         weights = distributions.gather_weights(texts, tokens) * (offsets < lengths)
-        listed = self._columns["place_of"][top_tokens[texts]] - starts
-        is_member = (listed >= 0) & (listed < lengths)
-        # a further column takes what is listed elsewhere
+        positions = self._columns["place_of"][left_out[texts]] - starts
+        is_member = (positions >= 0) & (positions < lengths)
+        # a further column takes what is in other blocks
         weights = torch.cat([weights, torch.zeros_like(weights[:, :1])], dim=1)
-        weights.scatter_(1, torch.where(is_member, listed, len(offsets)), 0.0)
+        weights.scatter_(1, torch.where(is_member, positions, len(offsets)), 0.0)
         return tokens, weights[:, :-1]
 
 
@@ -324,3 +349,14 @@ def _search(cumulative: Tensor, targets: Tensor) -> Tensor:
     index = torch.searchsorted(cumulative, targets.contiguous(), right=True)
     last = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())
     return torch.minimum(index, last)
+
+
+def _append_tokens(tokens: Tensor, others: Sequence[np.ndarray]) -> Tensor:
+    """Append further tokens to each row; shorter rows repeat their first token."""
+    width = max(map(len, others))
+    if width == 0:
+        return tokens
+    padded = tokens[:, :1].repeat(1, width)
+    for row, further in enumerate(others):
+        padded[row, : len(further)] = torch.from_numpy(further)
+    return torch.cat([tokens, padded], dim=1)

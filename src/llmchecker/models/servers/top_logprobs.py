@@ -105,15 +105,19 @@ class TopLogprobs:
         sums = self.probabilities()[row].numpy().cumsum()
         return find_by_inversion(sums, numbers * sums[-1])
 
-    def mass_excluding(self, row: int, tokens: Tensor) -> float:
-        """Return the total probability of a row without the given tokens.
+    def masses_excluding(self, rows: np.ndarray, tokens: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the total probabilities of some rows without the given tokens of each.
 
         If all tokens are listed, it is the sum over the others. Otherwise it is 1 minus the sum
         over the given tokens, which loses the digits that the server does not send. Tokens that are
         not listed have at least `LEAST_UNLISTED`, unless a listed token has the probability 0.
         """
+        masses = [self._compute_mass(*pair) for pair in zip(rows.tolist(), tokens, strict=True)]
+        return np.array(masses)
+
+    def _compute_mass(self, row: int, tokens: np.ndarray) -> float:
         probabilities = self.token_probabilities[row]
-        is_given = np.isin(self.tokens[row], tokens.numpy())
+        is_given = np.isin(self.tokens[row], tokens)
         if self.listed_tokens == self.vocabulary_size:
             return float(probabilities[~is_given].sum())
         # no token outside the list is more probable than the last one in it
