@@ -1,9 +1,9 @@
 """Comparison with other programs for the same questions: `make bench-servers`.
 
 The same tree in process, by vLLM's server and by llama.cpp's, on the same cores one after the
-other. Then a chat question: its exact answer and that of a thousand texts that `generate` of
-transformers samples, and as many by lm-evaluation-harness. Writes servers.md, and the figures to
-servers.json.
+other. A check by vLLM, next to what that server samples by itself. Then a chat question: its exact
+answer and that of a thousand texts that `generate` of transformers samples, and as many by
+lm-evaluation-harness. Writes servers.md, and the figures to servers.json.
 """
 
 import argparse
@@ -16,14 +16,17 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx2
 from other_programs import Generator, Sampling, format_table, sample_by_harness
 from plain_sampling import Proportion
 from real_servers import gguf_of, llama_cpp, vllm
 
+import llmchecker as lc
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.connection import connect_model, fetch_served_model
+from llmchecker.models.servers.served_model import ServedModel
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
@@ -46,6 +49,13 @@ DEFINITIONS = {
     "nodes_a_second": "the two divided",
     "in_process_ratio": "nodes a second in process, divided by this way's",
 }
+LENGTHS, PASSES, SAMPLED = (5, 40), 20_000, 128
+OF_CHECKS = {
+    "passes_a_second": "tokens a second that a check gets from the server, with 100 log "
+    "probabilities each",
+    "tokens_a_second": f"the same of one request for {SAMPLED} texts after another",
+    "ratio": "the first over the second",
+}
 OF_ANSWERS = {
     "seconds": "from the start of the program to the answer, the model's loading included",
     "low": "the smallest probability that the answer leaves open",
@@ -62,15 +72,21 @@ def main(arguments: list[str] | None = None) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     answers = answered(options.config)
     print(of_answers(answers), flush=True)
-    trees = measured(Config.read(options.config))
-    print(of_trees(trees))
-    write_json({"trees": trees, "answers": answers}, options.output / "servers.json")
+    trees, checks = measured(Config.read(options.config))
+    print(of_trees(trees), of_checks(checks))
+    content = {"trees": trees, "checks": checks, "answers": answers}
+    write_json(content, options.output / "servers.json")
     with atomic_write(options.output / "servers.md") as unfinished:
-        unfinished.write_text(f"{of_trees(trees)}\n{of_answers(answers)}", encoding="utf-8")
+        pages = of_trees(trees), of_checks(checks), of_answers(answers)
+        unfinished.write_text("\n".join(pages), encoding="utf-8")
 
 
-def measured(config: Config) -> dict[str, dict[str, float]]:
-    """The figures of `DEFINITIONS` for each way."""
+Figures = dict[str, dict[str, float]]
+"""Figures by name, for each way or length."""
+
+
+def measured(config: Config) -> tuple[Figures, Figures]:
+    """The figures of `DEFINITIONS` for each way, and those of `OF_CHECKS` for each length."""
     cores = len(os.sched_getaffinity(0))
     directory = Path(paths.model_directory(MODEL))
     found = {"in process": grown(load_model(directory, threads=cores))}
@@ -78,21 +94,47 @@ def measured(config: Config) -> dict[str, dict[str, float]]:
         scratch = Path(name)
         with vllm(directory, threads=cores) as address:
             found["vLLM"] = grown(connected(address, "vllm", directory, scratch / "vllm"))
+            served = connected(address, "vllm", directory, scratch / "lists", tokens=100)
+            checks = {f"{length} tokens": checked(served, length) for length in LENGTHS}
         file = gguf_of(config.models[MODEL].source, scratch)
         with llama_cpp(file, threads=cores) as address:
             served = connected(address, "llama.cpp", directory, scratch / "llama_cpp")
             found["llama.cpp"] = grown(served)
     own = found["in process"]["nodes_a_second"]
-    return {
+    trees = {
         way: figures | {"in_process_ratio": own / figures["nodes_a_second"]}
         for way, figures in found.items()
     }
+    return trees, checks
 
 
-def connected(address: str, api: str, tokenizer: Path, directory: Path) -> LanguageModel:
-    """The model of a server, told 20 tokens of each distribution, as vLLM does by itself."""
+def checked(model: ServedModel, length: int) -> dict[str, float]:
+    """The figures of `OF_CHECKS` for texts of a length."""
+    began = time.monotonic()
+    answer = lc.ask("P=? [ F gender > 0 ]", model, START, length=length, passes=PASSES)
+    passes = answer.costs.passes / (time.monotonic() - began)
+    payload = {
+        "model": model.info.model,
+        "prompt": [model.encode(START)],
+        "logprobs": model.listed_tokens,
+        "n": SAMPLED,
+        "max_tokens": length,
+        "return_tokens_as_token_ids": True,
+    }
+    began, sampled = time.monotonic(), 0
+    while sampled < PASSES:
+        response = httpx2.post(f"{model.client.address}/v1/completions", json=payload, timeout=None)
+        sampled += response.json()["usage"]["completion_tokens"]
+    tokens = sampled / (time.monotonic() - began)
+    return {"passes_a_second": passes, "tokens_a_second": tokens, "ratio": passes / tokens}
+
+
+def connected(
+    address: str, api: str, tokenizer: Path, directory: Path, tokens: int = 20
+) -> ServedModel:
+    """The model of a server, told as many tokens of each distribution as vLLM tells by itself."""
     source = ServerSource(
-        parse_source(f"server:{address}"), api, parse_source(f"path:{tokenizer}"), tokens=20
+        parse_source(f"server:{address}"), api, parse_source(f"path:{tokenizer}"), tokens=tokens
     )
     fetch_served_model(source, directory)
     return connect_model(directory)
@@ -151,6 +193,11 @@ def interval(satisfying: int, seconds: float) -> dict[str, float]:
 def of_trees(found: dict[str, dict[str, float]]) -> str:
     """The table of how fast the tree grows, and what its columns are."""
     return f"# {MODEL} after {START!r}, {TRUNCATION}\n\n{format_table(found, DEFINITIONS)}"
+
+
+def of_checks(found: dict[str, dict[str, float]]) -> str:
+    """The table of how fast a check by vLLM is."""
+    return f"# A check of {MODEL} by vLLM\n\n{format_table(found, OF_CHECKS)}"
 
 
 def of_answers(found: dict[str, dict[str, float]]) -> str:

@@ -48,6 +48,11 @@ def connected(
     return model
 
 
+def text_source(address: str, **settings) -> ServerSource:
+    """A server that returns texts alone."""
+    return ServerSource(parse_source(f"server:{address}"), "openai-chat", **settings)
+
+
 def continue_texts(
     prefix: TopLogprobsPrefix, tasks: Sequence[ContinuationTask]
 ) -> Iterator[Continuation]:

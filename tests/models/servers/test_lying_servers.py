@@ -22,6 +22,7 @@ from helpers.served_models import (
     connected,
     continue_texts,
     fake,
+    text_source,
 )
 
 import llmchecker as lc
@@ -43,7 +44,7 @@ ONCE = replace(QUICK, attempts=1)
 
 def request_models(address: str, seconds: float) -> ModelList:
     """The models of a server, from one attempt."""
-    client = ServerClient(address, None, 1, seconds, ONCE)
+    client = ServerClient(text_source(address, requests=1, seconds=seconds), None, ONCE)
     return client.run(lambda session: session.request(ModelList, "/v1/models"))
 
 
@@ -287,8 +288,8 @@ def test_replies_without_end_are_given_up(tmp_path, name):
 
     server = fake(tmp_path, "vllm")
     with running(server) as address:
-        limits = replace(ONCE, max_bytes=100_000)
-        model = connected(tmp_path, server, address, limits)
+        model = connected(tmp_path, server, address)
+        model.client = replace(model.client, limits=replace(ONCE, max_bytes=100_000))
         server.fault = raising(lambda: Raw(reply()))
         with pytest.raises(SourceUnavailable) as caught:
             build_tree(model, START, TRUNCATION)
@@ -447,7 +448,7 @@ def test_a_name_that_does_not_resolve_does_not_extend_the_deadline(monkeypatch):
     """An exchange that waits for a name server is given up at its deadline."""
     is_given_up, answers = threading.Event(), []
 
-    def resolve(*arguments):
+    def resolve(*arguments, **options):
         answers.append(is_given_up.wait(20))
         raise socket.gaierror
 
@@ -461,7 +462,7 @@ def test_a_name_that_does_not_resolve_does_not_extend_the_deadline(monkeypatch):
 def test_a_name_that_is_unknown_is_refused(monkeypatch):
     """A name that no name server knows ends in an error with the address."""
 
-    def resolve(*arguments):
+    def resolve(*arguments, **options):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)

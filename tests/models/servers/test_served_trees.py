@@ -17,7 +17,16 @@ from helpers.fake_server import (
     times,
 )
 from helpers.random_tables import END, START
-from helpers.served_models import DIALECTS, QUICK, TOLD, assert_same, connected, fake, states
+from helpers.served_models import (
+    DIALECTS,
+    QUICK,
+    TOLD,
+    assert_same,
+    connected,
+    fake,
+    states,
+    text_source,
+)
 
 from llmchecker.errors import InvalidBound, InvalidDistribution, LLMCheckerError, SourceUnavailable
 from llmchecker.models.servers.http_client import ServerClient
@@ -132,7 +141,7 @@ def test_a_server_that_goes_on_failing_is_given_up(tmp_path):
 
 def test_a_server_that_is_not_there_is_named():
     """Where nothing listens one message says so after the last attempt."""
-    nowhere = ServerClient("http://127.0.0.1:1", None, 1, 0.5, QUICK)
+    nowhere = ServerClient(text_source("http://127.0.0.1:1", seconds=0.5), None, QUICK)
     with pytest.raises(SourceUnavailable, match=r"127\.0\.0\.1:1\b.*6 attempts.*ConnectError"):
         nowhere.run(lambda session: session.request(ModelList, "/v1/models"))
 

@@ -39,7 +39,7 @@ from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 
-_MAX_TOKENS = 64
+_MAX_TOKENS = 48
 """Largest number of tokens of a continuation; another one goes on from its end.
 
 A longer one would be lost for longer after a decision, a stop or a failure.

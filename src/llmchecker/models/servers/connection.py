@@ -200,7 +200,7 @@ def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
     """
     key = read_key(source)
     headers = TEXT_APIS[source.api].build_headers(key) if source.is_text_only else None
-    return ServerClient(source.address, key, source.concurrency, source.seconds, limits, headers)
+    return ServerClient(source, key, limits, headers)
 
 
 def _build_served_model(

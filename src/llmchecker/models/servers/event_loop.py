@@ -4,20 +4,7 @@ import asyncio
 import socket
 import threading
 from concurrent.futures import Future
-from typing import Literal
-
-_Ipv4Address = tuple[
-    Literal[socket.AddressFamily.AF_INET], socket.SocketKind, int, str, tuple[str, int]
-]
-_Ipv6Address = tuple[
-    Literal[socket.AddressFamily.AF_INET6],
-    socket.SocketKind,
-    int,
-    str,
-    tuple[str, int, int, int] | tuple[int, bytes],
-]
-_Address = _Ipv4Address | _Ipv6Address
-"""An address as `socket.getaddrinfo` returns it."""
+from typing import Any
 
 
 class AbandoningEventLoop(asyncio.SelectorEventLoop):
@@ -27,24 +14,15 @@ class AbandoningEventLoop(asyncio.SelectorEventLoop):
     pool when the loop closes and when Python exits, which a dead name server delays by a minute.
     """
 
-    async def getaddrinfo(
-        self,
-        host: bytes | str | None,
-        port: bytes | str | int | None,
-        *,
-        family: int = 0,
-        type: int = 0,
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[_Address]:
+    async def getaddrinfo(self, *arguments: Any, **options: Any) -> Any:
         """Resolve a name in a daemon thread, whose result is dropped after a cancellation."""
-        future: Future[list[_Address]] = Future()
+        future: Future[Any] = Future()
         # a running future cannot be cancelled, so the thread may always set its result
         future.set_running_or_notify_cancel()
 
         def resolve() -> None:
             try:
-                addresses = socket.getaddrinfo(host, port, family, type, proto, flags)
+                addresses = socket.getaddrinfo(*arguments, **options)
             except Exception as error:
                 future.set_exception(error)
             else:

@@ -7,6 +7,7 @@ in the environment. No message contains the key.
 import contextlib
 import json
 import ssl
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -21,6 +22,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
 from llmchecker.models.servers.event_loop import AbandoningEventLoop
 from llmchecker.models.servers.schema import parse_response, quote
+from llmchecker.models.servers.settings import ServerSource
 from llmchecker.utils.number_format import format_count
 
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
@@ -28,6 +30,10 @@ _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
+
+_FIRST_TEXTS, _QUICK_SHARE = 16, 0.25
+"""The number of texts that a server writes at once at first, and the share of the time limit that
+a quick answer takes. Each quick answer adds as many texts as it has, up to the limit."""
 
 _POLL_SECONDS = 0.2
 """Seconds after which a wait for a result looks whether it is still wanted."""
@@ -68,20 +74,22 @@ class ServerClient:
     So a client works where the caller has an event loop, as in a notebook, and after a fork.
 
     Attributes:
-        address: URL of the server, such as `http://127.0.0.1:8000`.
+        source: the server, and the limits of requests that its configuration sets. The time limit
+            is that of one attempt, from the name's resolution to the last byte.
         key: key that is sent with every request; None for no key.
-        max_concurrency: largest number of concurrent requests.
-        seconds: time limit of one attempt in seconds, from the name's resolution to the last byte.
         limits: further limits.
         headers: the headers that contain the key; None for those of OpenAI.
     """
 
-    address: str
+    source: ServerSource
     key: str | None = field(repr=False)
-    max_concurrency: int
-    seconds: float
     limits: RequestLimits = RequestLimits()
     headers: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        """The URL of the server, without a trailing slash."""
+        return self.source.address
 
     def run(self, function: Callable[["ServerSession"], Awaitable[_Result]]) -> _Result:
         """Return the result of a coroutine function that sends requests."""
@@ -104,7 +112,7 @@ class ServerClient:
         Args:
             limit: largest number of concurrent requests, if less than that of the client.
         """
-        concurrency = min(self.max_concurrency, limit or self.max_concurrency)
+        concurrency = min(self.source.concurrency, limit or self.source.concurrency)
         session, options = ServerSession(self), {"loop_factory": AbandoningEventLoop}
         with start_blocking_portal(backend_options=options) as portal:
             pool = RequestPool(portal, session, concurrency)
@@ -135,7 +143,7 @@ class ServerClient:
         with self.open_pool() as pool:
             while True:
                 # a slow first request must not leave the others without work
-                while len(futures) < 2 * self.max_concurrency:
+                while len(futures) < 2 * self.source.concurrency:
                     if (item := choose_item()) is None:
                         break
                     futures += pool.submit(function, [item])
@@ -146,26 +154,9 @@ class ServerClient:
                         return
                 yield futures.popleft().result()
 
-    def open_connection(self) -> httpx2.AsyncClient:
-        """Open a connection, which the first request establishes.
-
-        A set of many connections looks through all of them for each request.
-        """
-        bearer = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
-        return httpx2.AsyncClient(
-            verify=self._ssl_context,
-            headers={**_HEADERS, **(bearer if self.headers is None else self.headers)},
-            # the limits of the library are for the time between two bytes, so a slow stream of
-            # bytes would never exceed them: the session limits the whole exchange
-            timeout=None,
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
-            follow_redirects=False,
-            trust_env=False,
-        )
-
     @cached_property
-    def _ssl_context(self) -> ssl.SSLContext:
-        # reading the certificates takes longer than a request
+    def ssl_context(self) -> ssl.SSLContext:
+        """The certificates, which take longer to read than a request."""
         return httpx2.create_ssl_context(trust_env=False)
 
 
@@ -179,9 +170,12 @@ class RequestPool:
     """
 
     def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
-        self._portal, self._session, self._concurrency = portal, session, concurrency
+        self._portal, self._session = portal, session
+        self._first = min(_FIRST_TEXTS, concurrency)
+        self._unused = concurrency - self._first
+        self._quick_seconds = _QUICK_SHARE * session.seconds
         # fast: without a pause for other tasks where a place is free
-        self._places = portal.call(partial(anyio.Semaphore, concurrency, fast_acquire=True))
+        self._places = portal.call(partial(anyio.Semaphore, self._first, fast_acquire=True))
         self._queue = portal.call(partial(anyio.Lock, fast_acquire=True))
         self._scopes: list[anyio.CancelScope] = []
 
@@ -201,11 +195,12 @@ class RequestPool:
         futures: list[Future[_Result]] = [Future() for _ in items]
 
         async def apply(item: _Item, future: "Future[_Result]") -> None:
-            size = min(get_size(item), self._concurrency)
+            size = min(get_size(item), self._first)
             # requests take their places one after another, so that a large one is not passed by
             async with self._queue:
                 for _ in range(size):
                     await self._places.acquire()
+            start_time = time.monotonic()
             try:
                 result = await function(self._session, item)
             # the caller reads the error from the future
@@ -213,6 +208,7 @@ class RequestPool:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+                self._add_places(size, time.monotonic() - start_time)
             finally:
                 for _ in range(size):
                     self._places.release()
@@ -228,6 +224,14 @@ class RequestPool:
         self._portal.start_task_soon(apply_all)
         return futures
 
+    def _add_places(self, size: int, seconds: float) -> None:
+        """Let a server that answered quickly write more texts at once."""
+        if seconds < self._quick_seconds:
+            added = min(size, self._unused)
+            self._unused -= added
+            for _ in range(added):
+                self._places.release()
+
     def cancel(self) -> None:
         """Cancel all requests; called in the event loop."""
         for scope in self._scopes:
@@ -242,8 +246,10 @@ class ServerSession:
     """
 
     def __init__(self, client: ServerClient) -> None:
-        self.address = client.address
+        self.address, self.seconds = client.address, client.source.seconds
         self._client = client
+        # read before the time of the first attempt begins
+        self._ssl_context = client.ssl_context
         self._connections: list[httpx2.AsyncClient] = []
         self._idle_connections: list[httpx2.AsyncClient] = []
 
@@ -280,7 +286,7 @@ class ServerSession:
         self, path: str, payload: dict[str, Any] | None, report_loss: Callable[[], None]
     ) -> Any:
         """Send a request, again after failures that may be temporary; return the JSON value."""
-        limits, seconds = self._client.limits, self._client.seconds
+        limits, seconds = self._client.limits, self.seconds
         for attempt in range(1, limits.attempts + 1):
             pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
@@ -324,13 +330,31 @@ class ServerSession:
     def _take_connection(self) -> Iterator[httpx2.AsyncClient]:
         """Take an idle connection, or a new one."""
         if not self._idle_connections:
-            self._connections.append(self._client.open_connection())
+            self._connections.append(self._open_connection())
             self._idle_connections.append(self._connections[-1])
         connection = self._idle_connections.pop()
         try:
             yield connection
         finally:
             self._idle_connections.append(connection)
+
+    def _open_connection(self) -> httpx2.AsyncClient:
+        """Open a connection, which the first request establishes.
+
+        A set of many connections looks through all of them for each request.
+        """
+        key, headers = self._client.key, self._client.headers
+        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return httpx2.AsyncClient(
+            verify=self._ssl_context,
+            headers={**_HEADERS, **(bearer if headers is None else headers)},
+            # the limits of the library are for the time between two bytes, so a slow stream of
+            # bytes would never exceed them: the session limits the whole exchange
+            timeout=None,
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
+            follow_redirects=False,
+            trust_env=False,
+        )
 
     async def _exchange(
         self, connection: httpx2.AsyncClient, path: str, payload: dict[str, Any] | None

@@ -67,7 +67,7 @@ class ServedModel(TokenizedModel):
         self.files = files
         self.sampling_test = SamplingTest()
         # a round fills the requests that may be under way
-        self.batch_texts = max(self.batch_texts, client.max_concurrency)
+        self.batch_texts = max(self.batch_texts, client.source.concurrency)
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
@@ -267,11 +267,12 @@ class _ServedStream:
         self._begin(expected)
         for task in tasks:
             future, position = self._places[task]
+            continuations = future.result()
             if future not in self._tested:
                 with self._prefix.prefix_errors(task.tokens):
-                    self._model.sampling_test.add(future.result())
+                    self._model.sampling_test.add(continuations)
                 self._tested.add(future)
-            yield future.result()[position]
+            yield continuations[position]
         for task in tasks:
             self._tested.discard(self._places.pop(task)[0])
 

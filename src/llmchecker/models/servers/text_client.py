@@ -189,14 +189,8 @@ class TextClient:
                 self._spending.reserve(cost.tokens, cost.dollars)
             return item
 
-        client = ServerClient(
-            self.source.address,
-            key,
-            self.source.concurrency,
-            self.source.seconds,
-            self._limits,
-            self._api.build_headers(key),
-        )
+        headers = self._api.build_headers(key)
+        client = ServerClient(self.source, key, self._limits, headers)
         yield from client.map_on_demand(answer, choose, must_stop)
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
