@@ -109,16 +109,8 @@ PARTS = (
     ),
     Part(
         "violation",
-        "acceleration",
-        "interpreter.simulation",
-        "_find_long_failure",
-        has_result,
-        give(None),
-    ),
-    Part(
-        "violation",
         "compiled runs",
-        "verification.portfolio",
+        "verification.violations",
         "find_violating_inputs",
         has_result,
         give(None),

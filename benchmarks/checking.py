@@ -20,9 +20,9 @@ from generated_tree import RANGES, generated_scores, generated_tree
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import read_all_scores, write_scores
 from llmchecker.trees.text_tree import TextTree
@@ -90,7 +90,7 @@ def measured_front_end(directory: Path, states: int, language: str) -> dict[str,
     tree = generated_tree(states, seed=1)
     gender = {"gender": generated_scores(tree, seed=1)["gender"]}
     path = directory / f"{states}.{language}"
-    WRITERS[language](tree, gender, path)
+    WRITERS[language](ScoredTree(tree, gender), path)
     began = time.process_time()
     if language == "prism":
         program = stormpy.parse_prism_program(str(path))
@@ -114,7 +114,7 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     tree = TextTree.read(directory / "tree.parquet")
     values = read_all_scores(tree, [directory / f"{name}.parquet" for name in names])
     times.append(time.perf_counter())
-    chain = dtmc.build_dtmc(tree, values)
+    chain = ScoredTree(tree, values, RANGES)
     verdict = check_chain(chain, query)
     times.append(time.perf_counter())
     read, plain = np.diff(times).tolist()
@@ -127,10 +127,10 @@ def _check(directory: Path, text: str, bounds: bool) -> dict[str, float]:
     }
     if bounds:
         began = time.perf_counter()
-        bounded = verdict.with_bounds(*whole_model_bounds(tree, values, query, RANGES))
+        bounds, _ = whole_model_bounds(chain, query)
         figures["bounds_seconds"] = time.perf_counter() - began
         figures["bounds_ratio"] = figures["bounds_seconds"] / plain
-        if not bounded.lower - 1e-9 <= verdict.bounded <= bounded.upper + 1e-9:
+        if not bounds.lower - 1e-9 <= verdict.bounded <= bounds.upper + 1e-9:
             raise SystemExit(f"{text}: {verdict.bounded} is not within the bounds")
     return figures
 

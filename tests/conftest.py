@@ -15,8 +15,13 @@ CHROMIUM_ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` 
 AXE = "4.14.1"
 
 # the machines that run these tests vary in speed; only what a test asserts may fail it
-settings.register_profile("llmchecker", deadline=None, derandomize=True)
-settings.load_profile("llmchecker")
+settings.register_profile("all", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("all"), max_examples=20)
+
+
+def pytest_configure(config):
+    """Let Hypothesis try fewer examples where long tests are left out."""
+    settings.load_profile("quick" if "not long" in config.option.markexpr else "all")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,7 @@ def directory(random_model):
     return random_model("llama")
 
 
+@pytest.mark.long
 def test_the_hosts_cost_is_measured_for_each_kind_of_quantifier(directory):
     """Words, a pattern and JSON are checked at 5 and 40 tokens."""
     figures = host_cost.measure(directory, passes=30)
@@ -27,6 +28,7 @@ def test_the_hosts_cost_is_measured_for_each_kind_of_quantifier(directory):
             assert 0 < figures[f"{name}.L{length}.passes"] <= 30
 
 
+@pytest.mark.long
 def test_the_speed_of_a_model_is_measured(directory):
     """Every figure of growth and of passes is found, and ratios are those of their parts."""
     growing, passes = real_models.measure_speed(directory, SIZES.models)
@@ -36,6 +38,7 @@ def test_the_speed_of_a_model_is_measured(directory):
     assert growing["speedup_over_reference"] == pytest.approx(ratio)
 
 
+@pytest.mark.long
 def test_equal_seconds_are_compared(directory):
     """Plain samples take at least the seconds of the check, and the ratio is that of the widths."""
     figures = real_models.measure_equal_seconds(directory, SIZES.models)

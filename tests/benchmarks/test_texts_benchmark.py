@@ -1,8 +1,10 @@
 """The benchmark of texts alone: every figure that it defines, on little work."""
 
+import pytest
 import texts_alone
 
 
+@pytest.mark.long
 def test_the_stub_and_the_client_give_every_figure_of_speed():
     """A stub in a process of its own answers both the client and bare sockets."""
     figures = texts_alone.measure_speed(128)

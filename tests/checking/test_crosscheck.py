@@ -9,9 +9,9 @@ from helpers import trees
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.crosscheck import crosscheck
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
@@ -25,7 +25,7 @@ SCORES = {"gender": np.array([0, 1, 2, 99, -1, 99])}
 
 
 def verdict(query: str) -> Answer:
-    return check_chain(dtmc.build_dtmc(TREE, SCORES), parse(query))
+    return check_chain(ScoredTree(TREE, SCORES), parse(query))
 
 
 @pytest.fixture(params=["prism", "jani"])
@@ -39,7 +39,7 @@ def compare(language, tmp_path):
     """Compare a verdict with the file of one language; that of the other cannot be read."""
     files = {"prism": tmp_path / "none", "jani": tmp_path / "none"}
     files[language] = tmp_path / f"w.{language}"
-    {"prism": write_prism, "jani": write_jani}[language](TREE, SCORES, files[language])
+    {"prism": write_prism, "jani": write_jani}[language](ScoredTree(TREE, SCORES), files[language])
 
     def compare(verdict):
         return crosscheck(

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.random_tables import (
     QUANTIFIERS,
     RANGES,
@@ -13,16 +14,16 @@ from helpers.random_tables import (
     whole_tree,
 )
 from helpers.trees import by_hand, kept, scores, text_trees
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, bound_by_sums
 from llmchecker.checking.check import check_query
-from llmchecker.checking.decided_mass import split_mass
+from llmchecker.checking.decided_mass import DecidedMass
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov.dtmc import build_dtmc
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition, InvalidQuery
@@ -46,14 +47,19 @@ def path_of(formula) -> tuple:
 about_texts = oracle.formulas(NAMES, nested=False).filter(lambda f: is_linear_time(path_of(f)[1]))
 
 
+def split_whole(scored: ScoredTree, path) -> DecidedMass:
+    """The decided mass of a path formula for the whole model."""
+    return TreeSums(scored, is_whole_model=True).split_mass(path)
+
+
 def compare_evaluators(tree, columns, query, ranges) -> None:
     """Compare the sums with Storm: value, least and greatest probability, and what is 0 or 1."""
-    chain, path = build_dtmc(tree, columns), query.root.path
+    scored, path = ScoredTree(tree, columns, ranges), query.root.path
     for is_whole_model, process in (
-        (False, chain.build_process(query)),
-        (True, abstract_rest(tree, columns, query, ranges)),
+        (False, scored.build_process(query)),
+        (True, abstract_rest(scored, query)),
     ):
-        sums = TreeSums(tree, columns, ranges, is_whole_model=is_whole_model)
+        sums = TreeSums(scored, is_whole_model=is_whole_model)
         for minimize in (True, False):
             found = sums.compute_probabilities(path, minimize)
             expected = Satisfaction(process).compute_probabilities(path, minimize)
@@ -66,7 +72,7 @@ def compare_evaluators(tree, columns, query, ranges) -> None:
         assert not sums.is_limited
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(data=st.data(), formula=about_texts, ranges=st.sampled_from([RANGES, SMALL]))
 def test_the_sums_are_what_storm_computes(data, formula, ranges):
     """Value, D and D + U are Storm's probabilities of the chain and of the decision process, and
@@ -75,13 +81,12 @@ def test_the_sums_are_what_storm_computes(data, formula, ranges):
     columns = data.draw(scores(tree, NAMES))
     query, path = path_of(formula)
     compare_evaluators(tree, columns, query, ranges)
-    monitor = Monitor(path, tree.truncation.length, ranges)
-    found = split_mass(tree, columns, monitor, is_whole_model=True)
+    found = split_whole(ScoredTree(tree, columns, ranges), path)
     parts = found.satisfied, found.violated, found.undecided
     assert sum(part.value for part in parts) == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data(), formula=about_texts, final=st.integers(-2, 2))
 def test_final_scores_decide_the_same_for_storm(data, formula, final):
     """The sums are Storm's also where texts keep a score, and no wider than without."""
@@ -91,16 +96,14 @@ def test_final_scores_decide_the_same_for_storm(data, formula, final):
     ranges = {"gender": (-2, 2, final), "polarity": (-2, 2)}
     query, path = path_of(formula)
     compare_evaluators(tree, columns, query, ranges)
-    length = tree.truncation.length
     found, wider = (
-        split_mass(tree, columns, Monitor(path, length, limits), is_whole_model=True)
-        for limits in (ranges, SMALL)
+        split_whole(ScoredTree(tree, columns, limits), path) for limits in (ranges, SMALL)
     )
     assert found.satisfied.value >= wider.satisfied.value - 1e-12
     assert found.violated.value >= wider.violated.value - 1e-12
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     data=st.data(),
     formula=about_texts,
@@ -114,19 +117,19 @@ def test_queries_of_path_formulas_have_the_same_answers(data, formula, condition
     columns = data.draw(scores(tree, NAMES))
     texts = {"f": oracle.written(formula), "g": oracle.written(condition), "p": percent / 100}
     query = parse(form.format(**texts))
-    chain = build_dtmc(tree, columns)
-    sums = TreeSums(tree, columns, SMALL, is_whole_model=False)
+    chain = ScoredTree(tree, columns, SMALL)
+    sums = TreeSums(chain, is_whole_model=False)
     found = check_chain(chain, query, sums=sums)
     expected = check_chain(chain, query)
     assert found.bounded == pytest.approx(expected.bounded, abs=1e-12)
     assert found.notes == expected.notes
     try:
-        interval, _ = bound_by_storm(tree, columns, query, SMALL)
+        interval, _ = bound_by_storm(chain, query)
     except ImpossibleCondition:
         with pytest.raises(ImpossibleCondition):
-            bound_by_sums(tree, columns, query, SMALL)
+            bound_by_sums(chain, query)
         return
-    found = bound_by_sums(tree, columns, query, SMALL)
+    found = bound_by_sums(chain, query)
     ends = interval.lower, interval.upper
     assert (found.lower, found.upper) == pytest.approx(ends, abs=1e-12)
 
@@ -136,18 +139,18 @@ def test_a_limit_of_the_monitors_leaves_the_bounds_to_storm(monkeypatch):
     tree = by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)], length=1)
     columns, query = {"gender": np.array([0, 1, 99])}, parse("P=? [ F gender >= 0 ]")
     ranges = {"gender": (0, 2)}
-    assert bound_by_sums(tree, columns, query, ranges) == Interval(1.0, 1.0)
+    assert bound_by_sums(ScoredTree(tree, columns, ranges), query) == Interval(1.0, 1.0)
     monkeypatch.setattr("llmchecker.properties.logic.monitor._MAX_SITUATIONS", 0)
     query = parse("P=? [ X gender >= 0 ]")
-    assert bound_by_sums(tree, columns, query, ranges) is None
-    assert check_query(tree, columns, query, ranges).certain == Interval(1.0, 1.0)
+    assert bound_by_sums(ScoredTree(tree, columns, ranges), query) is None
+    assert check_query(ScoredTree(tree, columns, ranges), query).certain == Interval(1.0, 1.0)
 
 
 def test_children_that_do_not_add_up_to_one_leave_the_value_within_the_bounds():
     """Rounded decimals of a table may lack 5e-10: the value is a sum of what is there."""
     tree = by_hand([(0, 1 - 5e-10, StateKind.END), (0, 1e-14, StateKind.REST)])
     columns, query = {"gender": np.array([0, 1, 99])}, parse("P=? [ F gender = 1 ]")
-    found = check_query(tree, columns, query, RANGES)
+    found = check_query(ScoredTree(tree, columns, RANGES), query)
     assert found.lower <= found.bounded <= found.upper
 
 
@@ -155,20 +158,22 @@ def test_bounds_next_to_one_are_not_rounded_to_one():
     """1 - 1e-20 is less than 1, though float64 has no such number."""
     tree = by_hand([(0, 1.0, StateKind.END), (0, 1e-20, StateKind.END)])
     columns, query = {"gender": np.array([0, 0, 1])}, parse("P=? [ G gender = 0 ]")
-    interval = bound_by_sums(tree, columns, query, RANGES)
+    interval = bound_by_sums(ScoredTree(tree, columns, RANGES), query)
     assert interval.lower < 1 == interval.upper
     for text, holds in (("P>=1 [ G gender = 0 ]", False), ("P>0 [ F gender = 1 ]", True)):
-        assert check_query(tree, columns, parse(text), RANGES).certain == Interval(holds, holds)
+        assert check_query(ScoredTree(tree, columns, RANGES), parse(text)).certain == Interval(
+            holds, holds
+        )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(seed=st.integers(0, 2**32), formula=about_texts)
 def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
     """On the tree of all texts nothing is undecided, and D is the probability in fractions."""
     tree = whole_tree(table_model(seed), 3)
     columns = {name: score_tree(each, tree) for name, each in QUANTIFIERS.items()}
     _, path = path_of(formula)
-    found = split_mass(tree, columns, Monitor(path, 3, RANGES), is_whole_model=True)
+    found = split_whole(ScoredTree(tree, columns, RANGES), path)
     exact = oracle.Tree(tree.parent, tree.probability, tree.kind, {"step": tree.step, **columns})
     assert found.undecided.is_empty
     assert Fraction(found.satisfied.value) == pytest.approx(
@@ -176,7 +181,7 @@ def test_without_rest_all_is_decided_as_enumeration_says(seed, formula):
     )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(seed=st.integers(0, 2**32), formula=about_texts, quantifiers=st.sampled_from(EITHER))
 def test_every_continuation_of_a_decided_text_has_the_same_truth(seed, formula, quantifiers):
     """Where a text of some model is decided, no text of that model that begins with it differs."""

@@ -89,6 +89,18 @@ def test_decided_answers_have_no_share_that_counts():
     )
 
 
+@pytest.mark.parametrize(
+    ("ended", "share"),
+    [(Interval(0.0, 0.276), "0.00 to 0.28"), (Interval(0.0, 1.0), "an unknown share")],
+)
+def test_a_conversation_ended_if_all_of_its_answers_did(ended, share):
+    """The share of conversations is that of those whose every answer ended by itself."""
+    assert describe_endings(8, Endings(ended), turns=2) == (
+        f"in 2 turns of at most 8 tokens; in {share} of the conversations every answer ended by "
+        "itself"
+    )
+
+
 def test_answers_of_texts_alone_are_counted():
     """The count of cut answers takes the place of a share that nothing proves."""
     assert (

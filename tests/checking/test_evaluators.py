@@ -12,6 +12,7 @@ from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.checking.decided_mass import Mass
 from llmchecker.checking.interval import Interval
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.errors import CheckFailed
@@ -32,11 +33,11 @@ NEGATIVE = "P=? [ F gender < 0 ]"
 
 
 def answer(query: str) -> Answer:
-    return check_query(TREE, SCORES, parse(query), RANGES)
+    return check_query(ScoredTree(TREE, SCORES, RANGES), parse(query))
 
 
 def compare(found: Answer) -> dict:
-    return compare_evaluators(found, TREE, SCORES, RANGES)
+    return compare_evaluators(found, ScoredTree(TREE, SCORES, RANGES))
 
 
 @pytest.mark.parametrize(
@@ -105,17 +106,17 @@ def test_an_error_of_storm_is_found(query, factor, monkeypatch):
 )
 def test_an_error_of_the_sums_is_found(query, is_whole_model, part, name, monkeypatch):
     """A mass that is too large ends the job, in the bounded process or for the whole model."""
-    split_mass = tree_sums.split_mass
+    split_mass = tree_sums.TreeSums.split_mass
 
-    def split_wrongly(*given, **keys):
-        mass = split_mass(*given, **keys)
-        if keys["is_whole_model"] != is_whole_model:
+    def split_wrongly(sums, path):
+        mass = split_mass(sums, path)
+        if sums._is_whole_model != is_whole_model:
             return mass
         old = getattr(mass, part)
         wrong = Mass(old.value * (1 + 1e-8) + 1e-8, old.relative_error, old.absolute_error)
         return replace(mass, **{part: wrong})
 
-    monkeypatch.setattr(tree_sums, "split_mass", split_wrongly)
+    monkeypatch.setattr(tree_sums.TreeSums, "split_mass", split_wrongly)
     with pytest.raises(CheckFailed, match=f"{name} is .* by sums over the tree"):
         compare(answer(query))
 
@@ -141,12 +142,12 @@ def test_a_small_probability_is_compared_by_its_digits(monkeypatch):
     """1e-20 instead of 2e-20 is an error, though both are 0 to 1e-9."""
     tree = by_hand([(0, 1.0, END), (0, 1e-20, END)])
     scores = {"gender": np.array([0, 1, -1])}
-    found = check_query(tree, scores, parse(NEGATIVE), RANGES)
-    assert compare_evaluators(found, tree, scores, RANGES)["compared"] is True
+    found = check_query(ScoredTree(tree, scores, RANGES), parse(NEGATIVE))
+    assert compare_evaluators(found, ScoredTree(tree, scores, RANGES))["compared"] is True
     compute_values = storm.compute_values
     monkeypatch.setattr(storm, "compute_values", lambda *given: compute_values(*given) * 2)
     with pytest.raises(CheckFailed, match="value is 1e-20"):
-        compare_evaluators(found, tree, scores, RANGES)
+        compare_evaluators(found, ScoredTree(tree, scores, RANGES))
 
 
 def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from helpers.random_queries import NAMES, Case, random_case
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -68,10 +68,10 @@ def check(seed: int) -> None:
 
 def compute_values(case: Case, query: Query) -> list[float | bool | None]:
     """The value on the cut tree by Storm, and by sums if single texts decide the query."""
-    chain = dtmc.build_dtmc(case.cut, case.cut_scores)
+    chain = ScoredTree(case.cut, case.cut_scores)
     found = [check_chain(chain, query).bounded]
     if find_path_formulas(query):
-        sums = TreeSums(case.cut, case.cut_scores, RANGES, is_whole_model=False)
+        sums = TreeSums(ScoredTree(case.cut, case.cut_scores, RANGES), is_whole_model=False)
         found.append(check_chain(chain, query, sums=sums).bounded)
     return found
 
@@ -97,7 +97,7 @@ def check_values(case: Case, query: Query) -> None:
 def check_bounds(case: Case, query: Query, bound: Callable) -> None:
     expected = truth(exact_tree(case.whole, case.whole_scores), case)
     try:
-        interval, _ = bound(case.cut, case.cut_scores, query, RANGES)
+        interval, _ = bound(ScoredTree(case.cut, case.cut_scores, RANGES), query)
     except ImpossibleCondition:
         assert expected is None
         return

@@ -11,15 +11,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.trees import by_hand
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -141,7 +142,7 @@ def is_decidable(figure: Fraction, threshold: Fraction) -> bool:
     return figure in (0, 1) or threshold in (0, 1) or abs(figure - threshold) >= VISIBLE
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     seed=st.integers(0, 10**6),
     path=st.sampled_from([IN_REST, NOT_POSITIVE, ("!", IN_REST)])
@@ -161,14 +162,14 @@ def test_no_threshold_next_to_the_truth_is_decided_wrongly(seed, path, compariso
         return
     text = f"P{comparison}{write(threshold)} [ {oracle.written(path)} ]"
     holds = compare(value, comparison, threshold)
-    chain = dtmc.build_dtmc(tree, scores)
+    chain = ScoredTree(tree, scores)
     values = [
         check_chain(chain, parse(query)).bounded
         for query in (text, f"P=? [ F (step = 0 & {text}) ]")
     ]
     is_summed = bool(find_path_formulas(parse(text)))
     if is_summed:
-        sums = TreeSums(tree, scores, RANGES, is_whole_model=False)
+        sums = TreeSums(ScoredTree(tree, scores, RANGES), is_whole_model=False)
         values.append(check_chain(chain, parse(text), sums=sums).bounded)
     for found in values:
         assert found == holds or (found is None and not is_decidable(value, threshold))
@@ -176,12 +177,12 @@ def test_no_threshold_next_to_the_truth_is_decided_wrongly(seed, path, compariso
     surely, possibly = (least, greatest) if is_lower_limit else (greatest, least)
     number = parse(f"P=? [ {oracle.written(path)} ]")
     for bound in (compute_bounds, bound_by_storm) if is_summed else (compute_bounds,):
-        interval, _ = bound(tree, scores, parse(text), RANGES)
+        interval, _ = bound(ScoredTree(tree, scores, RANGES), parse(text))
         if interval.lower or is_decidable(surely, threshold):
             assert interval.lower == compare(surely, comparison, threshold)
         if not interval.upper or is_decidable(possibly, threshold):
             assert interval.upper == compare(possibly, comparison, threshold)
-        interval, _ = bound(tree, scores, number, RANGES)
+        interval, _ = bound(ScoredTree(tree, scores, RANGES), number)
         assert interval.lower <= least <= greatest <= interval.upper
         assert interval.width <= float(greatest - least) + 1e-12
 
@@ -205,7 +206,7 @@ def test_a_threshold_equal_to_rest_is_unknown(path, comparison):
     tree = differ(0.6, 0.3, 0.0999)
     assert tree.probability[-1] > 0.0001
     query = parse(f"P{comparison}0.0001 [ {path} ]")
-    answer = check_query(tree, score(tree, 1, 1, 1), query, RANGES)
+    answer = check_query(ScoredTree(tree, score(tree, 1, 1, 1), RANGES), query)
     is_value = path != "X gender = 0"
     assert answer.bounded is (None if is_value else compare(Fraction(0), comparison, Fraction(1)))
     assert answer.certain == Interval(False, True)
@@ -217,14 +218,16 @@ def test_a_small_rest_is_unknown_if_it_is_a_difference():
     query = parse('P<=0.0000001 [ X "rest" ]')
     tree = differ(0.6, 0.3, 0.0999999)
     assert tree.probability[-1] != 1e-7
-    assert compute_bounds(tree, score(tree, 1, 1, 1), query, RANGES)[0] == Interval(False, True)
+    assert compute_bounds(ScoredTree(tree, score(tree, 1, 1, 1), RANGES), query)[0] == Interval(
+        False, True
+    )
     # 1e-20 is no whole number of 2**-53
     tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 1e-20, StateKind.REST)])
     scores = {"gender": np.array([0, 1, 99])}
     for threshold, holds in (("1.1e-20", True), ("0.9e-20", False)):
         query = parse(f'P<={threshold} [ X "rest" ]')
-        assert compute_bounds(tree, scores, query, RANGES)[0] == Interval(holds, holds)
-        assert check_chain(dtmc.build_dtmc(tree, scores), query).bounded is holds
+        assert compute_bounds(ScoredTree(tree, scores, RANGES), query)[0] == Interval(holds, holds)
+        assert check_chain(ScoredTree(tree, scores), query).bounded is holds
 
 
 def test_a_small_probability_stays_decided_if_rest_adds_nothing():
@@ -233,8 +236,8 @@ def test_a_small_probability_stays_decided_if_rest_adds_nothing():
     scores = score(tree, 0, 1)
     for threshold, holds in (("0.9e-20", True), ("1.1e-20", False)):
         query = parse(f"P>={threshold} [ F gender = 1 ]")
-        assert check_chain(dtmc.build_dtmc(tree, scores), query).bounded is holds
-        assert compute_bounds(tree, scores, query, RANGES)[0] == Interval(holds, True)
+        assert check_chain(ScoredTree(tree, scores), query).bounded is holds
+        assert compute_bounds(ScoredTree(tree, scores, RANGES), query)[0] == Interval(holds, True)
 
 
 def test_a_small_probability_stays_decided_if_the_graph_decides_its_rest():
@@ -245,7 +248,7 @@ def test_a_small_probability_stays_decided_if_the_graph_decides_its_rest():
     scores = {"gender": np.array([0, 0, 1, 99, 0, 99])}
     for threshold, holds in (("0.9e-20", True), ("1.1e-20", False)):
         query = parse(f"P>={threshold} [ F (gender = 1 & (X gender >= -1)) ]")
-        assert compute_bounds(tree, scores, query, RANGES)[0] == Interval(holds, True)
+        assert compute_bounds(ScoredTree(tree, scores, RANGES), query)[0] == Interval(holds, True)
 
 
 def test_a_condition_within_rounding_of_zero_has_no_value():
@@ -262,8 +265,8 @@ def test_a_condition_within_rounding_of_zero_has_no_value():
     )
     scores = {"gender": np.array([0, 1, -1, 1, 99, -1, 99])}
     query = parse('P=? [ F gender = 1 || F "rest" ]')
-    answer = check_chain(dtmc.build_dtmc(tree, scores), query)
+    answer = check_chain(ScoredTree(tree, scores), query)
     assert answer.bounded is None
     assert "too small" in answer.notes[0]
-    interval, _ = compute_bounds(tree, scores, query, RANGES)
+    interval, _ = compute_bounds(ScoredTree(tree, scores, RANGES), query)
     assert interval == Interval(0.0, 1.0)

@@ -12,9 +12,9 @@ from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import crosscheck
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -39,11 +39,13 @@ SCORES = {"gender": np.array([0, 1, 0, 99, 1, 0, 99, -1, 1, 99])}
 
 
 def value(query: str) -> float | bool | None:
-    return check_chain(dtmc.build_dtmc(tenths(), SCORES), parse(query)).bounded
+    return check_chain(ScoredTree(tenths(), SCORES), parse(query)).bounded
 
 
 def bounds(query: str) -> Interval:
-    return whole_model_bounds(tenths(), SCORES, parse(query), {"gender": (None, None)})[0]
+    return whole_model_bounds(ScoredTree(tenths(), SCORES, {"gender": (None, None)}), parse(query))[
+        0
+    ]
 
 
 CERTAIN = [
@@ -78,9 +80,9 @@ def test_what_is_certain_is_certain_by_every_route(path, query, holds, tmp_path)
     asked = parse(query.format(path))
     assert value(asked.text) is holds
     assert bounds(asked.text) == Interval(holds, holds)
-    write_prism(tenths(), SCORES, tmp_path / "w.prism")
-    write_jani(tenths(), SCORES, tmp_path / "w.jani")
-    checked = check_chain(dtmc.build_dtmc(tenths(), SCORES), asked)
+    write_prism(ScoredTree(tenths(), SCORES), tmp_path / "w.prism")
+    write_jani(ScoredTree(tenths(), SCORES), tmp_path / "w.jani")
+    checked = check_chain(ScoredTree(tenths(), SCORES), asked)
     for answer in files(asked, tmp_path):
         assert answer.value is holds
         explored = checked.costs.states_explored, checked.costs.transitions_explored
@@ -108,7 +110,7 @@ def test_a_certain_probability_is_exactly_one(path):
 def test_a_threshold_within_rounding_is_unknown(comparison):
     """0.7 + 0.2 in float64 is not 0.9: whether 0.9 is reached is unknown, and a note says why."""
     tree, asked = tenths(), parse(f'P{comparison}0.9 [ X !"rest" ]')
-    verdict = check_query(tree, SCORES, asked, {"gender": (None, None)})
+    verdict = check_query(ScoredTree(tree, SCORES, {"gender": (None, None)}), asked)
     assert verdict.bounded is None
     assert (verdict.lower, verdict.upper) == (False, True)
     assert "rounding" in verdict.notes[0]
@@ -125,7 +127,7 @@ def test_an_unknown_inside_leaves_a_number_open_only_where_it_matters():
 
 def test_an_unknown_value_survives_its_file_and_is_not_compared(tmp_path):
     """The value is null in JSON; the crosscheck says that there is nothing to compare."""
-    verdict = check_chain(dtmc.build_dtmc(tenths(), SCORES), parse('P>0.9 [ X !"rest" ]'))
+    verdict = check_chain(ScoredTree(tenths(), SCORES), parse('P>0.9 [ X !"rest" ]'))
     verdict.write(tmp_path / "verdict.json")
     assert '"bounded": null' in (tmp_path / "verdict.json").read_text()
     read = Answer.read(tmp_path / "verdict.json")
@@ -165,10 +167,10 @@ def test_numbers_have_no_limit(query, holds):
 )
 def test_numbers_that_files_cannot_hold_are_refused_there(query, tmp_path):
     """Storm's front end is not asked what it would read as another question; the run goes on."""
-    write_prism(tenths(), SCORES, tmp_path / "w.prism")
+    write_prism(ScoredTree(tenths(), SCORES), tmp_path / "w.prism")
     with pytest.raises(InvalidQuery, match=r"Storm's front end (may|would) round"):
         storm.check_prism(tmp_path / "w.prism", parse(query))
-    verdict = check_chain(dtmc.build_dtmc(tenths(), SCORES), parse(query))
+    verdict = check_chain(ScoredTree(tenths(), SCORES), parse(query))
     none = tmp_path / "none"
     files = tmp_path / "w.prism", none
     outcome = crosscheck(verdict, *files, max_prism_states=100, max_jani_states=100)
@@ -186,7 +188,9 @@ def test_numbers_that_files_cannot_hold_are_refused_there(query, tmp_path):
 )
 def test_every_kind_of_infinite_behaviour_is_answered(path):
     """Fairness, persistence and their combinations have a value and bounds around it."""
-    verdict = check_query(tenths(), SCORES, parse(f"P=? [ {path} ]"), {"gender": (None, None)})
+    verdict = check_query(
+        ScoredTree(tenths(), SCORES, {"gender": (None, None)}), parse(f"P=? [ {path} ]")
+    )
     assert 0 <= verdict.lower <= verdict.bounded <= verdict.upper <= 1
     assert verdict.notes == ()
 
@@ -194,10 +198,10 @@ def test_every_kind_of_infinite_behaviour_is_answered(path):
 def test_a_score_that_is_always_zero_is_expected_to_be_zero(tmp_path):
     """By every route, JANI models among them, which then have no rewards at all."""
     zero = {"gender": np.zeros(10, dtype=np.int64)}
-    write_prism(tenths(), zero, tmp_path / "w.prism")
-    write_jani(tenths(), zero, tmp_path / "w.jani")
+    write_prism(ScoredTree(tenths(), zero), tmp_path / "w.prism")
+    write_jani(ScoredTree(tenths(), zero), tmp_path / "w.jani")
     asked = parse('R{"gender"}=? [ I=2 ]')
-    assert check_chain(dtmc.build_dtmc(tenths(), zero), asked).bounded == 0
+    assert check_chain(ScoredTree(tenths(), zero), asked).bounded == 0
     assert [answer.value for answer in files(asked, tmp_path)] == [0, 0]
 
 
@@ -208,7 +212,7 @@ def test_atoms_over_several_quantifiers_are_bounded(atoms, free):
     path = " | ".join(f"gender + polarity = {i}" for i in range(1, atoms + 1))
     query = parse(f"P=? [ F {path} ]")
     ranges = dict.fromkeys(scores, (None, None))
-    verdict = check_query(tenths(), scores, query, ranges)
+    verdict = check_query(ScoredTree(tenths(), scores, ranges), query)
     # gender and polarity are both 1 in state 1, and in state 8 below state 2
     assert verdict.bounded == pytest.approx(0.7 + 0.2 * 0.2)
     assert verdict.lower == pytest.approx(verdict.bounded)
@@ -223,7 +227,7 @@ def test_where_only_the_bounds_fail_the_value_is_kept(monkeypatch):
         raise CheckFailed("too large")
 
     monkeypatch.setattr(bounds_module, "compute_bounds", fails)
-    verdict = check_query(tenths(), SCORES, parse('P=? [ X "rest" ]'), {})
+    verdict = check_query(ScoredTree(tenths(), SCORES, {}), parse('P=? [ X "rest" ]'))
     assert verdict.bounded == pytest.approx(0.1)
     assert (verdict.lower, verdict.upper) == (0, 1)
     assert verdict.notes == ("the bounds say nothing: too large",)

@@ -1,12 +1,14 @@
 """Storm's answers on the explicit chain are exact, and the same by way of the PRISM program."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from helpers import oracle, trees
 from helpers.damage import flipped
+from helpers.marks import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,9 +16,9 @@ from llmchecker.checking import bounds, storm
 from llmchecker.checking.answer import Answer, Sampled
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, check_chain
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import (
     CheckFailed,
     DamagedFile,
@@ -40,11 +42,11 @@ DRAWN = [
 ]
 GENDER = np.array([0, 1, 2, 99, -1, 99])
 NAMES = ("gender", "polarity")
-GENERATED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+GENERATED = settings(examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 def ask(query: str) -> Answer:
-    chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
+    chain = ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER})
     return check_chain(chain, parse(query))
 
 
@@ -165,7 +167,7 @@ def test_storm_agrees_with_the_enumeration_of_paths(data):
     tree = data.draw(trees.text_trees())
     scores = data.draw(trees.scores(tree, NAMES))
     formula = data.draw(oracle.formulas(NAMES))
-    chain = dtmc.build_dtmc(tree, scores)
+    chain = ScoredTree(tree, scores)
     exact = as_oracle(tree, scores).probability_of(formula)
     query = parse(f"P=? [ {oracle.written(formula)} ]")
     assert check_chain(chain, query).bounded == pytest.approx(float(exact), abs=1e-12)
@@ -182,7 +184,7 @@ def test_path_quantifiers_agree_with_the_enumeration_of_paths(data):
     scores = data.draw(trees.scores(tree, NAMES))
     formula = data.draw(oracle.state_formulas(NAMES))
     path = data.draw(oracle.formulas(NAMES))
-    chain, exact = dtmc.build_dtmc(tree, scores), as_oracle(tree, scores)
+    chain, exact = ScoredTree(tree, scores), as_oracle(tree, scores)
     for asked in (formula, ("E", path), ("A", path)):
         assert check_chain(chain, parse(oracle.written(asked))).bounded is exact.holds(asked, (0,))
 
@@ -197,7 +199,7 @@ def test_conditions_agree_with_the_enumeration_of_paths(data):
     path, given_path = (data.draw(oracle.formulas(NAMES, nested=False)) for _ in range(2))
     query = parse(f"P=? [ {oracle.written(path)} || {oracle.written(given_path)} ]")
     exact = as_oracle(tree, scores).conditional(path, given_path)
-    value = check_chain(dtmc.build_dtmc(tree, scores), query).bounded
+    value = check_chain(ScoredTree(tree, scores), query).bounded
     if exact is None:
         assert value is None
     else:
@@ -214,9 +216,9 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
     low, high = data.draw(st.sampled_from([(-2, 2), (-7, 9), (None, 5), (-5, None)]))
     query = parse(f'R{{"gender"}}=? [ I={step} ]')
     exact = as_oracle(tree, scores)
-    value = check_chain(dtmc.build_dtmc(tree, scores), query).bounded
+    value = check_chain(ScoredTree(tree, scores), query).bounded
     assert value == pytest.approx(float(exact.expectation("gender", step)), abs=1e-12)
-    found, _ = bounds.compute_bounds(tree, scores, query, {"gender": (low, high)})
+    found, _ = bounds.compute_bounds(ScoredTree(tree, scores, {"gender": (low, high)}), query)
     resting = exact.probability_of(("F", step, ("label", "rest"))) > 0
     for bound, limit in ((found.lower, low), (found.upper, high)):
         if limit is None and resting:
@@ -228,7 +230,7 @@ def test_expected_scores_agree_with_the_enumeration_of_paths(data):
 
 def interval(query: str) -> Interval:
     tree, scores, question = trees.by_hand(DRAWN), {"gender": GENDER}, parse(query)
-    return bounds.compute_bounds(tree, scores, question, {"gender": (None, None)})[0]
+    return bounds.compute_bounds(ScoredTree(tree, scores, {"gender": (None, None)}), question)[0]
 
 
 @pytest.mark.parametrize(
@@ -284,9 +286,9 @@ def test_a_condition_that_no_text_satisfies_is_refused(given):
 
 def every_route(tree: TextTree, scores: dict, query: Query, directory) -> None:
     """Assert that the chain, the PRISM program and the JANI model give one answer of one size."""
-    write_prism(tree, scores, directory / "w.prism")
-    write_jani(tree, scores, directory / "w.jani")
-    verdict = check_chain(dtmc.build_dtmc(tree, scores), query)
+    write_prism(ScoredTree(tree, scores), directory / "w.prism")
+    write_jani(ScoredTree(tree, scores), directory / "w.jani")
+    verdict = check_chain(ScoredTree(tree, scores), query)
     explored = verdict.costs.states_explored, verdict.costs.transitions_explored
     for answer in (
         storm.check_prism(directory / "w.prism", query),
@@ -312,6 +314,7 @@ def test_programs_give_the_same_answer(tmp_path_factory, data):
     every_route(tree, scores, query, tmp_path_factory.getbasetemp())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "path",
     [
@@ -398,7 +401,7 @@ def test_a_deep_sum_is_exact():
         before = 0 if step == 0 else 2 * step - 1
         states += [(before, 63 / 64, TEXT), (before, 1 / 64, REST)]
     tree = trees.by_hand(states)
-    verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = check_chain(ScoredTree(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.bounded == pytest.approx(float(1 - Fraction(63, 64) ** 200), abs=1e-12)
 
 
@@ -406,7 +409,7 @@ def test_a_row_short_of_one_is_computed_as_it_is():
     """Storm takes a row that sums to 1 - 2^-40 and computes with the tree's own numbers."""
     short = 0.5 - 2**-40
     tree = trees.by_hand([(0, 0.5, TEXT), (0, short, REST)])
-    verdict = check_chain(dtmc.build_dtmc(tree, {}), parse('P=? [ F "rest" ]'))
+    verdict = check_chain(ScoredTree(tree, {}), parse('P=? [ F "rest" ]'))
     assert verdict.bounded == short
 
 
@@ -423,7 +426,7 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
         ("P>=0.5 [ F gender > 0 ]", Interval(False, True)),
         ('R{"gender"}=? [ I=1 ]', Interval(-math.inf, 0.5)),
     ):
-        verdict = ask(query).with_bounds(certain, "It is hard.")
+        verdict = replace(ask(query), certain=certain, notes=("It is hard.",))
         sampled = Sampled(Interval(0.25, 0.5), 0.3, 0.99, 20, 7)
         verdict = verdict.with_samples(sampled)
         verdict.write(tmp_path / "verdict.json")
@@ -432,7 +435,7 @@ def test_a_verdict_is_read_as_it_was_written(tmp_path):
 
 def test_a_verdict_names_its_versions_and_seconds():
     """A verdict says which Storm gave it and how long it took."""
-    chain = dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
+    chain = ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER})
     verdict = check_chain(chain, parse("P=? [ F gender > 0 ]"), encode_seconds=2.5)
     assert verdict.costs.encode_seconds == 2.5
     assert verdict.costs.check_seconds > 0
@@ -466,7 +469,7 @@ def test_a_query_over_an_unscored_quantifier_is_refused(tmp_path):
     """By either route a query over a variable that is not there fails with its name."""
     with pytest.raises(UnknownName, match="polarity"):
         ask("P=? [ F polarity > 0 ]")
-    write_prism(trees.by_hand(DRAWN), {}, tmp_path / "w.prism")
+    write_prism(ScoredTree(trees.by_hand(DRAWN), {}), tmp_path / "w.prism")
     with pytest.raises(InvalidQuery, match="Storm does not read"):
         storm.check_prism(tmp_path / "w.prism", parse("P=? [ F polarity > 0 ]"))
 

@@ -1,6 +1,7 @@
 """Evidence: the texts that decide a query, and how a table shows them."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +18,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.formatting import name_formula
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
     WITNESS,
@@ -56,7 +57,7 @@ GENDER = {"gender": np.array([0, 1, 0, -1, 9, 1, 9, 1, -1])}
 
 def asked(query: str, most: int | None = None) -> list[tuple[str | None, float]]:
     """The evidence on the drawn tree: text, with an ellipsis for `rest`, and probability."""
-    found = find_witnesses(TREE, dtmc.build_dtmc(TREE, GENDER), parse(query), most)
+    found = find_witnesses(ScoredTree(TREE, GENDER), parse(query), most)
     return [(w.text + "…" * w.rest, w.probability) for w in found]
 
 
@@ -126,7 +127,7 @@ def test_counterexamples_are_the_earliest_violating_texts(query, expected):
 )
 def test_a_threshold_takes_the_smallest_sufficient_set(query, kind, expected):
     """A threshold is shown by as few of the likeliest texts as have the mass that decides it."""
-    found = find_witnesses(TREE, dtmc.build_dtmc(TREE, GENDER), parse(query), None)
+    found = find_witnesses(ScoredTree(TREE, GENDER), parse(query), None)
     assert [w.text + "…" * w.rest for w in found] == expected
     assert {w.kind for w in found} == ({kind} if expected else set())
 
@@ -156,24 +157,24 @@ def test_no_more_texts_than_wanted():
 def test_equally_probable_texts_stand_by_uid():
     """Among texts of one probability the lower uid comes first."""
     tree = full(3, 3)
-    chain = dtmc.build_dtmc(tree, {"gender": (tree.step == 3).astype(np.int64)})
-    uids = [w.uid for w in find_witnesses(tree, chain, parse("P=? [ F gender = 1 ]"), None)]
+    chain = ScoredTree(tree, {"gender": (tree.step == 3).astype(np.int64)})
+    uids = [w.uid for w in find_witnesses(chain, parse("P=? [ F gender = 1 ]"), None)]
     assert uids == np.flatnonzero((tree.step == 3) & (tree.kind != StateKind.REST)).tolist()
 
 
 def test_an_unreachable_text_is_no_evidence():
     """A text of probability 0 decides nothing, so that without another one A holds."""
     tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 0.0, StateKind.TEXT)])
-    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 0])})
-    found = find_witnesses(tree, chain, parse("A [ F gender > 0 ]"))
+    chain = ScoredTree(tree, {"gender": np.array([0, 1, 0])})
+    found = find_witnesses(chain, parse("A [ F gender > 0 ]"))
     assert found == (Witness(1, "wb", 1.0, WITNESS, rest=False, kept=1),)
 
 
 def test_rounding_does_not_hide_the_last_counterexample():
     """P>=1 is refuted by a text whose probability vanishes beside the others'."""
     tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 1e-30, StateKind.TEXT)])
-    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 0])})
-    (found,) = find_witnesses(tree, chain, parse("P>=1 [ F gender > 0 ]"))
+    chain = ScoredTree(tree, {"gender": np.array([0, 1, 0])})
+    (found,) = find_witnesses(chain, parse("P>=1 [ F gender > 0 ]"))
     assert (found.uid, found.kind, found.probability) == (2, COUNTEREXAMPLE, 1e-30)
 
 
@@ -181,8 +182,8 @@ def test_the_generated_part_is_known():
     """A text's first `kept` characters are those that it shares with the start string."""
     tree = by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)], start="Do not")
     tree = TextTree(**{**vars_of(tree), "text": np.array(["Do not", "Don't", None], object)})
-    chain = dtmc.build_dtmc(tree, {"gender": np.array([0, 1, 9])})
-    found = find_witnesses(tree, chain, parse('P=? [ F (gender > 0 | "rest") ]'))
+    chain = ScoredTree(tree, {"gender": np.array([0, 1, 9])})
+    found = find_witnesses(chain, parse('P=? [ F (gender > 0 | "rest") ]'))
     assert [(w.text, w.kept, w.rest) for w in found] == [("Don't", 2, False), ("Do not", 6, True)]
 
 
@@ -220,7 +221,7 @@ def questions(draw):
     plain = oracle.Tree(
         tree.parent, tree.probability, tree.kind, {"step": tree.step, "gender": values["gender"]}
     )
-    return tree, dtmc.build_dtmc(tree, values), plain, draw(PATHS)
+    return tree, ScoredTree(tree, values), plain, draw(PATHS)
 
 
 def mass(found) -> Fraction:
@@ -230,10 +231,8 @@ def mass(found) -> Fraction:
 @given(questions())
 def test_the_texts_make_up_the_whole_value(question):
     """All witnesses of F or U have the query's probability, all counterexamples of G the rest."""
-    tree, chain, plain, path = question
-    found = find_witnesses(
-        tree, chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None
-    )
+    _, chain, plain, path = question
+    found = find_witnesses(chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None)
     value = plain.probability_of(path)
     assert mass(found) == (1 - value if path[0] == "G" else value)
     assert [w.probability for w in found] == sorted((w.probability for w in found), reverse=True)
@@ -243,9 +242,7 @@ def test_the_texts_make_up_the_whole_value(question):
 def test_every_path_has_one_deciding_text_and_no_earlier_one(question):
     """The texts lie on just the paths they speak for, and one step before nothing is decided."""
     tree, chain, plain, path = question
-    found = find_witnesses(
-        tree, chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None
-    )
+    found = find_witnesses(chain, parse(f"P=? [ {oracle.written(path)} ]"), max_witnesses=None)
     uids = {w.uid for w in found}
     for states, _ in plain.paths(0):
         assert len(uids.intersection(states)) == (plain.holds(path, states) != (path[0] == "G"))
@@ -338,9 +335,9 @@ def test_decided_texts_are_those_whose_continuations_agree(tree, data):
             undecided += children[tree.kind[children] != StateKind.REST].tolist()
         else:
             expected[WITNESS if truth else COUNTEREXAMPLE].append(uid)
-    chain, path = dtmc.build_dtmc(tree, {"gender": values}), parse_path(formula)
+    chain, path = ScoredTree(tree, {"gender": values}, FINAL_RANGE), parse_path(formula)
     for kind, uids in expected.items():
-        found = find_path_texts(tree, chain, path, kind, None, FINAL_RANGE)
+        found = find_path_texts(chain, path, kind, None)
         assert sorted(text.uid for text in found) == sorted(uids)
         assert mass(found) == sum(probability_to(tree, uid) for uid in uids)
         assert not any(text.rest for text in found)
@@ -363,12 +360,11 @@ def test_final_scores_decide_the_bounded_process_earlier(tree, data):
     plain = oracle.Tree(
         tree.parent, tree.probability, tree.kind, {"step": tree.step, "gender": values}
     )
-    chain = dtmc.build_dtmc(tree, {"gender": values})
     value = plain.probability_of(formula)
     query = parse(f"P=? [ {oracle.written(formula)} ]")
     late, early = (
-        find_witnesses(tree, chain, query, None, score_ranges=ranges)
-        for ranges in (None, FINAL_RANGE)
+        find_witnesses(ScoredTree(tree, {"gender": values}, ranges), query, None)
+        for ranges in ({}, FINAL_RANGE)
     )
     kind = late[0].kind if late else WITNESS
     assert mass(early) == mass(late) == (value if kind == WITNESS else 1 - value) or not late
@@ -379,11 +375,11 @@ def test_final_scores_decide_the_bounded_process_earlier(tree, data):
 @pytest.mark.parametrize("query", ["P=? [ F (G gender = 2) ]", "P=? [ G (F gender > 1) ]"])
 def test_a_final_score_violates_at_an_inner_text(query):
     """A text that can never score 2 violates `F (G gender = 2)`, and not its continuations."""
-    chain = dtmc.build_dtmc(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])})
+    chain = ScoredTree(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])}, FINAL_RANGE)
     path = parse(query).root.path
-    violating = find_path_texts(TREE, chain, path, COUNTEREXAMPLE, 10, FINAL_RANGE)
+    violating = find_path_texts(chain, path, COUNTEREXAMPLE, 10)
     assert [(text.text, text.probability) for text in violating] == [("wb", 0.5), ("wci", 0.125)]
-    satisfying = find_path_texts(TREE, chain, path, WITNESS, 10, FINAL_RANGE)
+    satisfying = find_path_texts(chain, path, WITNESS, 10)
     assert [(text.text, text.probability) for text in satisfying] == [("wd", 0.125), ("wch", 0.125)]
 
 
@@ -408,12 +404,13 @@ def test_a_final_score_violates_at_an_inner_text(query):
 )
 def test_thresholds_of_the_whole_model(query, expected):
     """The texts show that the whole model meets a threshold or not; `rest` is none of them."""
-    chain = dtmc.build_dtmc(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])})
-    found = find_witnesses(TREE, chain, parse(query), score_ranges=FINAL_RANGE, is_whole_model=True)
+    chain = ScoredTree(TREE, {"gender": np.array([1, 0, 1, 2, 9, 0, 9, 2, 1])}, FINAL_RANGE)
+    found = find_witnesses(chain, parse(query), is_whole_model=True)
     assert [text.text for text in found] == expected
     assert not any(text.rest for text in found)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("passes", [1, 3, 9, 100])
 def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
@@ -424,20 +421,13 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
         asked = CheckedQuery(parse(f"P=? [ {path} ]"), quantifiers, 4)
         budget = Budget(passes=passes, certain=True)
         result = check_anytime(model, random_tables.START, asked, budget)
-        chain = dtmc.build_dtmc(result.evidence.tree, result.evidence.scores)
+        scored = result.evidence.scored
         last = result.history[-1]
         for kind, expected in ((WITNESS, last.lower), (COUNTEREXAMPLE, 1 - last.upper)):
-            found = find_path_texts(
-                result.evidence.tree,
-                chain,
-                asked.paths[0],
-                kind,
-                None,
-                result.evidence.score_ranges,
-            )
+            found = find_path_texts(scored, asked.paths[0], kind, None)
             assert float(mass(found)) == pytest.approx(expected, abs=1e-12)
             # no text continues another
-            tokens = {path_to(result.evidence.tree, text.uid) for text in found}
+            tokens = {path_to(scored.tree, text.uid) for text in found}
             assert not any(path[:n] in tokens for path in tokens for n in range(len(path)))
         shown = result.witnesses
         assert not any(text.rest for text in shown)
@@ -448,10 +438,10 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
 @given(questions(), st.sampled_from([">=", ">", "<=", "<"]), st.integers(0, 64))
 def test_the_set_is_sufficient_and_smallest(question, comparison, parts):
     """The texts' mass alone decides the threshold as Storm does; without the last it does not."""
-    tree, chain, plain, path = question
+    _, chain, plain, path = question
     threshold = Fraction(parts, 64)
     query = parse(f"P{comparison}{float(threshold):f} [ {oracle.written(path)} ]")
-    found = find_witnesses(tree, chain, query, max_witnesses=None)
+    found = find_witnesses(chain, query, max_witnesses=None)
     met = plain.holds(("P", comparison, threshold, path), (0,))
     assert met == decides(found, comparison, threshold)
     if found:
@@ -493,15 +483,15 @@ def verdict(query: str, value: float | bool, found=()) -> Answer:
         bounded=value,
         costs=Costs(9, 14, 8, 12, 0.0, 0.0),
     )
-    return plain.with_witnesses(found)
+    return replace(plain, witnesses=tuple(found))
 
 
 def test_a_verdict_keeps_its_witnesses(tmp_path):
     """A verdict reads back with its witnesses."""
     query = parse("P=? [ F gender > 0 ]")
-    chain = dtmc.build_dtmc(TREE, GENDER)
-    found = find_witnesses(TREE, chain, query)
-    kept = check_chain(chain, query).with_witnesses(found)
+    chain = ScoredTree(TREE, GENDER)
+    found = find_witnesses(chain, query)
+    kept = replace(check_chain(chain, query), witnesses=found)
     kept.write(tmp_path / "verdict.json")
     assert Answer.read(tmp_path / "verdict.json") == kept
     assert kept.witnesses == found
@@ -624,12 +614,12 @@ def test_markup_in_a_text_is_shown():
 )
 def test_texts_of_both_kinds_are_found(query, satisfying, violating):
     """Texts that satisfy or violate a formula come most probable first, and no `rest` is a text."""
-    chain, path = dtmc.build_dtmc(TREE, GENDER), parse(query).root.path
+    chain, path = ScoredTree(TREE, GENDER), parse(query).root.path
     for kind, expected in ((WITNESS, satisfying), (COUNTEREXAMPLE, violating)):
-        found = find_path_texts(TREE, chain, path, kind, 10)
+        found = find_path_texts(chain, path, kind, 10)
         assert [(text.text, text.probability) for text in found] == expected
         assert [text.kind for text in found] == [kind] * len(expected)
-        assert len(find_path_texts(TREE, chain, path, kind, 1)) == min(1, len(expected))
+        assert len(find_path_texts(chain, path, kind, 1)) == min(1, len(expected))
 
 
 @pytest.mark.parametrize(

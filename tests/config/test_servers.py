@@ -34,7 +34,7 @@ def test_a_served_model_has_its_settings_and_none_of_weights():
     model = Config.parse(raw(key_from="SERVER_KEY")).models["served"]
     assert isinstance(model.source, ServerSource)
     assert (model.source.address, model.source.tokens) == ("http://127.0.0.1:8000", 20)
-    assert (model.source.requests, model.source.seconds) == (16, 60)
+    assert (model.source.concurrency, model.source.seconds) == (64, 60)
     assert (model.kind, model.dtype, model.device) == ("served", "as served", "server")
 
 

@@ -41,6 +41,12 @@ REFUSED = {
     "NUL": ("a: 1\nb: \0\n", 2, "U+0000 is not a YAML character"),
     "an escape": ("a: 1\nb: \x1b[31m\n", 2, "U+001B is not a YAML character"),
     "a tag that makes objects": ("a: !!python/object:os.system x\n", 1, "the tag !!python/obj"),
+    "a tag without a name": ("a: 1\nb: ! 3\n", 2, "the tag ! is not supported; remove it"),
+    "deep aliases": (
+        "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [[*a{n - 1}]]\n" for n in range(1, 900)),
+        1,
+        "more than 40 nested levels",
+    ),
     "a set": ("a: !!set {b}\n", 1, "the tag !!set is not supported"),
     "a bracket left open": ("a: 1\nb: [1\nc: 2\n", 3, "not YAML: expected"),
     "a tabulator": ("a:\n\tb: 1\n", 2, "not YAML: a tab indents the line"),

@@ -107,6 +107,7 @@ class Letters:
         return 1 + continuation.count("b")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_expected_score_has_an_interval(seed):
     """The interval of a bounded score's mean has the mean of a table, by enumeration."""

@@ -309,6 +309,7 @@ def sources_of(folder: Path, files: dict[str, str]) -> list[ProgramSource]:
     return sources
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", INCLUDING)
 def test_a_fetched_program_is_the_one_of_its_source(tmp_path, case):
     """What a program includes is fetched with it: its run fails from both, and texts are equal."""

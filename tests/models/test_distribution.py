@@ -72,3 +72,17 @@ def test_equal_probabilities_are_listed_by_rising_token(k):
     probabilities, tokens = distributions.top_k(k)
     assert np.array_equal(tokens.numpy(), expected)
     assert torch.equal(probabilities, distributions.probabilities().gather(1, tokens))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("spread", [1.0, 3.0, 1000.0])
+def test_the_listed_tokens_are_the_first_of_all_tokens_in_order(seed, spread):
+    """Those of a small vocabulary too, with ties, and where most weights are 0 in float64."""
+    rng = np.random.default_rng(seed)
+    vocabulary = int(rng.integers(20, 300))
+    k = int(rng.integers(1, 20))
+    logits = np.round(rng.normal(size=(3, vocabulary)) * spread).astype(np.float32)
+    distributions = Distributions.from_logits(torch.from_numpy(logits))
+    for row, listed in zip(distributions.probabilities().tolist(), distributions.top_k(k)[1]):
+        order = sorted(range(vocabulary), key=lambda token, row=row: (-row[token], token))
+        assert listed.tolist() == order[:k]

@@ -13,7 +13,7 @@ from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.trees.expansion import build_tree
-from llmchecker.trees.selection import select_tokens, top_alpha_k
+from llmchecker.trees.selection import select_tokens
 from llmchecker.trees.text_tree import Truncation
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -114,8 +114,6 @@ def test_a_table_is_held_to_its_probabilities(row):
     model = TableModel("ab", lambda tokens: row if tokens == (0, 1) else (0.5, 0.5), name="coin")
     with pytest.raises(InvalidDistribution, match=r"coin: probabilities .* after 'ab'"):
         build_tree(model, "a", TRUNCATION)
-    with pytest.raises(InvalidDistribution, match="row 1"):
-        top_alpha_k(torch.tensor([(0.5, 0.5), row], dtype=torch.float64), 0.8, 2)
 
 
 def test_rounded_fractions_are_probabilities():

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import boolean_network as network
 import pytest
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidQuery
@@ -312,7 +313,7 @@ def test_states_that_no_other_state_enters(paths):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_generated_networks_and_formulas(data):
     """On generated networks generated formulas hold where the fixpoints say."""
     of, system = drawn(data)
@@ -323,7 +324,7 @@ def test_generated_networks_and_formulas(data):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_generated_networks_at_random(data):
     """On generated networks A means almost surely and E with probability above 0, when random."""
     of, system = drawn(data)

@@ -19,14 +19,15 @@ import yaml
 from snakemake.cli import get_argument_parser
 
 import llmchecker
-from llmchecker.checking import check, decided_mass
+from llmchecker.checking import check
 from llmchecker.checking.answer import Answer
+from llmchecker.checking.markov.scored_tree import ScoredTree
+from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.config.config import Config
 from llmchecker.config.yaml_reader import read_yaml
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties import scores
-from llmchecker.properties.logic.monitor import Monitor
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.reporting.audit import audit
@@ -49,7 +50,6 @@ FOLDERS = """
 """.split()
 MADE_BY_NO_RULE = {
     "results/distributions/": "kept by the growth of trees",
-    "results/invariants/rounds/": "made where `invariants.repair` asks for rounds",
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",
@@ -225,6 +225,7 @@ def outputs() -> set[str]:
     return files | {str(folder) for file in files for folder in Path(file).parents}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_snakemake_commands_parse(outputs):
     """Every call of snakemake parses and names cores, files that are there, targets of rules."""
@@ -241,6 +242,7 @@ def test_snakemake_commands_parse(outputs):
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_files_exist_or_are_made(document, outputs):
@@ -416,7 +418,9 @@ def test_the_worked_example_is_computed(drawn, row, monkeypatch):
     gender = create_quantifier("gender", {})
     columns = {"gender": scores.score_tree(gender, drawn)}
     query, *expected = row
-    verdict = check.check_query(drawn, columns, parse(query.strip("`")), {"gender": (None, None)})
+    verdict = check.check_query(
+        ScoredTree(drawn, columns, {"gender": (None, None)}), parse(query.strip("`"))
+    )
     found = (verdict.bounded, verdict.lower, verdict.upper)
     for figure, written in zip(found, expected, strict=True):
         if written in NUMBERS:
@@ -430,8 +434,7 @@ def test_the_worked_interval_is_computed(drawn, monkeypatch):
     monkeypatch.chdir(ROOT)
     path = parse("P=? [ F gender > 0 ]").root.path
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), drawn)}
-    monitor = Monitor(path, 2, {"gender": (None, None)})
-    found = decided_mass.split_mass(drawn, columns, monitor, is_whole_model=True)
+    found = TreeSums(ScoredTree(drawn, columns), is_whole_model=True).split_mass(path)
     assert (found.satisfied.value, found.undecided.value) == (9 / 16, 5 / 16)
     low, high = Fraction(9, 16), Fraction(9, 16) + Fraction(5, 16)
     mean, stake = Fraction(85, 100), 3
@@ -490,7 +493,7 @@ def test_the_page_on_answers_has_every_field():
     tree = build_tree(coin, "once", Truncation(1.0, 2, 2))
     columns = {"gender": scores.score_tree(create_quantifier("gender", {}), tree)}
     query = parse("P=? [ F gender = 2 ]")
-    answer = check.check_query(tree, columns, query, {"gender": (None, None)}).as_json()
+    answer = check.check_query(ScoredTree(tree, columns, {"gender": (None, None)}), query).as_json()
     assert read_fields("## Fields of every answer") == list(answer)
     assert read_fields("An entry of `witnesses`") == list(answer["witnesses"][0])
 

@@ -1,31 +1,25 @@
 """How definitions are named: one verb for one act."""
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src"
+from helpers.parsed_source import parse_modules
+
 OTHER_VERBS = ("demand", "require", "refuse", "ensure_no")
 """Verbs for what `check` names: to raise an error where a value is not as it must be."""
 OTHER_LIMITS = ("MOST", "LARGEST", "DEEPEST", "LONGEST", "FEWEST", "SMALLEST", "ENOUGH", "AT_MOST")
 """Words for what `MAX` and `MIN` name."""
 
 
-def modules() -> Iterator[ast.Module]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"))
-
-
 def functions() -> list[str]:
     """The names of all functions and methods of the packages, without dunder methods."""
-    nodes = (node for module in modules() for node in ast.walk(module))
+    nodes = (node for module in parse_modules().values() for node in ast.walk(module))
     names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
     return [name for name in names if not name.startswith("__")]
 
 
 def constants() -> list[str]:
     """The names of all constants of the packages' modules."""
-    assignments = (node for module in modules() for node in module.body)
+    assignments = (node for module in parse_modules().values() for node in module.body)
     targets = (
         target
         for node in assignments

@@ -5,8 +5,9 @@ import re
 from functools import cache
 from pathlib import Path
 
+from helpers.parsed_source import SOURCE, parse_modules
+
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src"
 FOLDERS = "tests workflow benchmarks docs examples release".split()
 HOOK = re.compile(r"pytest_|add_[a-z_]+_command$")
 """Functions that pytest and `cli/commands.py` find by their name."""
@@ -39,12 +40,6 @@ def used_names(module: ast.Module) -> set[tuple[str, str]]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             attributes.add((node.value.id, node.attr))
     return used | {(modules[name], attribute) for name, attribute in attributes if name in modules}
-
-
-@cache
-def parse_modules() -> dict[Path, ast.Module]:
-    """The modules of the packages, by their paths."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def words_of_other_files() -> list[set[str]]:

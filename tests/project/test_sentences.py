@@ -4,20 +4,15 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from helpers.parsed_source import SOURCE, parse_modules
+
 from llmchecker import errors
 
-SOURCE = Path(__file__).parents[2] / "src"
 ERRORS = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
 PLACE = ": "
 """The end of the place in a message."""
 COMPLETED = ("unknown key ", "x; give it to check", "x; delete x to lock ", "x; start it with ")
 """Messages to which the caller or an inserted message adds the place."""
-
-
-def sources() -> Iterator[tuple[Path, str]]:
-    """The path and the text of each module of the packages."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path, path.read_text(encoding="utf-8")
 
 
 def literal(node: ast.AST) -> str:
@@ -32,20 +27,21 @@ def literal(node: ast.AST) -> str:
     return ""
 
 
-def messages() -> Iterator[tuple[Path, int, str]]:
-    """The module, the line and the text of each literal message of an error."""
-    for path, text in sources():
-        for node in ast.walk(ast.parse(text)):
+def find_messages() -> Iterator[tuple[Path, int, str]]:
+    """Yield the module, the line and the text of each literal message of an error."""
+    for path, module in parse_modules().items():
+        for node in ast.walk(module):
             if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in ERRORS:
                 yield path.relative_to(SOURCE), node.lineno, literal(node.args[0])
 
 
 def test_messages_of_errors_begin_with_the_place():
     """Each message has a place before the problem."""
-    assert sum(bool(text) for _, _, text in messages()) > 300
+    messages = list(find_messages())
+    assert sum(bool(text) for _, _, text in messages) > 300
     without = [
         f"{path}:{line}: {text}"
-        for path, line, text in messages()
+        for path, line, text in messages
         # a text with less than two words is another error's message with its fix
         if len(text.split()) > 1 and PLACE not in text and not text.startswith(COMPLETED)
     ]

@@ -1,6 +1,7 @@
 """The benchmark on programs counts verdicts and records one row for each set of programs."""
 
 import pandas as pd
+import pytest
 import verifying
 
 FOUND = {
@@ -35,6 +36,7 @@ def test_a_row_of_the_same_run_is_replaced(tmp_path):
     assert list(found) == [("a", "20", "0123"), ("b", "0.5", "0123"), ("b", "20", "4567+")]
 
 
+@pytest.mark.long
 def test_a_small_directory_is_verified(tmp_path):
     """A true and a false program have the verdicts of `llmchecker verify`."""
     head = "void __VERIFIER_assert(int c) { if (!c) { reach_error(); } }\n"

@@ -62,6 +62,7 @@ def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
     return run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llmchecker", "loop_invariants"])
 def test_the_wheel_holds_every_file_of_a_package(installed, name):
     """Schema, word lists, templates, stub and marker come along; commands are registered."""

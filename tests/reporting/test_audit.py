@@ -12,7 +12,7 @@ from helpers import trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.audit import (
     _find_contradictions,
@@ -90,9 +90,9 @@ def test_what_is_explored_of_a_tree_is_consistent(data):
     """Whatever a query decides, the explored size of a tree is allowed by the tree's truncation."""
     tree = data.draw(trees.text_trees(max_length=4, max_children=4))
     stop = data.draw(st.lists(st.booleans(), min_size=len(tree), max_size=len(tree)))
-    explored = dtmc.build_dtmc(tree, {}).compute_explored_size(np.array(stop))
-    internal = 2 * explored.states - 1 - explored.transitions
-    assert _is_possible(Truncation(0.5, 4, tree.truncation.length), explored.states, internal)
+    states, transitions = ScoredTree(tree, {}).count_explored(np.array(stop))
+    internal = 2 * states - 1 - transitions
+    assert _is_possible(Truncation(0.5, 4, tree.truncation.length), states, internal)
 
 
 @pytest.mark.parametrize(("k", "length"), [(1, 4), (2, 5), (3, 3), (9, 3)])

@@ -266,7 +266,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("label", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("name", ["figure3", "figure4"])
 def test_labels_are_texts(name, label, tmp_path):
@@ -304,7 +304,7 @@ def test_bars_differ_without_colour(count):
     assert len(set.union(*hatches)) == count
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["figure3", "figure4"])
 @pytest.mark.parametrize("count", [1, 6])
 def test_files_are_valid(name, count, tmp_path):

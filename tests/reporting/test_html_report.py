@@ -21,6 +21,7 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
 from llmchecker.checking.interval import TRUTHS, Interval
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.snakemake.suite_jobs import build_suites_table
@@ -82,7 +83,7 @@ def results() -> list[AnsweredQuery]:
     scores = {"gender": GENDER}
     found = []
     for query in map(parse, QUERIES):
-        answer = check_query(TREE, scores, query, {"gender": (None, None)})
+        answer = check_query(ScoredTree(TREE, scores, {"gender": (None, None)}), query)
         if query.root.__class__ is Probability:
             answer = answer.with_samples(ESTIMATE)
         for model, label in LABELS.items():
@@ -127,7 +128,11 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
 
 def page_of(directory: Path, found: list[AnsweredQuery], **changes) -> Path:
     """Write the page beside its results."""
-    view = html_report.build_tree_view(found[0], TREE, {"gender": GENDER}) if found else None
+    view = (
+        html_report.build_tree_view(found[0], ScoredTree(TREE, {"gender": GENDER}))
+        if found
+        else None
+    )
     parts = {
         "answers": found,
         "tables": [
@@ -212,6 +217,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(shown, written):
     assert shown.page.locator("script").count() == 1
 
 
+@pytest.mark.long
 def test_a_request_would_be_noticed_and_forbidden(browser, written, tmp_path):
     """The test above can fail: what asks for a file is reported and forbidden by the policy."""
     asking = tmp_path / "asking.html"
@@ -241,6 +247,7 @@ def test_the_tree_opens_and_closes_on_a_click(browser, written, scripts):
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_the_keyboard_opens_the_tree(page):
     """A state that has children can be opened without a mouse."""
     state(page, 1).focus()
@@ -248,6 +255,7 @@ def test_the_keyboard_opens_the_tree(page):
     assert state(page, 10).is_visible()
 
 
+@pytest.mark.long
 def test_buttons_open_what_they_say(page):
     """One button leads to every deciding state, one opens all states, one closes all."""
     page.get_by_text("Open to the deciding states").click()
@@ -442,6 +450,7 @@ def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_tables_of_the_paper_need_a_run_of_its_experiments(browser, written, tmp_path):
     """Without such a run the report compares nothing; one row with a run shows both tables."""
     names = [section.get_attribute("id") for section in _list_sections(browser, written)]
@@ -460,6 +469,7 @@ def _list_sections(browser: Browser, path: Path) -> list:
     return opened(browser, path).page.locator("section").all()
 
 
+@pytest.mark.long
 def test_a_folded_part_opens_by_its_link(browser, written):
     """A page opens with folded tables, and a link to one of them opens it."""
     page = browser.new_context().new_page()
@@ -471,6 +481,7 @@ def test_a_folded_part_opens_by_its_link(browser, written):
     page.context.close()
 
 
+@pytest.mark.long
 def test_a_wide_table_keeps_its_first_columns_and_shows_that_more_follow(browser, written):
     """The columns that identify a row stay, and the shadow and the sentence end at the end."""
     size = {"width": 800, "height": 800}
@@ -487,6 +498,7 @@ def test_a_wide_table_keeps_its_first_columns_and_shows_that_more_follow(browser
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_a_row_is_a_card_on_a_phone(browser, written):
     """At 390 pixels every cell of Table II is inside of the window, with its column's name."""
     seen = opened(browser, written, viewport={"width": 390, "height": 800})
@@ -562,7 +574,7 @@ def test_how_it_was_made_is_told(page):
     assert "<0123>" in footer
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_its_window(browser, written, width, scheme):
@@ -581,12 +593,13 @@ def test_the_page_fits_its_window(browser, written, width, scheme):
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_path):
     """Of a large tree the most probable states are shown, and the page says how many."""
     found = results()[0]
     tree = replace(full(3, 4), truncation=Truncation(1.0, 3, 4))
     gender = {"gender": tree.step}
-    view = html_report.build_tree_view(found, tree, gender, max_states=30)
+    view = html_report.build_tree_view(found, ScoredTree(tree, gender), max_states=30)
     uids = [node.uid for node in view.nodes]
     assert len(uids) == 30
     assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
@@ -609,6 +622,7 @@ def mass_of_paths(tree: TextTree) -> np.ndarray:
     return mass
 
 
+@pytest.mark.long
 def test_an_unknown_value_is_told(browser, written, tmp_path):
     """Where no value is known the page says so and why, and its axis has bounds alone."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
@@ -626,6 +640,7 @@ def test_an_unknown_value_is_told(browser, written, tmp_path):
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_an_answer_without_a_tree_has_bounds_and_interval(browser, written, tmp_path):
     """The page shows its three layers without a value, and links to its file instead of a chain."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
@@ -653,7 +668,7 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     said = (("system", "Be <b>terse</b>."), ("user", 'One,\ntwo, "three"?'))
     asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
-    view = html_report.build_tree_view(asked, TREE, {"gender": GENDER})
+    view = html_report.build_tree_view(asked, ScoredTree(TREE, {"gender": GENDER}))
     seen = opened(browser, page_of(tmp_path, [asked], view=view))
     for place in (seen.page.locator(".card"), seen.page.locator("#tree > details > p").first):
         assert place.locator(".role").all_text_contents() == ["system", "user"]
@@ -664,6 +679,7 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     seen.page.context.close()
 
 
+@pytest.mark.long
 def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
     """Where nothing was asked the page says so."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)

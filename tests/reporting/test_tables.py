@@ -258,7 +258,7 @@ def test_answers_need_a_verdict_for_every_row():
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):
     """A score without bounds on its sides has infinite ones in the table, which read back."""
-    open_sided = verdict('R{"gender"}=? [ I=2 ]', 0.25).with_bounds(NUMBERS)
+    open_sided = replace(verdict('R{"gender"}=? [ I=2 ]', 0.25), certain=NUMBERS)
     table = tables.build_table2([answer("gemma3-270m", open_sided)])
     write_csv(table, tmp_path / "table2.csv")
     back = pd.read_csv(tmp_path / "table2.csv")

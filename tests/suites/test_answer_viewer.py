@@ -160,6 +160,7 @@ def browser():
         chromium.close()
 
 
+@pytest.mark.long
 def test_a_search_opens_the_requirements_with_its_words(browser, result, tmp_path):
     """A search hides other answers, and a link to answers opens them, at each width."""
     write_html(result, tmp_path / "page.html")

@@ -61,6 +61,7 @@ def texts() -> list[tuple[str, float, bool]]:
     return found
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("kind", TRUTHS)
 @pytest.mark.parametrize("prefix", ["", "not_"])
 def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):

@@ -7,7 +7,8 @@ from math import comb
 import pytest
 import yaml
 from helpers.judging import ScriptedJudge
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import llmchecker as lc
@@ -35,7 +36,7 @@ def tail(hits: int, total: int, p: Fraction) -> Fraction:
     return sum(comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(hits, total + 1))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(st.tuples(st.sampled_from(sorted(TABLE)), st.booleans()), min_size=1, max_size=40))
 def test_intervals_are_those_of_clopper_and_pearson(pairs):
     """At each end, the tail of the binomial distribution is half of the error probability."""

@@ -83,8 +83,9 @@ def test_a_document_has_the_line_of_each_key(tmp_path):
     path.write_text("# tests\n- vars:\n    x: Is it?\n- {vars: {x: 010}}\n")
     document = read_document(path, "tests.yaml")
     assert document.content == [{"vars": {"x": "Is it?"}}, {"vars": {"x": 10}}]
-    assert str(document.place.item(0).child("vars").child("x")) == "tests.yaml, line 3"
-    assert str(document.place.item(1)) == "tests.yaml, line 4"
+    tests = document.place.list_items(document.content)
+    assert str(tests[0][1].child("vars").child("x")) == "tests.yaml, line 3"
+    assert str(tests[1][1]) == "tests.yaml, line 4"
     path.write_text("- a\n- [b\n")
     with pytest.raises(ConfigError, match=r"tests\.yaml, line 3: not YAML"):
         read_document(path)

@@ -119,6 +119,7 @@ def write_tasks(folder: Path, **keys) -> Path:
     return write_suite(folder, content)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decoding", ["greedy", {"temperature": 1}])
 def test_the_accuracy_of_standard_tasks_is_the_enumerated_one(tmp_path, decoding):
     """The mean over the rows of each data set is within its certain bounds and its interval."""

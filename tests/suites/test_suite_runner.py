@@ -29,7 +29,7 @@ from llmchecker.suites.junit import format_junit
 from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
-from llmchecker.suites.session import SuiteRun, run_shard, run_suite
+from llmchecker.suites.session import SuiteRun, run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
 from llmchecker.trees.shards import Shard
@@ -89,6 +89,7 @@ def test_a_violated_case_shows_its_most_probable_violating_texts(tmp_path):
         assert all(" he" not in each.continuation for each in result.witnesses)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize(
     ("content", "length", "expected"),
@@ -297,7 +298,7 @@ def test_each_row_runs_with_the_decoding_of_its_columns(tmp_path):
     assert average.measurement.certain.lower == pytest.approx(2 / 3 * (1 - 0.25**3), abs=1e-6)
     shards = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for number, log in enumerate(shards):
-        run_shard(suite, Shard(number, 3), log, open_model=open_model)
+        run_suite(suite, log=log, shard=Shard(number, 3), open_model=open_model)
     joined = run_suite(suite, log=tmp_path / "all.jsonl", shards=shards, open_model=open_model)
     assert statuses(joined) == named
 
@@ -442,6 +443,7 @@ class Killed(Exception):
     """The end of a run."""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("finished", [1, 3, 5])
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch, finished, is_cut):
@@ -503,7 +505,7 @@ def test_a_network_gives_the_same_bits_after_a_kill_and_in_shards(tmp_path, rand
     assert read_without_times(log) == read_without_times(tmp_path / "whole.jsonl")
     shards = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for number, shard in enumerate(shards):
-        run_shard(suite, Shard(number, 2), shard)
+        run_suite(suite, log=shard, shard=Shard(number, 2))
     run_suite(suite, log=tmp_path / "joined.jsonl", shards=shards)
     assert read_without_times(tmp_path / "joined.jsonl") == read_without_times(log)
 
@@ -608,6 +610,7 @@ def count_wrong(result: SuiteResult, truths: list[bool]) -> int:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_two_seeds_never_contradict_each_other(tmp_path, seed):
     """No case holds with one seed and is violated with another."""

@@ -1,6 +1,5 @@
 """Conversations with models that return texts alone: samples, limits and failures."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import yaml
 from helpers.fake_provider import MODEL, FakeProvider, share
 from helpers.fake_server import Status as ServerStatus
 from helpers.fake_server import raising, running
+from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
@@ -19,7 +19,6 @@ from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
-from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.suites.load import load_suite
@@ -32,59 +31,32 @@ CONVERSATION = Conversation(
 )
 
 
-class Sampler:
-    """A text model that answers `no` with a share, more often after a `no`.
+def say_no(seed: int, share_of_no: float, **options: Any) -> TextSampler:
+    """A text model that answers `no` with a share, twice as often after a `no`."""
 
-    Attributes:
-        chats: the messages of each request.
-        most: the number of answers after which a limit is spent; None for none.
-        withheld: the share of answers that a filter withholds.
-    """
+    def write(stream, chance):
+        said_no = ("assistant", "no") in stream.prompt.messages
+        is_no = chance.random() < share_of_no * (2 if said_no else 1)
+        return "no" if is_no else "yes", True
 
-    description = "a sampler"
-
-    def __init__(self, seed: int, share: float, most: int | None = None, withheld=0.0) -> None:
-        self.chance, self.share = random.Random(seed), share
-        self.most, self.withheld = most, withheld
-        self.chats: list[tuple] = []
-
-    def check_prompt(self, prompt) -> None:
-        del prompt
-
-    def iter_answers(self, next_request, must_stop=lambda: False):
-        waiting = []
-        while True:
-            while len(waiting) < 6 and (item := next_request()) is not None:
-                waiting.append(item)
-            if not waiting:
-                return
-            stream, _ = waiting.pop(0)
-            self.chats.append(stream.prompt.messages)
-            said_no = ("assistant", "no") in stream.prompt.messages
-            is_no = self.chance.random() < self.share * (2 if said_no else 1)
-            is_withheld = self.chance.random() < self.withheld
-            finish = Finish.FILTERED if is_withheld else Finish.ENDED
-            yield stream, TextAnswer("" if is_withheld else "no" if is_no else "yes", finish)
-
-    def find_spent_limit(self, stream, number):
-        is_spent = self.most is not None and len(self.chats) >= self.most
-        return "the limit is spent" if is_spent else None
+    return TextSampler(write, seed, **options)
 
 
 def ask(query: str) -> CheckedQuery:
     return CheckedQuery(parse(query), {"no": Pattern("no")}, 5)
 
 
-def check(model: Sampler, query: str, **limits: Any):
+def check(model: TextSampler, query: str, **limits: Any):
     return check_text_conversation(model, CONVERSATION, ask(query), Budget(passes=1, **limits))
 
 
 def test_each_turn_has_the_answers_before_it():
     """A request has all messages so far, and a decided conversation has no further one."""
-    model = Sampler(0, 0.4)
+    model = say_no(0, 0.4)
     answer = check(model, "P=? [ G no = 0 ]", answers=60)
-    assert all(chat[-1] == ("user", f"{chat[1][1]}!") for chat in model.chats if len(chat) == 3)
-    assert all(chat[2][1] == "yes!" for chat in model.chats if len(chat) == 5)
+    chats = [chat.messages for chat in model.chats]
+    assert all(chat[-1] == ("user", f"{chat[1][1]}!") for chat in chats if len(chat) == 3)
+    assert all(chat[2][1] == "yes!" for chat in chats if len(chat) == 5)
     assert len(model.chats) == answer.costs.answers <= 60
     assert answer.samples <= 20
     assert answer.about.startswith("in 3 turns of at most 5 tokens, which cut 0 of ")
@@ -93,11 +65,13 @@ def test_each_turn_has_the_answers_before_it():
 class _Judge:
     """A quantifier that reads the chat, and keeps what it reads."""
 
-    reads_chats = True
     minimum, maximum = 0, 1
 
     def __init__(self) -> None:
         self.read: list[tuple[str, str]] = []
+
+    def build_notes(self, model: object) -> list[str]:
+        return []
 
     def __call__(self, prompt: str, text: str) -> int:
         self.read.append((prompt, text))
@@ -105,14 +79,15 @@ class _Judge:
 
 
 def test_a_judge_reads_the_chat_before_each_answer():
-    """A quantifier that reads chats gets all messages before the answer."""
+    """A quantifier that judges answers gets all messages before the answer."""
     judge = _Judge()
     asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
-    check_text_conversation(Sampler(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
+    check_text_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
     assert judge.read[0] == ("user: a", "yes")
     assert ("user: a\nassistant: yes\nuser: yes!", "yes") in judge.read
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "truth"),
     [
@@ -129,7 +104,7 @@ def test_intervals_cover_the_truth_whenever_the_work_stops(query, truth):
     seeds = 16
     misses = 0
     for seed in range(seeds):
-        answer = check(Sampler(seed, 0.3), query, answers=30 + seed, confidence=0.8)
+        answer = check(say_no(seed, 0.3), query, answers=30 + seed, confidence=0.8)
         misses += not answer.low <= truth <= answer.high
     assert binom.sf(misses - 1, seeds, 0.2) > 1e-4
 
@@ -137,14 +112,14 @@ def test_intervals_cover_the_truth_whenever_the_work_stops(query, truth):
 def test_the_first_conversations_to_end_are_not_counted_first():
     """Where a limit ends the run, those under way count as open: early ends have no bias."""
     for seed in range(8):
-        answer = check(Sampler(seed, 0.3, most=25), "P=? [ F no = 1 ]", answers=900)
+        answer = check(say_no(seed, 0.3, most=25), "P=? [ F no = 1 ]", answers=900)
         assert answer.low <= 1 - 0.7**3 <= answer.high
     assert "the limit is spent" in answer.notes
 
 
 def test_withheld_answers_leave_a_conversation_open():
     """A withheld answer counts neither for nor against, and widens the interval."""
-    answer = check(Sampler(1, 0.0, withheld=0.5), "P=? [ G no = 0 ]", answers=300)
+    answer = check(say_no(1, 0.0, withheld=0.5), "P=? [ G no = 0 ]", answers=300)
     assert answer.high > 0.99
     assert answer.low < 0.4
     assert any("withheld by a content filter" in note for note in answer.notes)

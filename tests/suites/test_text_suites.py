@@ -66,6 +66,7 @@ def notes(result: SuiteResult) -> str:
     return "\n".join(note for answer in answers if answer for note in answer.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("api", APIS)
 def test_every_api_gives_verdicts_with_confidence(api, tmp_path):
     """Each API decides what whole answers show, never certainly, and names its sampler."""
@@ -109,6 +110,7 @@ def test_a_violated_requirement_shows_answers_against_it(tmp_path):
     assert 0.5 < result.witnesses[0].probability <= 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_intervals_cover_the_probabilities_of_a_table(seed, tmp_path):
     """The interval has the probability that the table gives its texts, by enumeration."""
@@ -153,6 +155,7 @@ def test_intervals_cover_the_probabilities_of_a_table(seed, tmp_path):
         assert case.answer.sampled.estimate == pytest.approx(truth, abs=0.2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("demand", ["mean polarity >= -20", "mean polarity <= 68"])
 def test_a_mean_score_is_averaged_over_all_rows(demand, tmp_path):
     """The mean of scores is that of a table, and narrower than the mean of the rows' intervals."""
@@ -243,6 +246,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", COUNTED)
 def test_an_answer_that_is_no_sample_counts_for_neither_side(name, tmp_path):
     """Answers that were not received whole widen the interval, and are counted."""
@@ -276,6 +280,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_loses_no_answer_changes_no_value(name, tmp_path):
     """After limits of rate and with odd replies, all answers are samples."""
@@ -311,6 +316,7 @@ def test_cut_answers_are_counted_and_warned_of(tmp_path):
     assert cut.warning.startswith(f"about beginnings: {cut.costs.answers} of")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -355,6 +361,7 @@ def test_a_model_that_changes_under_its_name_is_named(tmp_path):
     assert "results/texts/provider" in case.error
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("budget", "words"),
     [

@@ -57,7 +57,7 @@ def stored(directory, model, limit=GB):
     return DistributionCache(directory, limit).open_distributions("model", model.encode(START))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("order", list(product(TRUNCATIONS, repeat=2)))
 def test_a_tree_is_the_same_from_the_store(order, tmp_path, random_model):
     """After any tree of the same start string, the next has the bits it has without a store."""

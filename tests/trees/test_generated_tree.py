@@ -7,9 +7,9 @@ from generated_tree import generated_scores, generated_tree
 
 from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import check_chain
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
 
@@ -40,9 +40,9 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
     """Chain, PRISM program and JANI model give the same values, and explore the same states."""
     tree = generated_tree(700, seed)
     scores = generated_scores(tree, seed)
-    write_prism(tree, scores, tmp_path / "w.prism")
-    write_jani(tree, scores, tmp_path / "w.jani")
-    chain = dtmc.build_dtmc(tree, scores)
+    write_prism(ScoredTree(tree, scores), tmp_path / "w.prism")
+    write_jani(ScoredTree(tree, scores), tmp_path / "w.jani")
+    chain = ScoredTree(tree, scores)
     for query in map(parse, QUERIES):
         checked = check_chain(chain, query)
         for answer in (
@@ -56,6 +56,7 @@ def test_every_route_agrees_on_a_generated_tree(seed, tmp_path):
             )
 
 
+@pytest.mark.long
 def test_a_check_is_measured(tmp_path):
     """The measurement in a process of its own says of how many states its figures are."""
     write_tree(tmp_path, 500)

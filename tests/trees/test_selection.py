@@ -8,19 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import InvalidBound
+from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.top_logprobs import TopLogprobs
 from llmchecker.trees.selection import (
     MIN_LISTED_TOKENS,
     Selection,
     reselect_tokens,
     select_tokens,
-    top_alpha_k,
 )
+
+
+def select(rows: torch.Tensor, alpha, k) -> Selection:
+    """The selection of TOP(alpha, k) in rows of probabilities."""
+    return select_tokens(Distributions.from_probabilities(rows), alpha, k)
 
 
 def selected(probabilities, alpha, k) -> list[int]:
     """The tokens that TOP(alpha, k) selects in one distribution."""
-    selection = top_alpha_k(torch.tensor([probabilities], dtype=torch.float64), alpha, k)
+    selection = select(torch.tensor([probabilities], dtype=torch.float64), alpha, k)
     return selection.tokens[0, : selection.counts[0]].tolist()
 
 
@@ -56,7 +61,7 @@ def test_ties_at_the_last_place():
 
 def test_rest_is_what_is_left_not_renormalised():
     """Two selected of (1/2, 1/4, 1/8, 1/8) leave a rest of 1/4, and keep 1/2 and 1/4."""
-    selection = top_alpha_k(torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64), 0.7, 9)
+    selection = select(torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64), 0.7, 9)
     assert selection.rest.tolist() == [0.25]
     assert selection.probabilities[0, :2].tolist() == [0.5, 0.25]
 
@@ -64,7 +69,7 @@ def test_rest_is_what_is_left_not_renormalised():
 def test_tiny_rest_keeps_its_digits():
     """A rest of 2**-70 is neither 0 nor lost in rounding, and alpha = 1 selects k tokens still."""
     row = torch.tensor([[1.0, 2.0**-60, 2.0**-70]], dtype=torch.float64)
-    selection = top_alpha_k(row, 1.0, 2)
+    selection = select(row, 1.0, 2)
     assert selection.counts.tolist() == [2]
     assert selection.rest.tolist() == [2.0**-70]
 
@@ -89,7 +94,7 @@ def test_selection_bounds_are_checked(alpha, k):
 def test_selection_agrees_with_the_definition(weights, alpha, k):
     """On rows with many ties the batch selects what Definition III.4 selects token by token."""
     rows = torch.tensor(weights, dtype=torch.float64) / torch.tensor(weights).sum(1, keepdim=True)
-    selection = top_alpha_k(rows, alpha, k)
+    selection = select(rows, alpha, k)
     for number, row in enumerate(rows.tolist()):
         expected = [t for t in reference.select(row, alpha, k) if row[t] > 0]
         if alpha == 1:
@@ -111,7 +116,7 @@ def peaked(seed: int, rows: int, vocabulary: int) -> torch.Tensor:
 def test_selection_in_large_vocabularies(vocabulary, k):
     """Whatever the size of the vocabulary, the tokens are those of a full stable sort."""
     rows = peaked(vocabulary + k, 7, vocabulary)
-    selection = top_alpha_k(rows, 1.0, k)
+    selection = select(rows, 1.0, k)
     order = rows.sort(dim=1, descending=True, stable=True)
     assert np.array_equal(selection.tokens[:, :k], order.indices[:, :k].numpy())
     assert np.array_equal(selection.probabilities[:, :k], order.values[:, :k].numpy())
@@ -125,14 +130,14 @@ def test_selection_in_large_vocabularies(vocabulary, k):
 def test_reselecting_gives_the_bits_of_selecting(seed, first, second):
     """From what one selection reports another is made to the same bits, or is not made at all."""
     rows = peaked(seed, 5, 1_000)
-    stored = top_alpha_k(rows, *first)
+    stored = select(rows, *first)
     known = (
         np.arange(stored.tokens.shape[1])
         < np.maximum(stored.counts, MIN_LISTED_TOKENS)[:, np.newaxis]
     )
     values = np.where(known, stored.probabilities, np.nan)
     selection, enough = reselect_tokens(stored.tokens, values, *second)
-    expected = top_alpha_k(rows, *second)
+    expected = select(rows, *second)
     for row in np.flatnonzero(enough):
         count = expected.counts[row]
         assert selection.counts[row] == count
@@ -147,7 +152,7 @@ def test_reselecting_gives_the_bits_of_selecting(seed, first, second):
 def test_reselecting_refuses_what_it_cannot_know():
     """Where the stored tokens run out before alpha is held, or the rest is tiny, it says so."""
     rows = torch.full((1, 1_000), 1 / 1_000, dtype=torch.float64)
-    stored = top_alpha_k(rows, 0.0, 1)
+    stored = select(rows, 0.0, 1)
     assert [
         reselect_tokens(*heads(stored), alpha, 900)[1].item() for alpha in (0.01, 0.9, 1.0)
     ] == [
@@ -155,7 +160,7 @@ def test_reselecting_refuses_what_it_cannot_know():
         False,
         False,
     ]
-    sure = top_alpha_k(torch.tensor([[1.0, 2.0**-60, 0.0]], dtype=torch.float64), 0.5, 1)
+    sure = select(torch.tensor([[1.0, 2.0**-60, 0.0]], dtype=torch.float64), 0.5, 1)
     assert reselect_tokens(*heads(sure), 0.5, 1)[1].tolist() == [False]
 
 

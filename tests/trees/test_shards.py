@@ -29,7 +29,7 @@ def assert_same(one: TextTree, other: TextTree) -> None:
         assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize(

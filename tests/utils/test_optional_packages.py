@@ -42,6 +42,7 @@ def run_without(code: str, *packages: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_the_core_works_without_optional_packages():
     """A query is answered with no optional package; a plot names the command that installs one."""
     # newer versions of huggingface-hub need the client of servers themselves
@@ -52,6 +53,7 @@ def test_the_core_works_without_optional_packages():
     assert plots == [message] * 2
 
 
+@pytest.mark.long
 def test_what_needs_no_storm_works_without_it():
     """Without stormpy, trees grow, the help is printed, and a check names what to install."""
     code = """

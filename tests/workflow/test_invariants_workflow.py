@@ -30,10 +30,10 @@ EXPECTED = {
 }
 MODEL, LABEL = "llama", "A {small} model"
 FOLDER = "own programs {1}"
-WAYS = {"variants": 6, "baselines": 7, "sources": 5, "repairs": 2, "tools": 3}
-VERIFYING = {"attempts", "attempts_without_model", "repairs"}
-OF_MODEL = ("variants", "sources", "repairs")
-OF_SOURCES = WAYS["baselines"] + WAYS["sources"] + WAYS["repairs"]
+WAYS = {"variants": 6, "baselines": 7, "sources": 5, "tools": 3}
+VERIFYING = {"attempts", "attempts_without_model"}
+OF_MODEL = ("variants", "sources")
+OF_SOURCES = WAYS["baselines"] + WAYS["sources"]
 TABLES = ("variants", "used", "tools", "sources", "provable")
 FIGURES = (f"variants_{MODEL}", "tools", "times")
 
@@ -57,7 +57,6 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, str]:
         "iterations": 2,
         "nodes": 8,
         "candidates": 10,
-        "repair": {"rounds": 1, "answers": 2},
         "provable": {"alpha": 0.5, "k": 2, "L": 2},
     }
     project = Project(directory, config)
@@ -144,7 +143,6 @@ def test_the_other_target_stays_as_it_is(project):
     [
         ("seconds", 20, VERIFYING),
         ("seed", 1, {"proposals", *VERIFYING}),
-        ("repair", {"rounds": 2, "answers": 2}, {"repairs"}),
         ("semantics", ["int32"], {*VERIFYING, "provable", "provable_table"}),
     ],
 )
@@ -154,9 +152,7 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
     config["invariants"][key] = value
     with project.configured(config):
         planned = project.planned("invariants")
-    drawn = {"invariants_tables"}
-    # the figures show what is compared with tools, which has no rounds of repair
-    drawn |= {"invariants_sets", "invariants_times"} if key != "repair" else set()
+    drawn = {"invariants_tables", "invariants_sets", "invariants_times"}
     assert set(planned) == {f"invariants_{name}" for name in again} | drawn | {"invariants"}
 
 
@@ -210,42 +206,37 @@ def test_a_configuration_without_programs_says_so(project):
     assert run.stdout.count("has no section `invariants`") == 1
 
 
-def test_a_server_proposes_and_repairs(tmp_path):
+def test_a_server_proposes(tmp_path):
     """A server that only writes fills the tables, all but the enumerated, and is asked once."""
     folder = tmp_path / FOLDER
     folder.mkdir()
     count = MAIN.format("int x = 0; while (x < 7) x = x + 1; assert(x == 7);")
     (folder / "counts.c").write_text(count, encoding="utf-8")
-
-    def write(prompt: str) -> str:
-        told = prompt[prompt.rindex("int main") :]
-        return "invariant(x <= 7);" if "a round may break" in told else "invariant(x < 7);"
-
-    server = FakeWriter(write)
+    server = FakeWriter(lambda prompt: "invariant(x <= 7);")
     config = deepcopy(EMPTY) | {"experiments": []}
     with running(server) as address:
         asked = {"label": LABEL, "source": f"server:{address}", "api": "openai-chat"}
         config["models"] = {"asked": asked}
         config["invariants"] = {
             **{"programs": f"path:{FOLDER}", "models": ["asked"], "semantics": ["integers"]},
-            **{"iterations": 2, "repair": {"rounds": 2, "answers": 2}},
+            "iterations": 2,
         }
         project = Project(tmp_path, config)
         run = project.snakemake("--cores", "1", "invariants")
         assert run.returncode == 0, run.stdout
-        made = attempts(project, "repairs/asked/integers")
+        made = attempts(project, "sources/asked/integers")
         found = {attempt["way"]: attempt for attempt in made}
-        assert found["repaired alone"]["outcome"] == "verified"
-        assert found["repaired alone"]["invariants"][0]["sources"] == ["repaired"]
+        assert found["sampled alone"]["outcome"] == "verified"
+        assert found["sampled alone"]["invariants"][0]["sources"] == ["sampled"]
         sources = pd.read_csv(tmp_path / "results/tables/invariants_sources.csv")
         ways = set(sources["sources"])
-        assert {"sampled alone", "all", "repaired alone"} <= ways
+        assert {"sampled alone", "all"} <= ways
         assert not any("enumerated" in way for way in ways)
         questions = len(server.questions)
         # what was answered is kept, so that proofs made again ask nobody
         config["invariants"]["seconds"] = 50
         project.write_config(config)
-        again = project.snakemake("--cores", "1", "results/invariants/repairs/asked/integers.json")
+        again = project.snakemake("--cores", "1", "results/invariants/sources/asked/integers.json")
         assert again.returncode == 0, again.stdout
     assert len(server.questions) == questions
     assert len(list((tmp_path / "results/invariants/answers/asked").iterdir())) == questions

@@ -100,6 +100,7 @@ def test_a_run_repairs_nothing_that_no_job_reads(damaged):
     assert {name: after.get(name) for name in before} == before
 
 
+@pytest.mark.long
 def test_the_configuration_of_chats_plans_a_suite_of_two_turns(tmp_path):
     """config/chat.yaml has results and a page of its conversation, and a table of suites."""
     directory = tmp_path / "project"

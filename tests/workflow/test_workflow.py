@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from helpers.imports import SCRIPTS, imported_by, script_of, types
@@ -18,6 +19,7 @@ from helpers.project import (
     FIGURE,
     GENDER,
     LABELS,
+    LAST,
     MODELS,
     PROMPTS,
     ROOT,
@@ -68,6 +70,26 @@ def project(finished) -> Project:
     return finished[0]
 
 
+def test_a_small_run_has_the_tree_and_the_chance_of_one_process(tmp_path, random_model):
+    """The verdict has the tree's size and the sum of its paths, and a second run does nothing."""
+    config = deepcopy(EMPTY)
+    config["models"]["one"]["source"] = f"path:{random_model('gpt2')}"
+    config["experiments"][0]["queries"] = [LAST]
+    project = Project(tmp_path, config)
+    run = project.snakemake("--cores", "2", "--until", "checks_one")
+    assert run.returncode == 0, run.stdout
+    start = config["start_strings"]["player"]
+    tree = build_tree(load_model(random_model("gpt2")), start, Truncation(0.8, 3, 2))
+    reached = [1.0]
+    for parent, probability in zip(tree.parent[1:], tree.probability[1:], strict=True):
+        reached.append(reached[parent] * probability)
+    (verdict,) = (json.loads(path.read_text()) for path in project.found("checks/**/*.json"))
+    assert verdict["states"] == len(tree)
+    assert verdict["bounded"] == pytest.approx(sum(np.array(reached)[tree.step == 2]))
+    assert project.planned("--until", "checks_one") == {}
+
+
+@pytest.mark.long
 def test_every_result_is_written(project):
     """One command writes every table, figure, tree, PRISM file and verdict of the configuration."""
     names = [
@@ -95,6 +117,7 @@ def test_every_result_is_written(project):
     assert len(project.found("report.html")) == 1
 
 
+@pytest.mark.long
 def test_both_routes_agree_on_every_check(project):
     """Every verdict was compared with what Storm says about a file of the chain."""
     outcomes = [json.loads(path.read_text()) for path in project.found("crosschecks/**/*.json")]
@@ -104,6 +127,7 @@ def test_both_routes_agree_on_every_check(project):
         assert outcome["value_of_file"] == pytest.approx(outcome["value"], abs=1e-12)
 
 
+@pytest.mark.long
 def test_sums_and_storm_agree_on_every_check(project):
     """Each answer has the numbers of both evaluators, since each query is a path formula."""
     outcomes = [json.loads(path.read_text()) for path in project.found("checks/**/*.json")]
@@ -113,6 +137,7 @@ def test_sums_and_storm_agree_on_every_check(project):
         assert evaluators["sums"][0] == pytest.approx(evaluators["storm"][0])
 
 
+@pytest.mark.long
 def test_sizes_follow_from_the_trees(project):
     """In every verdict there are 2 N - 1 - I transitions, N and I being counted in the tree."""
     verdicts = project.found("checks/**/*.json")
@@ -125,6 +150,7 @@ def test_sizes_follow_from_the_trees(project):
         assert verdict["transitions"] == 2 * len(tree) - 1 - internal
 
 
+@pytest.mark.long
 def test_table2_shows_the_verdicts(project):
     """Table II has the rows in the order of the configuration, with the numbers of the verdicts."""
     table = pd.read_csv(project.directory / "results/tables/table2.csv")
@@ -136,6 +162,7 @@ def test_table2_shows_the_verdicts(project):
     assert set(shown) <= numbers
 
 
+@pytest.mark.long
 def test_figures_have_a_row_for_every_model(project):
     """The numbers of the figures cover all models; the mass within k grows with k."""
     table = pd.read_csv(project.directory / "results/tables/figure3.csv")
@@ -149,6 +176,7 @@ def test_figures_have_a_row_for_every_model(project):
     assert set(nouns["noun"]) == {"awkward"}
 
 
+@pytest.mark.long
 def test_texts_survive_the_workflow(project):
     """Start strings and prompts arrive letter for letter, empty ones and emoji included."""
     table = pd.read_csv(project.directory / "results/tables/table1.csv", keep_default_na=False)
@@ -159,6 +187,7 @@ def test_texts_survive_the_workflow(project):
     assert read_prompts(project.directory / "resources/datasets/prompts.csv", "prompt") == PROMPTS
 
 
+@pytest.mark.long
 def test_progress_is_visible(finished):
     """For every tree the run prints, and its log keeps, the nodes and the nodes a second."""
     project, printed = finished
@@ -171,6 +200,7 @@ def test_progress_is_visible(finished):
         assert said.findall(log.read_text(encoding="utf-8")) == [counted]
 
 
+@pytest.mark.long
 def test_trees_are_those_that_one_process_grows(project, random_model):
     """Jobs that share cores and stored distributions grow the trees of one process without them."""
     for model, start in TREES:
@@ -182,6 +212,7 @@ def test_trees_are_those_that_one_process_grows(project, random_model):
         assert tree.probability.tobytes() == expected.probability.tobytes()
 
 
+@pytest.mark.long
 def test_one_job_a_model_and_stage(finished):
     """However many trees, scores and queries a model has, its run has one job for each stage."""
     _, printed = finished
@@ -193,11 +224,13 @@ def test_one_job_a_model_and_stage(finished):
     }
 
 
+@pytest.mark.long
 def test_the_profile_is_used(finished):
     """A plain call of snakemake takes the options of profiles/default."""
     assert "Using workflow specific profile profiles/default" in finished[1]
 
 
+@pytest.mark.long
 def test_a_second_run_does_nothing(project):
     """When nothing has changed, not even a file that was written again, nothing is to be done."""
     for file in (
@@ -235,6 +268,7 @@ def test_lost_files_are_made_again(project, lost, again):
     assert not (planned.keys() & dear) - again.keys()
 
 
+@pytest.mark.long
 def test_a_new_query_is_checked_on_the_trees_and_scores_that_are_there(project):
     """A query costs the model that it asks its checks, and no model a tree or a score."""
     config = read_config(project)
@@ -354,6 +388,7 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     assert planned["topk"] == planned["fetch_model"] == len(MODELS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "text", "again"),
     [
@@ -421,6 +456,7 @@ def test_the_linter_is_content(project):
     assert "Congratulations" in run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

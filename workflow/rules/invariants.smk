@@ -65,39 +65,6 @@ rule invariants_proposals:
         "../scripts/invariants_proposals.py"
 
 
-rule invariants_repairs:
-    input:
-        model="resources/models/{model}",
-        proposals="results/invariants/proposals/{model}.json",
-        programs=PROGRAMS,
-    output:
-        attempts="results/invariants/repairs/{model}/{semantics}.json",
-        rounds="results/invariants/rounds/{model}/{semantics}.json",
-    log:
-        "results/logs/invariants/repairs/{model}/{semantics}.log",
-    benchmark:
-        "results/benchmarks/invariants/repairs/{model}/{semantics}.tsv"
-    priority: 1
-    conda:
-        "../../environment.yml"
-    # a round has few answers, which would not occupy a second thread
-    threads: 1
-    resources:
-        **get_model_resources(),
-        runtime=480,
-    params:
-        code=get_code("invariants_repairs"),
-        loading=lambda wildcards: get_model(wildcards).load_settings,
-        asking=vars(INVARIANTS.proposal_settings),
-        repairing=vars(INVARIANTS.repair_settings),
-        attempting=INVARIANTS.attempt_settings,
-        kept="results/invariants/answers/{model}",
-    message:
-        "Repairing proposals of {wildcards.model}, {wildcards.semantics}"
-    script:
-        "../scripts/invariants_repairs.py"
-
-
 rule invariants_attempts:
     input:
         proposals="results/invariants/proposals/{model}.json",

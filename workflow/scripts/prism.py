@@ -1,5 +1,6 @@
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.job_logging import job_log
@@ -9,7 +10,7 @@ with job_log(snakemake.log[0]) as work:
     files = zip(snakemake.input.trees, snakemake.params.scores, *outputs, strict=True)
     for tree_path, score_paths, prism_path, jani_path in files:
         tree = TextTree.read(tree_path)
-        values = read_all_scores(tree, score_paths)
+        scored = ScoredTree(tree, read_all_scores(tree, score_paths))
         with work():
-            write_prism(tree, values, prism_path)
-            write_jani(tree, values, jani_path)
+            write_prism(scored, prism_path)
+            write_jani(scored, jani_path)

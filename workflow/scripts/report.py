@@ -1,3 +1,4 @@
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.properties.scores import read_all_scores
@@ -15,7 +16,7 @@ with job_log(snakemake.log[0]) as work, work():
         tree = TextTree.read(paths.tree_file(check.tree))
         values = read_all_scores(tree, paths.scores_of_check(check))
         ranges = snakemake.params.ranges[check.tree.model]
-        view = html_report.build_tree_view(answer, tree, values, ranges)
+        view = html_report.build_tree_view(answer, ScoredTree(tree, values, ranges))
     text = html_report.render_report(
         answers=answers,
         tables=inputs.tables,

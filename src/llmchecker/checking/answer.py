@@ -6,7 +6,7 @@ whole model with its confidence. `bounded` is exact for the bounded process alon
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from llmchecker.properties.logic.valuations import ScoreRange
-    from llmchecker.trees.text_tree import TextTree
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
 _FORMAT = "llmchecker answer 4"
 """The format of an answer as JSON; its number changes with the keys."""
@@ -117,41 +116,35 @@ class Evidence:
     """What an anytime answer was computed from; it stays in memory.
 
     Attributes:
-        build_tree: builds the tree of the explored texts, their scores by name, and (formulas, n)
-            the truth that they decide; None for a model that returns texts alone.
-        score_ranges: the declared range of each of these quantifiers.
+        explore: returns the tree of the explored texts with their scores, and (formulas, n) 0, 1 or
+            `UNDECIDED`, what each text decided for each path formula; None for a model that returns
+            texts alone.
         mean: the `MeanEvidence` of the samples; None without samples.
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
     """
 
-    build_tree: "Callable[[], tuple[TextTree, Mapping[str, np.ndarray], np.ndarray]] | None"
-    score_ranges: Mapping[str, "ScoreRange"]
+    explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
 
     @property
-    def tree(self) -> "TextTree":
-        """The tree of the explored texts, built on first use."""
+    def scored(self) -> "ScoredTree":
+        """The tree of the explored texts with their scores, built on first use."""
         return self._explored[0]
 
     @property
-    def scores(self) -> Mapping[str, "np.ndarray"]:
-        """(n,) integers for each quantifier of the query, by name."""
+    def truth(self) -> "np.ndarray":
+        """(formulas, n): what each text decided for each path formula."""
         return self._explored[1]
 
-    @property
-    def truth(self) -> "np.ndarray":
-        """(formulas, n): 0, 1 or `UNDECIDED`, what each text decided for each path formula."""
-        return self._explored[2]
-
     @cached_property
-    def _explored(self) -> "tuple[TextTree, Mapping[str, np.ndarray], np.ndarray]":
-        if self.build_tree is None:
+    def _explored(self) -> "tuple[ScoredTree, np.ndarray]":
+        if self.explore is None:
             raise CheckFailed("tree: a model that returns texts alone has none; read the answer")
-        return self.build_tree()
+        return self.explore()
 
 
 @dataclass(frozen=True)
@@ -313,16 +306,6 @@ class Answer:
     def seconds(self) -> float | None:
         """Seconds of the whole computation; None for a tree."""
         return self.costs.seconds
-
-    def with_bounds(self, certain: Interval, note: str | None = None) -> "Answer":
-        """Return the same answer with bounds for the whole model, and their note."""
-        # notes on the value stay: they have other reasons than those on the bounds
-        notes = self.notes if note is None else (*self.notes, note)
-        return replace(self, certain=certain, notes=notes)
-
-    def with_witnesses(self, witnesses: Iterable[Witness]) -> "Answer":
-        """Return the same answer with the texts that decide the query."""
-        return replace(self, witnesses=tuple(witnesses))
 
     def with_samples(self, sampled: Sampled) -> "Answer":
         """Return the same answer with samples, whose interval is cut to the certain bounds."""

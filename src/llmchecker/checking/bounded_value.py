@@ -7,13 +7,12 @@ import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
-from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import ROOT, Satisfaction
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed
 from llmchecker.properties.logic.ast import (
-    STEP,
     Conditional,
     Connective,
     Expectation,
@@ -35,21 +34,19 @@ _SMALL_CONDITION_NOTE = (
 
 
 def check_chain(
-    chain: MarkovChain,
+    scored: ScoredTree,
     query: Query,
     encode_seconds: float = 0.0,
-    horizon: int | None = None,
     sums: TreeSums | None = None,
 ) -> Answer:
-    """Compute a query's value on a chain, and measure the chain and the time.
+    """Compute a query's value on the bounded process, and measure the chain and the time.
 
     The answer has no bounds yet: its certain interval is the trivial one.
 
     Args:
-        chain: the bounded process.
+        scored: the bounded process.
         query: the parsed query.
         encode_seconds: seconds that the construction of the chain took.
-        horizon: largest number of tokens of a text; None for the longest text of the chain.
         sums: the sums over the texts of the bounded process, for a query with path formulas that
             single texts decide; None to compute the value by Storm.
 
@@ -57,19 +54,19 @@ def check_chain(
         UnknownName: the query names a variable that the chain does not have.
         CheckFailed: Storm gave no answer; the message contains the reason.
     """
-    sizes = measure_chain(chain, query)
+    sizes = measure_chain(scored, query)
     start_time = time.perf_counter()
     value: float | bool | None
     with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
         if isinstance(query.root, Expectation):
-            scores = chain.find_scores(query.root.quantifier)
-            value, note = compute_expected_score(chain, query.root, scores), None
+            scores = scored.find_scores(query.root.quantifier)
+            value, note = compute_expected_score(scored, query.root, scores), None
         else:
-            evaluator = Satisfaction(chain.build_process(query)) if sums is None else sums
+            evaluator = Satisfaction(scored.build_process(query)) if sums is None else sums
             value, note = evaluate_value(evaluator, query)
     return Answer(
         query=query,
-        horizon=int(chain.variables[STEP].max()) if horizon is None else horizon,
+        horizon=scored.tree.truncation.length,
         certain=select_trivial_interval(query),
         bounded=value,
         notes=() if note is None else (note,),
@@ -82,23 +79,17 @@ def check_chain(
     )
 
 
-def measure_chain(chain: MarkovChain, query: Query) -> Costs:
+def measure_chain(scored: ScoredTree, query: Query) -> Costs:
     """Measure the reachable part of a chain, and the part that Storm's front end explores.
 
     Raises:
-        UnknownName: the query names a variable that the chain does not have.
+        UnknownName: the query names a variable that the tree does not have.
     """
-    chain.check_variables(query.variables)
+    scored.check_variables(query.variables)
     # with no state to stop at, this is the whole reachable part
-    full_size = chain.compute_explored_size(np.zeros(len(chain), dtype=bool))
+    full_size = scored.count_explored(np.zeros(len(scored), dtype=bool))
     # Storm's front end stops where the query is decided; `crosscheck` compares these sizes
-    explored_size = chain.compute_explored_size(chain.evaluate(query.stop_formula))
-    return Costs(
-        states=full_size.states,
-        transitions=full_size.transitions,
-        states_explored=explored_size.states,
-        transitions_explored=explored_size.transitions,
-    )
+    return Costs(*full_size, *scored.count_explored(scored.evaluate(query.stop_formula)))
 
 
 def evaluate_value(evaluator: Evaluator, query: Query) -> tuple[float | bool | None, str | None]:
@@ -130,18 +121,18 @@ def evaluate_value(evaluator: Evaluator, query: Query) -> tuple[float | bool | N
 
 
 def compute_expected_score(
-    chain: MarkovChain, expectation: Expectation, scores: np.ndarray
+    scored: ScoredTree, expectation: Expectation, scores: np.ndarray
 ) -> float:
     """Compute the expected score after the number of steps that the query names.
 
     Args:
-        chain: the bounded process.
+        scored: the bounded process.
         expectation: the expected score, with its number of steps.
         scores: (n,) float64 or int64, the score of each state.
     """
     name = expectation.quantifier
     # Storm takes rewards as floats only
-    model = storm.build_model(chain.transitions, {}, {name: scores.astype(np.float64)})
+    model = storm.build_model(scored.transitions, {}, {name: scores.astype(np.float64)})
     query = f'R{{"{name}"}}=? [ I={expectation.step} ]'
     return float(storm.compute_values(model, query, ROOT)[0])
 

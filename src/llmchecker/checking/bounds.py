@@ -6,13 +6,12 @@ least and the greatest probability. It can also solve the process for every quer
 workflow and the tests compare both.
 
 The probabilities are moved outwards, by twice the largest rounding error of a probability that is
-computed from the tree (see `compute_relative_error` and `compute_rest_error`). So every value that
-is computed from the same tree is within the bounds. A probability that the graph shows to be 0 or 1
-is exact and is not moved.
+computed from the tree (see `ScoredTree.relative_error` and `ScoredTree.rest_error`). So every value
+that is computed from the same tree is within the bounds. A probability that the graph shows to be 0
+or 1 is exact and is not moved.
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,9 +19,8 @@ from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import compute_expected_score
 from llmchecker.checking.decided_mass import bound_quotient
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc
-from llmchecker.checking.markov.dtmc import MarkovChain
-from llmchecker.checking.markov.rest_abstraction import MAX_VALUATIONS, abstract_rest, check_scores
+from llmchecker.checking.markov.rest_abstraction import MAX_VALUATIONS, abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import Evaluator
 from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.tree_sums import TreeSums
@@ -39,8 +37,6 @@ from llmchecker.properties.logic.ast import (
 )
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.logic.valuations import ScoreRange
-from llmchecker.trees.text_tree import TextTree, check_complete
 
 _UNCONSTRAINED_NOTE = (
     f"the bounds are wider than need be: the atoms can have more than {MAX_VALUATIONS} truth "
@@ -48,12 +44,7 @@ _UNCONSTRAINED_NOTE = (
 )
 
 
-def compute_bounds(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    query: Query,
-    score_ranges: Mapping[str, ScoreRange],
-) -> tuple[Interval, str | None]:
+def compute_bounds(scored: ScoredTree, query: Query) -> tuple[Interval, str | None]:
     """Bound a query's value for the whole model, for any content of `rest`.
 
     A P inside the query is decided first, in each state: whether it surely holds there, and whether
@@ -64,37 +55,30 @@ def compute_bounds(
     of the bounded process counts 0 there, and so is within the bounds if the range contains 0.
 
     Args:
-        tree: the bounded process.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        scored: the bounded process, with the range of each quantifier that the query names.
         query: the parsed query.
-        score_ranges: the declared range of each quantifier that the query names.
 
     Returns:
         The bounds, and the reason why they are wider than necessary as a sentence; None if they are
         not.
 
     Raises:
-        InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
+        InvalidTree: a score is outside the range of its quantifier.
         ImpossibleCondition: no text of the model can satisfy the condition of a conditional.
         CheckFailed: Storm gave no answer; the message contains the reason.
     """
     if find_path_formulas(query):
-        sums = bound_by_sums(tree, scores, query, score_ranges)
+        sums = bound_by_sums(scored, query)
         if sums is not None:
             return sums, None
-    return bound_by_storm(tree, scores, query, score_ranges)
+    return bound_by_storm(scored, query)
 
 
-def bound_by_sums(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    query: Query,
-    score_ranges: Mapping[str, ScoreRange],
-) -> Interval | None:
+def bound_by_sums(scored: ScoredTree, query: Query) -> Interval | None:
     """Bound a query with path formulas by sums over the texts of the tree.
 
     Args:
-        tree, scores, score_ranges: as in `compute_bounds`.
+        scored: as in `compute_bounds`.
         query: a query of which `find_path_formulas` finds path formulas.
 
     Returns:
@@ -103,27 +87,18 @@ def bound_by_sums(
     Raises:
         InvalidTree, ImpossibleCondition, CheckFailed: as in `compute_bounds`.
     """
-    check_complete(tree)
-    check_scores(tree, scores, score_ranges)
-    sums = TreeSums(tree, scores, score_ranges, is_whole_model=True)
+    scored.check_ranges()
+    sums = TreeSums(scored, is_whole_model=True)
     interval = evaluate_bounds(sums, query)
     return None if sums.is_limited else interval
 
 
-def bound_by_storm(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    query: Query,
-    score_ranges: Mapping[str, ScoreRange],
-) -> tuple[Interval, str | None]:
+def bound_by_storm(scored: ScoredTree, query: Query) -> tuple[Interval, str | None]:
     """Bound any query by Storm; see `compute_bounds`."""
     with storm.translate_errors(CheckFailed, f"cannot bound the query {query.text}"):
         if isinstance(query.root, Expectation):
-            chain = dtmc.build_dtmc(tree, scores)
-            # later entries of a range are final scores, which an expected score does not use
-            low, high = score_ranges.get(query.root.quantifier, (None, None))[:2]
-            return _compute_score_bounds(chain, query, low, high), None
-        process = abstract_rest(tree, scores, query, score_ranges)
+            return _compute_score_bounds(scored, query), None
+        process = abstract_rest(scored, query)
         note = _UNCONSTRAINED_NOTE if process.is_unconstrained else None
         return evaluate_bounds(Satisfaction(process), query), note
 
@@ -190,36 +165,31 @@ def _bound_conditional(
     return bound_quotient(satisfied, violated)
 
 
-def _compute_score_bounds(
-    chain: MarkovChain, query: Query, low: int | None, high: int | None
-) -> Interval:
+def _compute_score_bounds(scored: ScoredTree, query: Query) -> Interval:
     """Bound an expected score by the limits of the quantifier's range.
 
     For each limit, every text in `rest` has that limit as its score.
 
     This holds for every later step too, since no continuation scores beyond the limit.
-
-    Args:
-        chain: the bounded process.
-        query: a query for an expected score.
-        low, high: the limits of the range; None means that the range has no limit on that side.
     """
     expectation = query.root
     assert isinstance(expectation, Expectation)
     reach_rest = Temporal("F", (Label("rest"),), expectation.step)
-    rest_probability = Satisfaction(chain.build_process(query)).compute_probabilities(
+    rest_probability = Satisfaction(scored.build_process(query)).compute_probabilities(
         reach_rest, minimize=True
     )
+    # later entries of a range are final scores, which an expected score does not use
+    low, high = scored.ranges.get(expectation.quantifier, (None, None))[:2]
     limits = []
     for limit, sign in ((low, -1), (high, 1)):
         # a missing limit matters only if a path reaches `rest` in time
         if limit is None and not rest_probability.is_zero[0]:
             limits.append(sign * math.inf)
             continue
-        scores = np.where(chain.rest, limit or 0, chain.variables[expectation.quantifier])
+        scores = np.where(scored.is_rest, limit or 0, scored.variables[expectation.quantifier])
         # The error is relative to a probability, so a score scales it. Of the largest score it is
         # also more than twice the error of `rest`.
         max_score = float(np.abs(scores.astype(np.float64)).max())
-        value = compute_expected_score(chain, expectation, scores)
-        limits.append(value + sign * chain.relative_error * max_score)
+        value = compute_expected_score(scored, expectation, scores)
+        limits.append(value + sign * scored.relative_error * max_score)
     return Interval(*limits)

@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, evaluate_value
 from llmchecker.checking.bounds import evaluate_bounds
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator
 from llmchecker.checking.satisfaction import Satisfaction
 from llmchecker.checking.storm import FileAnswer, check_jani, check_prism
@@ -23,8 +20,6 @@ from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import Formula
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.logic.valuations import ScoreRange
-from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import read_with_checksum
 
 _RELATIVE_TOLERANCE = 1e-12
@@ -35,12 +30,7 @@ _MAX_UNDERFLOW = MIN_NORMAL * 2**40
 """The largest absolute difference: that of many products too small for float64."""
 
 
-def compare_evaluators(
-    found: Answer,
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    score_ranges: Mapping[str, ScoreRange],
-) -> dict[str, Any]:
+def compare_evaluators(found: Answer, scored: ScoredTree) -> dict[str, Any]:
     """Compare an answer and the sums behind it with Storm.
 
     The value, the least and the greatest probability of each path formula are compared before they
@@ -48,7 +38,7 @@ def compare_evaluators(
 
     Args:
         found: the answer of this package.
-        tree, scores, score_ranges: as in `bounds.compute_bounds`.
+        scored: as in `bounds.compute_bounds`.
 
     Returns:
         Whether both evaluators computed numbers. If so, the names of the compared numbers, and
@@ -62,23 +52,20 @@ def compare_evaluators(
     if not paths:
         reason = "single texts do not decide the query, so that Storm alone evaluated it"
         return {"compared": False, "reason": reason}
-    process = abstract_rest(tree, scores, query, score_ranges)
-    whole_sums = TreeSums(tree, scores, score_ranges, is_whole_model=True)
-    sums = _Evaluators(
-        TreeSums(tree, scores, score_ranges, is_whole_model=False),
-        whole_sums,
-    )
-    models = _Evaluators(
-        Satisfaction(dtmc.build_dtmc(tree, scores).build_process(query)), Satisfaction(process)
-    )
+    process = abstract_rest(scored, query)
+    whole_sums = TreeSums(scored, is_whole_model=True)
+    bounded, whole = Satisfaction(scored.build_process(query)), Satisfaction(process)
     try:
         with storm.translate_errors(CheckFailed, f"cannot answer the query {query.text}"):
             by_sums, by_storm = (
-                [evaluators.compute_figures(path) for path in paths]
-                for evaluators in (sums, models)
+                [_compute_figures(value, ends, path) for path in paths]
+                for value, ends in (
+                    (TreeSums(scored, is_whole_model=False), whole_sums),
+                    (bounded, whole),
+                )
             )
-            expected, _ = evaluate_value(models.bounded, query)
-            interval = evaluate_bounds(models.whole, query)
+            expected, _ = evaluate_value(bounded, query)
+            interval = evaluate_bounds(whole, query)
     # the answer has a note on it, and nothing to compare
     except CheckFailed as error:
         return {"compared": False, "reason": str(error)}
@@ -97,26 +84,14 @@ def compare_evaluators(
     return {"compared": True, "figures": names, "sums": by_sums, "storm": by_storm}
 
 
-@dataclass(frozen=True)
-class _Evaluators:
-    """One way to evaluate path formulas.
-
-    Attributes:
-        bounded: the evaluator of the bounded process.
-        whole: the evaluator of the whole model.
-    """
-
-    bounded: Evaluator
-    whole: Evaluator
-
-    def compute_figures(self, path: Formula) -> dict[str, float]:
-        """Compute the value, the least and the greatest probability of a path formula."""
-        figures = {
-            "value": self.bounded.compute_probabilities(path, minimize=True),
-            "lower": self.whole.compute_probabilities(path, minimize=True),
-            "upper": self.whole.compute_probabilities(path, minimize=False),
-        }
-        return {name: figure.values[0].item() for name, figure in figures.items()}
+def _compute_figures(bounded: Evaluator, whole: Evaluator, path: Formula) -> dict[str, float]:
+    """Compute the value of a path formula, and its least and greatest probability."""
+    figures = {
+        "value": bounded.compute_probabilities(path, minimize=True),
+        "lower": whole.compute_probabilities(path, minimize=True),
+        "upper": whole.compute_probabilities(path, minimize=False),
+    }
+    return {name: figure.values[0].item() for name, figure in figures.items()}
 
 
 def _check_close(query: Query, name: str, first: float, second: float, tolerance: float) -> None:

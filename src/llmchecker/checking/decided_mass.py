@@ -5,35 +5,21 @@ decides it first is the beginning of another one. So their probabilities add up 
 that is decided true, and V, the mass that is decided false. The rest of the probability is U. The
 probability of the formula for the whole model is at least D and at most D + U.
 
-This module decides texts for trees that were grown level by level and for explored trees. It also
-turns D, V and U into an interval, with limits above the rounding errors of the sums. `PathSums`
-answers queries from them, for both kinds of trees.
+An interval of D, V and U has limits above the rounding errors of the sums. `tree_sums` answers
+queries from them, for trees that were grown level by level and for explored trees.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov.sparse_matrix import (
-    UNIT_ROUNDOFF,
-    compute_relative_error,
-    find_differences,
-)
-from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
-from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.row_groups import find_distinct
 
 UNDECIDED = -1
 """The truth of a formula on a text that does not decide it."""
-REST_VARIABLE = '"rest"'
-"""The name of a variable that is 1 in `rest` and else 0; no quantifier can have it."""
-_KNOWN_IN_REST = frozenset({STEP, REST_VARIABLE})
-"""The variables whose values are known in `rest`."""
 _DIVISION_ERROR = 4 * 2.0**-53
 """A limit above the relative error of a sum, a quotient and a product."""
 
@@ -174,148 +160,3 @@ def decide_texts(
             decision = monitor.decide(remaining, step + 1, letter)
             truth[index] = UNDECIDED if decision is None else decision
     return truth[number], after[number], stutter[number]
-
-
-def decide_tree(
-    tree: TextTree,
-    columns: Mapping[str, np.ndarray],
-    monitor: Monitor,
-    *,
-    is_whole_model: bool,
-) -> np.ndarray:
-    """Decide a path formula on every state of a tree that was grown level by level.
-
-    For the whole model anything may follow in a `rest`, so that it decides nothing. In the bounded
-    process a `rest` is a terminal state in which atoms over quantifiers are false.
-
-    Args:
-        tree: the texts.
-        columns: (n,) integers for each variable of the formula; those of quantifiers are ignored in
-            `rest`.
-        monitor: the monitor of the formula, with the tree's horizon.
-        is_whole_model: whether to decide for the whole model.
-
-    Returns:
-        (n,) int8: 0, 1 or `UNDECIDED`. A leaf repeats for ever, so that every leaf is decided but
-        for a `rest` of the whole model.
-
-    Raises:
-        CheckFailed: the formula has too many obligations.
-    """
-    is_rest, is_terminal = tree.kind == StateKind.REST, ~tree.internal
-    letters = monitor.compute_letters({STEP: tree.step, **columns}, tree.kind == StateKind.END)
-    # in `rest` the scores are unknown, and no score is final
-    letters[is_rest] &= sum(
-        1 << bit for bit, atom in enumerate(monitor.atoms) if atom.variables <= _KNOWN_IN_REST
-    )
-    obligations = np.full(len(tree), monitor.initial_obligation)
-    truth = np.full(len(tree), UNDECIDED, dtype=np.int8)
-    for step, level in enumerate([slice(0, 1), *tree.levels]):
-        if step:
-            # still the obligations after the parents' own step
-            obligations[level] = obligations[tree.parent[level]]
-        truth[level], obligations[level], _ = decide_texts(
-            monitor, step, obligations[level], letters[level], is_terminal[level]
-        )
-    if is_whole_model:
-        truth[is_rest] = UNDECIDED
-    else:
-        _withdraw_refuted_decisions(tree, truth)
-    return truth
-
-
-def find_first_states(tree: TextTree, truth: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: the reachable states that no decided state precedes.
-
-    Args:
-        tree: the texts.
-        truth: (n,) the truth of the states; see `decide_tree`.
-    """
-    # a state of probability 0 is not reachable
-    is_first = tree.probability > 0
-    for level in tree.levels:
-        parents = tree.parent[level]
-        is_first[level] &= is_first[parents] & (truth[parents] == UNDECIDED)
-    return is_first
-
-
-def _withdraw_refuted_decisions(tree: TextTree, truth: np.ndarray) -> None:
-    """Withdraw the decisions that a `rest` of the bounded process refutes.
-
-    In `rest` both `gender > 0` and `gender <= 0` are false, which no text of the model allows.
-    """
-    for value in (0, 1):
-        has_value = ~tree.internal & (truth == value)
-        for level in reversed(tree.levels):
-            is_reached = has_value[level] & (tree.probability[level] > 0)
-            has_value[tree.parent[level][is_reached]] = True
-        truth[tree.internal & has_value & (truth == 1 - value)] = UNDECIDED
-
-
-def split_mass(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    monitor: Monitor,
-    *,
-    is_whole_model: bool,
-) -> DecidedMass:
-    """Split the mass of a tree by the truth of a path formula.
-
-    Args:
-        tree, scores, monitor, is_whole_model: as in `decide_tree`.
-    """
-    return sum_masses(tree, decide_tree(tree, scores, monitor, is_whole_model=is_whole_model))
-
-
-def sum_masses(tree: TextTree, truth: np.ndarray) -> DecidedMass:
-    """Add up the masses of the first states that decide a path formula, or never do.
-
-    Args:
-        tree: the texts.
-        truth: (n,) the truth of the states; see `decide_tree`.
-    """
-    # an undecided text has children, which have its probability
-    is_term = find_first_states(tree, truth) & ((truth != UNDECIDED) | ~tree.internal)
-    sums = _MassSums(tree)
-    satisfied, violated, undecided = (
-        sums.add(is_term & (truth == value)) for value in (1, 0, UNDECIDED)
-    )
-    return DecidedMass(satisfied, violated, undecided, sums.relative_error)
-
-
-class _MassSums:
-    """Sums of probabilities of states of a tree.
-
-    Attributes:
-        relative_error: a limit above the relative error of a sum; it includes the amount by which
-            the children of a state fail to add up to 1.
-    """
-
-    def __init__(self, tree: TextTree) -> None:
-        self._tree = tree
-        parent, probability, is_rest = (
-            tree.parent[1:],
-            tree.probability[1:],
-            tree.kind[1:] == StateKind.REST,
-        )
-        self.relative_error = compute_relative_error(parent, probability, int(tree.step[-1]))
-        self._is_difference = np.append(False, find_differences(probability, is_rest))
-        # a `rest` is 1 minus a sum, so it errs by a unit roundoff for each of its siblings; doubled
-        # as the relative error
-        children = int(np.bincount(parent).max()) if len(parent) else 0
-        self._rest_error = 2 * (children + 2) * UNIT_ROUNDOFF
-
-    def add(self, states: np.ndarray) -> Mass:
-        """Add up the probabilities of the states of a mask."""
-        rows = np.flatnonzero(states)
-        if len(rows) == 0:
-            return Mass(0.0, self.relative_error)
-        probability = self._tree.path_probability
-        parents = self._tree.parent[rows[self._is_difference[rows]]]
-        rest_mass = math.fsum(probability[parents].tolist())
-        return Mass(
-            math.fsum(probability[rows].tolist()),
-            self.relative_error,
-            # a small product may be computed as 0
-            MIN_NORMAL + self._rest_error * rest_mass,
-        )

@@ -7,6 +7,8 @@ answers, such as a largest number of words, may change its truth there.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
@@ -17,9 +19,10 @@ from llmchecker.properties.logic.continuation import (
     names_ends,
 )
 from llmchecker.properties.logic.query import Query
+from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.number_format import format_count
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """A limit above the rounding error of a sum of probabilities of texts."""
 
 
@@ -46,6 +49,42 @@ class Endings:
         return Endings(Interval(lower, upper), min(self.cut, other.cut))
 
 
+def build_endings(
+    masses: np.ndarray,
+    has_ended: np.ndarray,
+    is_cut: np.ndarray,
+    is_decided: np.ndarray,
+    *,
+    can_end: bool = True,
+) -> Endings:
+    """Build endings from disjoint texts; all other texts of the model may be anything.
+
+    Args:
+        masses: (n,) float64, the probability of each text.
+        has_ended: (n,) bool, whether the text ended.
+        is_cut: (n,) bool, whether the text has all tokens of the horizon and did not end.
+        is_decided: (n,) bool, whether the text decides the query before the horizon.
+        can_end: whether the model has a token that ends a text.
+    """
+    ended, cut, decided = (
+        math.fsum(masses[is_kind].tolist()) for is_kind in (has_ended, is_cut, is_decided)
+    )
+    others = 1 - ended - decided
+    interval = Interval(max(0.0, ended - _ROUNDING), min(1.0, 1 - cut + _ROUNDING))
+    return Endings(
+        interval if can_end else Interval(0.0, 0.0),
+        # what is left of rounding cuts no text
+        0.0 if others <= _ROUNDING else min(1.0, others),
+    )
+
+
+def measure_endings(tree: TextTree) -> Endings:
+    """Measure the endings of a tree; a text in `rest` may end or not."""
+    has_ended = tree.kind == StateKind.END
+    is_cut = (tree.kind == StateKind.TEXT) & (tree.step == tree.truncation.length)
+    return build_endings(tree.path_probability, has_ended, is_cut, np.zeros(len(tree), dtype=bool))
+
+
 def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -> str:
     """Describe a horizon: `within 6 tokens; 0.00 of the answers had ended`.
 
@@ -58,7 +97,7 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     if turns is not None:
         horizon_text = f"in {format_count(turns, 'turn')} of at most {tokens}"
         if endings.counted is None:
-            return f"{horizon_text}; {_describe_share(endings, 'conversations')}"
+            return f"{horizon_text}; {_describe_share(endings, is_conversation=True)}"
         cut, count = endings.counted
         return f"{horizon_text}, which cut {cut:,} of {format_count(count, 'conversation')}"
     if endings.counted is not None:
@@ -67,21 +106,24 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     return f"within {tokens}; {_describe_share(endings)}"
 
 
-def _describe_share(endings: Endings, texts: str = "answers") -> str:
+def _describe_share(endings: Endings, *, is_conversation: bool = False) -> str:
     lower, upper = _format_share(endings.ended)
-    end = "had ended" if texts == "answers" else "had no cut answer"
-    if (lower, upper) == ("0.00", "1.00"):
-        # texts that are decided are not continued to their ends
-        if endings.cut == 0 and texts == "answers":
-            return "every answer is decided by then, ended or not"
-        return f"how many of the {texts} {end} is unknown"
+    is_known = (lower, upper) != ("0.00", "1.00")
     share = lower if lower == upper else f"{lower} to {upper}"
-    return f"{share} of the {texts} {end}"
+    if is_conversation:
+        share = share if is_known else "an unknown share"
+        return f"in {share} of the conversations every answer ended by itself"
+    if is_known:
+        return f"{share} of the answers had ended"
+    # texts that are decided are not continued to their ends
+    if endings.cut == 0:
+        return "every answer is decided by then, ended or not"
+    return "how many of the answers had ended is unknown"
 
 
 def _format_share(share: Interval) -> tuple[str, str]:
     """Format the ends of a share with two digits, rounded outwards but for rounding errors."""
-    slack = 100 * 4 * ROUNDING
+    slack = 100 * 4 * _ROUNDING
     lower = math.floor(100 * share.lower + slack) / 100
     upper = math.ceil(100 * share.upper - slack) / 100
     return f"{lower:.2f}", f"{upper:.2f}"

@@ -3,14 +3,14 @@
 `TreeSums` computes them by sums over the texts of a tree, and `Satisfaction` by Storm.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
-from llmchecker.properties.logic.ast import Formula, Probability
+from llmchecker.properties.logic.ast import Formula, PathQuantifier, Probability
 
 MIN_NORMAL = float(np.finfo(np.float64).tiny)
 """The smallest normal float64; smaller products lose digits or become 0."""
@@ -33,17 +33,22 @@ class Probabilities:
     is_one: np.ndarray
 
 
-class Evaluator(Protocol):
+class Evaluator(ABC):
     """An evaluator of formulas in the start state of a process."""
 
+    @abstractmethod
     def compute_probabilities(self, path: Formula, minimize: bool) -> Probabilities:
         """Compute the least or the greatest probability of a path formula."""
 
     def evaluate(self, formula: Formula, certain: bool) -> np.ndarray:
-        """Return (1,) bool: whether a state formula surely holds, or else may hold."""
+        """Return (1,) bool: whether a P, E or A surely holds, or else may hold."""
+        probability = formula.probability if isinstance(formula, PathQuantifier) else formula
+        assert isinstance(probability, Probability)
+        return compare_with_threshold(probability, certain, self.compute_probabilities)
 
     def is_three_valued(self, path: Formula) -> bool:
-        """Return whether a nested P, E or A may hold without surely holding."""
+        """Return whether a P, E or A in a formula may hold without surely holding."""
+        return False
 
 
 def compare_with_threshold(
@@ -61,63 +66,21 @@ def compare_with_threshold(
     assert formula.threshold is not None
     # a lower limit surely holds if the least probability meets it, an upper if the greatest does
     minimize = certain == (formula.comparison in (">", ">="))
-    probabilities = compute(formula.path, minimize)
-    limit = probabilities.low if minimize else probabilities.high
-    return _compare(probabilities, formula.comparison, Fraction(formula.threshold), limit)
-
-
-def _compare(
-    probabilities: Probabilities, comparison: str, threshold: Fraction, limit: np.ndarray
-) -> np.ndarray:
-    """Return (m,) bool: whether probabilities meet a threshold.
-
-    Args:
-        probabilities: the probabilities.
-        comparison: one of >=, >, <= and <.
-        threshold: the threshold of the comparison.
-        limit: (m,) the side of the probabilities to compare, `low` or `high`.
-    """
+    found, threshold = compute(formula.path, minimize), Fraction(formula.threshold)
+    limit = found.low if minimize else found.high
     # no probability is below 0 and none above 1: thresholds 0 and 1 need the graph only
-    if threshold == 0:
-        all_true = np.ones(len(limit), dtype=bool)
-        answers = {
-            ">": ~probabilities.is_zero,
-            ">=": all_true,
-            "<=": probabilities.is_zero,
-            "<": ~all_true,
-        }
-        return answers[comparison]
-    if threshold == 1:
-        all_true = np.ones(len(limit), dtype=bool)
-        answers = {
-            ">=": probabilities.is_one,
-            ">": ~all_true,
-            "<": ~probabilities.is_one,
-            "<=": all_true,
-        }
-        return answers[comparison]
+    if threshold in (0, 1):
+        limit = np.select([found.is_zero, found.is_one], [0.0, 1.0], 0.5)
     # The comparison is exact: a float is at least the threshold if it is at least the smallest
     # float that is.
-    float_below, float_above = _float_neighbours(threshold)
-    match comparison:
+    nearest = float(threshold)
+    below = nearest if Fraction(nearest) <= threshold else np.nextafter(nearest, -1.0)
+    above = nearest if Fraction(nearest) >= threshold else np.nextafter(nearest, 2.0)
+    match formula.comparison:
         case ">=":
-            return limit >= float_above
+            return limit >= above
         case ">":
-            return limit > float_below
+            return limit > below
         case "<=":
-            return limit <= float_below
-    return limit < float_above
-
-
-def _float_neighbours(number: Fraction) -> tuple[float, float]:
-    """Return the nearest float64 below and above a number from 0 to 1.
-
-    Both are the number itself if it is a float64.
-    """
-    nearest = float(number)
-    if Fraction(nearest) == number:
-        # the number is a float64 itself
-        return nearest, nearest
-    if Fraction(nearest) < number:
-        return nearest, float(np.nextafter(nearest, 2.0))
-    return float(np.nextafter(nearest, -1.0)), nearest
+            return limit <= below
+    return limit < above

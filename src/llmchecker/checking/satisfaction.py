@@ -8,7 +8,7 @@ probability is within rounding of a threshold. On a decision process they also d
 differ. Thresholds 0 and 1 are decided on the graph, so that rounding leaves nothing open.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from llmchecker.checking.markov.product import (
     SATISFIED_STATE,
     VIOLATED_STATE,
     MarkovProcess,
+    Product,
     build_product,
 )
 from llmchecker.checking.probabilities import (
     MIN_NORMAL,
+    Evaluator,
     Probabilities,
     compare_with_threshold,
 )
@@ -38,22 +40,11 @@ ROOT = np.zeros(1, dtype=np.int64)
 """The start state as the only start."""
 
 
-@dataclass(frozen=True)
-class _Reachability:
-    """A path formula as reachability in Storm.
-
-    Attributes:
-        starts: (m,) int64, for each start the state of the product in which its paths begin.
-        rest_edges: (2, e) int64, sources and targets of the product's edges into `rest`.
-        model: Storm's model of the product; None if every start is decided.
-    """
-
-    starts: np.ndarray
-    rest_edges: np.ndarray
-    model: storm.Model | None
+_Reachability = tuple[Product, storm.Model | None]
+"""The product of a path formula, and Storm's model of it; None if every start is decided."""
 
 
-class Satisfaction:
+class Satisfaction(Evaluator):
     """Probabilities and truth values of formulas on one process.
 
     Every method may raise `CheckFailed` if a path formula has too many obligations, and
@@ -73,7 +64,7 @@ class Satisfaction:
         self._label_of_formula: dict[tuple[Formula, bool], Label] = {}
 
     def is_three_valued(self, path: Formula) -> bool:
-        """Return whether a nested P, E or A may hold without surely holding."""
+        """Return whether a P, E or A in a formula may hold without surely holding."""
         return self._substitute_labels(path, True) != self._substitute_labels(path, False)
 
     def compute_probabilities(
@@ -110,23 +101,20 @@ class Satisfaction:
         product = build_product(self._process, path, starts, self._extra_labels)
         # every start is decided without a step, so Storm has nothing to solve
         if np.all(product.starts <= VIOLATED_STATE):
-            return _Reachability(product.starts, product.rest_edges, None)
-        n = len(product.transitions)
-        return _Reachability(
-            product.starts,
-            product.rest_edges,
-            storm.build_model(product.transitions, {"satisfied": np.arange(n) == SATISFIED_STATE}),
-        )
+            return product, None
+        is_satisfied = np.arange(len(product.transitions)) == SATISFIED_STATE
+        return product, storm.build_model(product.transitions, {"satisfied": is_satisfied})
 
     def _solve(self, reachability: _Reachability, minimize: bool) -> Probabilities:
         """Compute the extreme probabilities of reaching `satisfied`."""
-        model, start_states = reachability.model, reachability.starts
+        product, model = reachability
+        start_states = product.starts
         if model is None:
             is_satisfied = start_states == SATISFIED_STATE
             values = is_satisfied.astype(np.float64)
             return Probabilities(values, values, values, ~is_satisfied, is_satisfied)
         target = '[ F "satisfied" ]'
-        sources, targets = reachability.rest_edges
+        sources, targets = product.rest_edges
         states = np.concatenate([start_states, sources, targets])
         # without choices there is one probability, for which Storm takes no min or max
         if self._is_dtmc:

@@ -18,42 +18,29 @@ first k paths in the order of their probability.
 """
 
 import os.path
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from llmchecker.checking.decided_mass import (
-    REST_VARIABLE,
-    UNDECIDED,
-    DecidedMass,
-    decide_tree,
-    find_first_states,
-    sum_masses,
-)
-from llmchecker.checking.markov.dtmc import MarkovChain
+from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import Threshold, find_threshold
-from llmchecker.checking.tree_sums import PathSums
+from llmchecker.checking.tree_sums import PathSums, TreeSums, sum_masses
 from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.ast import (
-    Atom,
-    Connective,
     Formula,
-    Label,
     Literal,
-    Number,
     PathQuantifier,
     Probability,
     Temporal,
-    Variable,
     subformulas,
 )
-from llmchecker.properties.logic.monitor import MAX_ATOMS, Monitor, is_linear_time
+from llmchecker.properties.logic.monitor import MAX_ATOMS, is_linear_time
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
@@ -145,12 +132,10 @@ def compute_decisive_mass(query: Query, kind: str, value: float | None = None) -
 
 
 def find_witnesses(
-    tree: TextTree,
-    chain: MarkovChain,
+    scored: ScoredTree,
     query: Query,
     max_witnesses: int | None = 10,
     *,
-    score_ranges: Mapping[str, ScoreRange] | None = None,
     is_whole_model: bool = False,
     truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
@@ -167,14 +152,11 @@ def find_witnesses(
     Two states may have the same text if the model can write it in different tokens.
 
     Args:
-        tree: the texts.
-        chain: the chain of the same tree.
+        scored: the texts. Without the ranges of quantifiers, texts are decided later.
         query: the parsed query. The result is empty if the query has no witnesses (see
             `has_witnesses`).
         max_witnesses: largest number of texts to return, even if a threshold needs more; None for
             all.
-        score_ranges: the declared range of each quantifier; None for unknown ranges, with which
-            texts are decided later.
         is_whole_model: whether the texts decide the query for the whole model. No `rest` is then a
             witness. Otherwise they decide it in the bounded process, where truth in `rest` is that
             of false atoms over quantifiers.
@@ -182,13 +164,13 @@ def find_witnesses(
             Scores alone may decide them later.
 
     Raises:
-        UnknownName: the query names a variable that the chain does not have.
+        UnknownName: the query names a variable that the tree does not have.
     """
     root = query.root
     if not (has_witnesses(query) and isinstance(root, Probability | PathQuantifier)):
         return ()
     path = root.path
-    decisions = _find_decisions(tree, chain, path, score_ranges, is_whole_model, truth)
+    decisions = _find_decisions(scored, path, truth, is_whole_model=is_whole_model)
     # the formula has too many obligations
     if decisions is None:
         return ()
@@ -200,16 +182,14 @@ def find_witnesses(
     else:
         states, count = _select_smallest_set(query, decisions)
     count = count if max_witnesses is None else min(count, max_witnesses)
-    return tuple(_iter_witnesses(tree, states, count))
+    return tuple(_iter_witnesses(scored.tree, states, count))
 
 
 def find_path_texts(
-    tree: TextTree,
-    chain: MarkovChain,
+    scored: ScoredTree,
     path: Formula,
     kind: str,
     max_texts: int | None,
-    score_ranges: Mapping[str, ScoreRange] | None = None,
     truth: np.ndarray | None = None,
 ) -> tuple[Witness, ...]:
     """Return the most probable texts that decide a path formula for the whole model.
@@ -217,24 +197,21 @@ def find_path_texts(
     The result is empty for a formula that single texts do not decide, as with P or "rest" in it.
 
     Args:
-        tree: the texts.
-        chain: the chain of the same tree.
+        scored, truth: as in `find_witnesses`.
         path: the path formula.
         kind: `witness` for texts that satisfy it, `counterexample` for texts that violate it.
         max_texts: largest number of texts; None for all.
-        score_ranges, truth: as in `find_witnesses`.
 
     Raises:
-        UnknownName: the formula names a variable that the chain does not have.
+        UnknownName: the formula names a variable that the tree does not have.
     """
     if not (is_linear_time(path) and has_witnesses(Query("", Probability("=", None, path)))):
         return ()
-    decisions = _find_decisions(tree, chain, path, score_ranges, True, truth)
+    decisions = _find_decisions(scored, path, truth, is_whole_model=True)
     if decisions is None:
         return ()
     states = decisions.satisfied if kind == WITNESS else decisions.violated
-    count = len(states.uids) if max_texts is None else min(max_texts, len(states.uids))
-    return tuple(_iter_witnesses(tree, states, count))
+    return tuple(_iter_witnesses(scored.tree, states, max_texts))
 
 
 def _is_state(path: Temporal) -> bool:
@@ -247,26 +224,21 @@ def _is_state(path: Temporal) -> bool:
 
 
 def _find_decisions(
-    tree: TextTree,
-    chain: MarkovChain,
-    path: Formula,
-    score_ranges: Mapping[str, ScoreRange] | None,
-    is_whole_model: bool,
-    known_truth: np.ndarray | None,
+    scored: ScoredTree, path: Formula, known_truth: np.ndarray | None, *, is_whole_model: bool
 ) -> _Decisions | None:
     """Find the first deciding state of each path; None if the formula is too large.
 
     The search starts at the root and handles all states of a step at once.
     """
     try:
-        truth = _decide_states(tree, chain, path, score_ranges or {}, is_whole_model)
+        truth = TreeSums(scored, is_whole_model=is_whole_model).decide(path)
     # a query has its answer without its texts
     except CheckFailed:
         return None
     if known_truth is not None:
         truth = np.where(known_truth == UNDECIDED, truth, known_truth)
-    probability = tree.path_probability
-    is_first = find_first_states(tree, truth)
+    probability = scored.tree.path_probability
+    is_first = scored.find_reached(truth != UNDECIDED)
 
     def sort_states(kind: str, states: np.ndarray) -> _DecidingStates:
         uids = np.flatnonzero(states)
@@ -276,40 +248,8 @@ def _find_decisions(
     return _Decisions(
         sort_states(WITNESS, is_first & (truth == 1)),
         sort_states(COUNTEREXAMPLE, is_first & (truth == 0)),
-        sum_masses(tree, truth),
+        sum_masses(scored, truth),
     )
-
-
-def _decide_states(
-    tree: TextTree,
-    chain: MarkovChain,
-    path: Formula,
-    score_ranges: Mapping[str, ScoreRange],
-    is_whole_model: bool,
-) -> np.ndarray:
-    """Return (n,) the truth of the formula in each state; see `decide_tree`.
-
-    Raises:
-        CheckFailed: the formula has too many obligations.
-    """
-    path = _replace_rest_label(path)
-    columns = {**chain.variables, REST_VARIABLE: chain.rest.astype(np.int64)}
-    names = {name for f in subformulas(path) if isinstance(f, Atom) for name in f.variables}
-    for name in names - columns.keys():
-        chain.find_scores(name)
-    ranges = {name: score_ranges.get(name, (None, None)) for name in names}
-    monitor = Monitor(path, tree.truncation.length, ranges | {REST_VARIABLE: (0, 1)})
-    return decide_tree(tree, columns, monitor, is_whole_model=is_whole_model)
-
-
-def _replace_rest_label(formula: Formula) -> Formula:
-    """Replace the label "rest", which no monitor knows, by an atom over `REST_VARIABLE`."""
-    match formula:
-        case Label("rest"):
-            return Atom(Variable(REST_VARIABLE), "=", Number(1))
-        case Connective(_, operands) | Temporal(_, operands):
-            return replace(formula, operands=tuple(map(_replace_rest_label, operands)))
-    return formula
 
 
 def _get_threshold(query: Query) -> Threshold:
@@ -359,7 +299,9 @@ def _is_above(threshold: Decimal, inclusive: bool, mass: DecidedMass) -> bool | 
     return surely if surely == possibly else None
 
 
-def _iter_witnesses(tree: TextTree, states: _DecidingStates, count: int) -> Iterator[Witness]:
+def _iter_witnesses(
+    tree: TextTree, states: _DecidingStates, count: int | None
+) -> Iterator[Witness]:
     for uid, probability in zip(
         states.uids[:count].tolist(), states.probabilities[:count].tolist(), strict=True
     ):

@@ -33,7 +33,7 @@ from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.providers import PROVIDER_SCHEMES
-from llmchecker.models.servers.settings import TEXT_SETTINGS, ServerSource
+from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
 from llmchecker.utils.user_cache import find_user_cache
@@ -45,9 +45,6 @@ _SOURCE_SCHEMES = ("path:", *_REMOTE_SCHEMES)
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?")
 """A name such as `owner/name`, which may be meant for the hub."""
-
-_REQUEST_SETTINGS = ("requests", "seconds", "key_from")
-"""Settings of a server that determine no answer."""
 
 DeploymentName = str | Mapping[str, Any]
 """A name, a source, a path, or the keys of a model."""
@@ -84,10 +81,9 @@ class Deployment:
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
-        record = self.model.source.record.items()
         return {
             "name": self.name,
-            **{name: value for name, value in record if name not in _REQUEST_SETTINGS},
+            **self.model.source_record,
             "kind": self.model.kind,
             "dtype": self.model.dtype,
             "decoding": decoding_as_json(self.model.decoding),
@@ -214,21 +210,14 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     model = parse_model(slug, keys, place)
     if source.scheme == "path" and source.path.is_dir():
         return replace(model, given_directory=source.path)
-    # other settings, such as another checksum, need a directory of their own
-    settings = json.dumps(_describe_source(model), sort_keys=True, default=str)
+    # other settings, such as another checksum, need a directory of their own; answers that are paid
+    # for are those of any number of connections, and of another key
+    record = model.source_record if is_text_only else model.source.record
+    settings = json.dumps(record, sort_keys=True, default=str)
     unique_name = f"{slug}-{compute_short_hash(settings)}"
     # a host has many models, whose stored answers must not be in one folder
     name = unique_name if source.scheme == "server" else slug
     return replace(model, name=name, cached_directory=find_user_cache() / "models" / unique_name)
-
-
-def _describe_source(model: ModelConfig) -> dict[str, Any]:
-    """Return what distinguishes the folder of a model from those of others."""
-    record, source = dict(model.source.record), model.source
-    # answers that are paid for are those of any number of connections, and of another key
-    if isinstance(source, ServerSource) and source.is_text_only:
-        record = {key: value for key, value in record.items() if key not in _REQUEST_SETTINGS}
-    return record
 
 
 def _parse_source(text: str, folder: Path) -> Source:

@@ -45,17 +45,13 @@ class _Entry:
     """An experiment or the section `figure4`.
 
     Attributes:
-        key: its key in messages.
         checks: its checks, in order.
-        rows: its rows of Table II; empty for Figure 4.
         shards: number of jobs that build each of its trees.
         budget: the budget of its answers; None without answers.
         answer_key: the key of `budget` in messages.
     """
 
-    key: str
     checks: tuple[Check, ...]
-    rows: tuple[TableRow, ...]
     shards: int
     budget: Budget | None
     answer_key: str
@@ -75,81 +71,60 @@ def parse_experiments(
         ConfigError: a key is invalid; the message contains the key, its value and the fix.
     """
     experiments = [
-        _parse_experiment(f"experiments[{number}]", entry, keys, models, quantifiers)
+        _parse_entry(f"experiments[{number}]", entry, keys, models, quantifiers)
         for number, entry in enumerate(keys.experiments)
     ]
     figures = []
     if keys.figure4 is not None:
-        figures.append(_parse_figure4(keys.figure4, keys, models, quantifiers))
+        figures.append(_parse_entry("figure4", keys.figure4, keys, models, quantifiers))
     return Experiments(
-        table2=tuple(row for entry in experiments for row in entry.rows),
+        table2=tuple(
+            TableRow(entry.label, entry.interest, check)
+            for entry, parsed in zip(keys.experiments, experiments, strict=True)
+            for check in parsed.checks
+        ),
         figure4=tuple(check for entry in figures for check in entry.checks),
         shards=_collect_shards(experiments),
         answers=_collect_answers([*experiments, *figures]),
     )
 
 
-def _parse_experiment(
+def _parse_entry(
     key: str,
-    entry: ExperimentKeys,
+    entry: ExperimentKeys | FigureKeys,
     keys: ConfigKeys,
     models: Mapping[str, ModelConfig],
     quantifiers: Collection[str],
 ) -> _Entry:
-    start = check_name(f"{key}.start", entry.start, keys.start_strings, "start string")
-    queries = tuple(
-        _parse_query(f"{key}.queries[{index}]", text, quantifiers, entry.L)
-        for index, text in enumerate(entry.queries)
-    )
+    """Parse an experiment, or the section `figure4`, which has several start strings."""
+    # Without a list, an entry uses all models with distributions; the figure has no list.
+    model_names = [name for name, model in models.items() if model.has_distributions]
+    shards = 1
+    if isinstance(entry, FigureKeys):
+        starts = {f"{key}.starts[{index}]": name for index, name in enumerate(entry.starts)}
+        texts = {f"{key}.query": entry.query}
+    else:
+        starts = {f"{key}.start": entry.start}
+        texts = {f"{key}.queries[{index}]": text for index, text in enumerate(entry.queries)}
+        model_names = model_names if entry.models is None else list(entry.models)
+        shards = entry.shards
+    for start_key, name in starts.items():
+        check_name(start_key, name, keys.start_strings, "start string")
+    queries = [_parse_query(each, text, quantifiers, entry.L) for each, text in texts.items()]
     budget, answer_key = _select_budget(key, entry, keys)
     truncation = _select_truncation(key, entry, budget)
-    distribution_models = [name for name, model in models.items() if model.has_distributions]
-    # Without a list, an experiment uses all models with distributions.
-    model_names = [
-        check_name(f"{key}.models", model, models, "model")
-        for model in (distribution_models if entry.models is None else entry.models)
-    ]
     for name in model_names:
+        check_name(f"{key}.models", name, models, "model")
         check_has_distributions(f"{key}.models", models[name])
-    _check_listed_tokens(key, truncation, [models[name] for name in model_names])
-    trees = [
-        TreeSpec(
-            name,
-            start,
-            truncation,
-            select_decoding_override(f"{key}.decoding", entry.explicit_keys, models[name]),
-        )
-        for name in model_names
-    ]
-    checks = tuple(Check(tree, query) for tree in trees for query in queries)
-    rows = tuple(TableRow(entry.label, entry.interest, check) for check in checks)
-    return _Entry(key, checks, rows, entry.shards, budget, answer_key)
-
-
-def _parse_figure4(
-    entry: FigureKeys,
-    keys: ConfigKeys,
-    models: Mapping[str, ModelConfig],
-    quantifiers: Collection[str],
-) -> _Entry:
-    key = "figure4"
-    query = _parse_query(f"{key}.query", entry.query, quantifiers, entry.L)
-    budget, answer_key = _select_budget(key, entry, keys)
-    truncation = _select_truncation(key, entry, budget)
-    # The figure has no list of models of its own.
-    distribution_models = {name: model for name, model in models.items() if model.has_distributions}
-    _check_listed_tokens(key, truncation, distribution_models.values())
-    starts = [
-        check_name(f"{key}.starts[{index}]", start, keys.start_strings, "start string")
-        for index, start in enumerate(entry.starts)
-    ]
-    checks = tuple(
-        Check(TreeSpec(model, start, truncation), query)
-        for model in distribution_models
-        for start in starts
-    )
-    # Figure 4 has no rows in Table II, and its trees have no shards.
-    return _Entry(key, checks, (), 1, budget, answer_key)
+        # Without a tree there is no k, so no limit applies.
+        if isinstance(truncation, Truncation):
+            check_listed_tokens(f"{key}.k", truncation.k, models[name])
+    checks = []
+    for name in model_names:
+        decoding = select_decoding_override(f"{key}.decoding", entry.explicit_keys, models[name])
+        trees = [TreeSpec(name, start, truncation, decoding) for start in starts.values()]
+        checks += [Check(tree, query) for tree in trees for query in queries]
+    return _Entry(tuple(checks), shards, budget, answer_key)
 
 
 def _select_budget(
@@ -180,17 +155,6 @@ def _select_truncation(
     if isinstance(entry, ExperimentKeys) and entry.shards > 1:
         raise ConfigError(f"{key}.shards: one job computes an answer; shards need alpha and k")
     return Horizon(entry.L)
-
-
-def _check_listed_tokens(
-    key: str, truncation: Truncation | Horizon, models: Collection[ModelConfig]
-) -> None:
-    """Check that k is at most the number of tokens that each server reports."""
-    # Without a tree there is no k, so no limit applies.
-    if not isinstance(truncation, Truncation):
-        return
-    for model in models:
-        check_listed_tokens(f"{key}.k", truncation.k, model)
 
 
 def _collect_shards(entries: Collection[_Entry]) -> dict[TreeSpec, int]:

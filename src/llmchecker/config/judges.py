@@ -22,14 +22,12 @@ from llmchecker.models.decoding.settings import GREEDY, parse_decoding
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
 from llmchecker.properties import registry
-from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 
 if TYPE_CHECKING:
     from llmchecker.models.judges import JudgeAccess
 
 _TYPE = "judge"
-_UNNAMED_SETTINGS = ("requests", "seconds", "key_from")
-"""Settings of a server that determine no answer."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,8 @@ class ConfiguredJudge:
     project: Path = field(default_factory=Path.cwd, compare=False)
 
     def __repr__(self) -> str:
-        record = self.model.source.record.items()
-        content = {
-            **{name: value for name, value in record if name not in _UNNAMED_SETTINGS},
-            "kind": self.model.kind,
-            "dtype": self.model.dtype,
-        }
+        model = self.model
+        content = {**model.source_record, "kind": model.kind, "dtype": model.dtype}
         return json.dumps(content, sort_keys=True, default=str)
 
     @property
@@ -145,7 +139,7 @@ def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
 
 def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[str]:
     """List the notes on answers about a model, as in `add_judge_notes`."""
-    judges = [each for each in quantifiers if isinstance(each, HasNote)]
+    judges = [each for each in quantifiers if isinstance(each, JudgesAnswers)]
     return list(dict.fromkeys(note for judge in judges for note in judge.build_notes(model)))
 
 

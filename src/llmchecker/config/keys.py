@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.config.section import (
+    FALSE_OR_SECTION,
     Confidence,
     Distinct,
     Items,
@@ -17,7 +18,6 @@ from llmchecker.config.section import (
     Name,
     NonEmpty,
     OptionalKey,
-    OrFalse,
     Section,
     Seed,
     Sha256,
@@ -76,7 +76,7 @@ class AnswerKeys(Section):
         return Budget(**self.model_dump(exclude_none=True))
 
 
-_AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, OrFalse()]]
+_AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, FALSE_OR_SECTION]]
 
 
 class PromptsConfig(Section):

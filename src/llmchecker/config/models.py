@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _KeysT = TypeVar("_KeysT", bound=ModelKeys)
 
+_REQUEST_SETTINGS = ("requests", "seconds", "key_from")
+"""Settings of a server that determine no answer."""
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 
 
@@ -78,6 +80,12 @@ class ModelConfig:
     def has_distributions(self) -> bool:
         """Whether the model has next-token distributions, which trees need."""
         return self.kind != "texts"
+
+    @property
+    def source_record(self) -> dict[str, Any]:
+        """The source with all that determines the answers, as JSON."""
+        record = self.source.record.items()
+        return {name: value for name, value in record if name not in _REQUEST_SETTINGS}
 
     @property
     def load_settings(self) -> dict[str, Any]:

@@ -5,17 +5,18 @@ Each key has its type, limits, default and description.
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
 from llmchecker.config.section import (
+    TEXT_OR_LIST,
+    TEXT_OR_SECTION,
     Items,
     Name,
     NonEmpty,
+    OneKeySection,
     OptionalKey,
-    OrText,
     Section,
     Sha256,
-    build_error,
 )
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.trees.growth_forecast import GrowthLimits
@@ -55,7 +56,7 @@ class DecodingKeys(Section):
     """Forbidden token ids."""
 
 
-DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, OrText("object")]]
+DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]
 
 
 class PartKeys(Section):
@@ -99,7 +100,7 @@ class ModelKeys(Section):
     key_from: OptionalKey[str] = None
     """For server, the environment variable with its key. Never write the key itself into a file."""
     requests: OptionalKey[int] = Field(default=None, ge=1, le=1_000)
-    """For server, the number of concurrent requests; by default 16."""
+    """For server, the number of texts that it writes at once; by default 64 for vllm, else 16."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """For server, the time limit of a request; by default 60."""
     prices: OptionalKey[PriceKeys] = None
@@ -134,10 +135,8 @@ class DeploymentKeys(ModelKeys):
     """The name in all outputs; by default the source."""
 
 
-class MessageKeys(Section):
+class MessageKeys(OneKeySection):
     """A message of a chat, with one key."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     system: OptionalKey[str] = None
     """The system message, which must be first."""
@@ -146,19 +145,10 @@ class MessageKeys(Section):
     assistant: OptionalKey[str] = None
     """An earlier answer of the model."""
 
-    @model_validator(mode="after")
-    def _check_one(self) -> "MessageKeys":
-        # A key with a default may be absent, but a message without a key has no role.
-        if len(self.explicit_keys) != 1:
-            raise build_error(
-                f"{self.explicit_keys} must have one key; keep system, user or assistant"
-            )
-        return self
-
 
 _StartEntry = Annotated[
     str | NonEmpty[MessageKeys],
-    OrText("array"),
+    TEXT_OR_LIST,
     Field(
         description="A text to continue, with any characters, or empty; or a list of messages to "
         "answer, in each model's chat template."

@@ -1,8 +1,7 @@
 """The base class of a configuration's sections, their validation, and common types of keys."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -88,6 +87,22 @@ class Section(BaseModel):
     def explicit_keys(self) -> dict[str, Any]:
         """The keys of the configuration file, without defaults."""
         return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class OneKeySection(Section):
+    """A section with exactly one of its keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "OneKeySection":
+        # each key has a default and may be absent
+        if len(self.explicit_keys) != 1:
+            *names, last = type(self).model_fields
+            raise build_error(
+                f"{self.explicit_keys} must have one key; keep {', '.join(names)} or {last}"
+            )
+        return self
 
 
 def parse_section(
@@ -188,20 +203,21 @@ class _NotNull:
         return schema["schema"] if schema["type"] == "nullable" else schema
 
 
-class _OrPlain(ABC):
-    """An annotation of a union type that accepts a plain value or the second type."""
+@dataclass(frozen=True, eq=False)
+class Either:
+    """An annotation of the union of a type of plain values and a section, a list or a number.
 
-    @abstractmethod
-    def _is_plain(self, value: Any) -> bool:
-        """Return whether a value needs no validation."""
+    Attributes:
+        is_plain: returns whether a value is plain, and needs no further validation.
+        other: the Python type of any other value before its validation.
+        problem: what any further value is, for messages.
+        json_types: the keywords of the JSON schema that name both types.
+    """
 
-    @abstractmethod
-    def _check_other(self, value: Any) -> None:
-        """Raise an error unless a value may be of the second type."""
-
-    @abstractmethod
-    def _build_json_types(self) -> dict[str, Any]:
-        """Return the keywords of the JSON schema that name both types."""
+    is_plain: Callable[[Any], bool]
+    other: type
+    problem: str
+    json_types: Mapping[str, Any]
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -211,7 +227,7 @@ class _OrPlain(ABC):
             self._validate,
             inner_schema,
             serialization=core_schema.wrap_serializer_function_ser_schema(
-                lambda value, dump: value if self._is_plain(value) else dump(value),
+                lambda value, dump: dump(value) if isinstance(value, Section | tuple) else value,
                 schema=inner_schema,
             ),
         )
@@ -220,53 +236,38 @@ class _OrPlain(ABC):
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         entry = handler(schema)
-        handler.resolve_ref_schema(entry).update(self._build_json_types())
+        handler.resolve_ref_schema(entry).update(self.json_types)
         return entry
 
     def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if self._is_plain(value):
+        if self.is_plain(value):
             return value
-        self._check_other(value)
+        if isinstance(value, bool) or not isinstance(value, self.other):
+            raise build_error(f"{format_value(value)} {self.problem}")
         return handler(value)
 
 
-@dataclass(frozen=True)
-class OrText(_OrPlain):
-    """An annotation that accepts a text or a section, for the type `str | other`.
-
-    Attributes:
-        name: the JSON name of the other type, "object" or "array".
-    """
-
-    name: str
-
-    def _is_plain(self, value: Any) -> bool:
-        return isinstance(value, str)
-
-    def _check_other(self, value: Any) -> None:
-        if not isinstance(value, list if self.name == "array" else dict):
-            raise build_error(f"{format_value(value)} is not of type string or {self.name}")
-
-    def _build_json_types(self) -> dict[str, Any]:
-        return {"type": ["string", self.name]}
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-class OrFalse(_OrPlain):
-    """An annotation that accepts false or a section: `Literal[False] | section`."""
-
-    def _is_plain(self, value: Any) -> bool:
-        return value is False
-
-    def _check_other(self, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise build_error(f"{format_value(value)} is neither of type object nor false")
-
-    def _build_json_types(self) -> dict[str, Any]:
-        return {"type": ["object", "boolean"], "not": {"const": True}}
+TEXT_OR_SECTION = Either(
+    _is_text, dict, "is not of type string or object", {"type": ["string", "object"]}
+)
+TEXT_OR_LIST = Either(
+    _is_text, list, "is not of type string or array", {"type": ["string", "array"]}
+)
+FALSE_OR_SECTION = Either(
+    lambda value: value is False,
+    dict,
+    "is neither of type object nor false",
+    {"type": ["object", "boolean"], "not": {"const": True}},
+)
 
 
 _END_LENGTH = 1000
 """The horizon of the length `end` without a number."""
+_NO_LENGTH = "is no length; write a number of tokens, end or end:400"
 _END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
 
 
@@ -280,26 +281,16 @@ def parse_end(length: "str | int") -> tuple[int, bool]:
         return length, False
     match = _END.fullmatch(length)
     if match is None:
-        raise ConfigError(f"length: {_explain_length(length)}")
+        raise ConfigError(f"length: {format_value(length)} {_NO_LENGTH}")
     return int(match[1] or _END_LENGTH), True
 
 
-def _explain_length(value: Any) -> str:
-    return f"{format_value(value)} is no length; write a number of tokens, end or end:400"
-
-
-class OrEnd(_OrPlain):
-    """An annotation that accepts `end`, `end:400` or a number of tokens: `str | Length`."""
-
-    def _is_plain(self, value: Any) -> bool:
-        return isinstance(value, str) and _END.fullmatch(value) is not None
-
-    def _check_other(self, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise build_error(_explain_length(value))
-
-    def _build_json_types(self) -> dict[str, Any]:
-        return {}
+END_OR_LENGTH = Either(
+    lambda value: isinstance(value, str) and _END.fullmatch(value) is not None,
+    int,
+    _NO_LENGTH,
+    {},
+)
 
 
 _Value = TypeVar("_Value")

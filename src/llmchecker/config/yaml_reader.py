@@ -1,6 +1,6 @@
 """A strict reader of YAML 1.2, which rejects ambiguous files and records lines.
 
-ruamel.yaml parses the file to events, and this module makes data of them. A `ScalarSchema` has the
+ruamel.yaml parses the file to nodes, and this module makes data of them. A `ScalarSchema` has the
 types of scalars, by default those of YAML 1.2's core schema. Of a duplicate key, a value would be
 lost without a word, so that it is rejected. Aliases may repeat a value, but a file with too many
 repeated values or a recursive alias is rejected.
@@ -16,20 +16,21 @@ from typing import Any, NoReturn
 import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    DocumentStartEvent,
-    Event,
-    ScalarEvent,
-    SequenceStartEvent,
-)
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
-from ruamel.yaml.scanner import Scanner
-from ruamel.yaml.tokens import FlowMappingEndToken, FlowSequenceEndToken, ScalarToken, Token
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.scanner import Scanner, ScannerError
+from ruamel.yaml.tag import Tag
+from ruamel.yaml.tokens import (
+    FlowMappingEndToken,
+    FlowSequenceEndToken,
+    ScalarToken,
+    TagToken,
+    Token,
+)
 
 from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.utils.text_files import read_text
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
@@ -39,8 +40,6 @@ _MAX_DEPTH = 40
 """Maximum depth of nested lists and keys."""
 _MAX_DIGITS = 300
 """Maximum number of characters of a number."""
-
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SPACES = "\0 \t\r\n"
@@ -194,7 +193,7 @@ def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
             contains the line.
     """
     path = Path(path)
-    document = parse_yaml(_read_text(path), path, schema)
+    document = parse_yaml(read_text(path, max_bytes=_MAX_BYTES), path, schema)
     if not document.lines:
         raise ConfigError(f"{path}: the file is empty; write keys and values")
     if not isinstance(document.content, dict):
@@ -219,10 +218,10 @@ def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA
         line = text.count("\n", 0, version.start()) + 1
         _raise_error(source, line, f"the file is YAML {version[1]}; remove the line")
     try:
-        node = _Composer(source, _parse_events(text), schema).compose()
+        node = _compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _raise_error(source, mark.line + 1 if mark else 1, f"not YAML: {_describe_problem(error)}")
+        _raise_error(source, mark.line + 1 if mark else 1, _describe_problem(error))
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = f"U+{ord(text[error.position]):04X}"
@@ -269,6 +268,13 @@ class _Scanner(Scanner):
             return not self._ends_text(1)
         return bool(super().check_plain())
 
+    def scan_tag(self) -> TagToken:
+        token: TagToken = super().scan_tag()
+        # The parser would give it the type of a text without a tag.
+        if token.value == (None, "!"):
+            raise ScannerError(None, None, "the tag ! is not supported", token.start_mark)
+        return token
+
     def scan_plain(self) -> ScalarToken:
         start = end = self.reader.get_mark()
         parts: list[str] = []
@@ -304,152 +310,43 @@ def _is_json(token: Token) -> bool:
     return is_quoted or isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
 
 
-def _parse_events(text: str) -> Iterator[Event]:
+class _Resolver(VersionedResolver):
+    """A resolver that leaves the types of values without a tag to the converter."""
+
+    def resolve(self, kind: object, value: object, implicit: object) -> Tag:
+        return _NO_TAG
+
+
+_NO_TAG = Tag(suffix="")
+
+
+def _compose(text: str) -> Node | None:
+    """Return the node of the only document; None for an empty text."""
     parser = YAML(typ="safe", pure=True)
-    parser.Scanner = _Scanner
-    events: Iterator[Event] = parser.parse(text)
-    return events
+    parser.Scanner, parser.Resolver = _Scanner, _Resolver
+    # a key of the deepest mapping is a node too
+    parser.max_depth = _MAX_DEPTH + 1
+    parser.composer.warn_double_anchors = False
+    node: Node | None = parser.compose(text)
+    return node
+
+
+_PROBLEMS = (
+    (r"'\\t'", "not YAML: a tab indents the line; indent it with spaces"),
+    (r"undefined alias '(.*)'", r"*\1 is an unknown alias; define it"),
+    (r"the tag !", "the tag ! is not supported; remove it"),
+    (r"another document", "another document begins; keep one"),
+    (r"maximum depth", f"more than {_MAX_DEPTH} nested levels; flatten them"),
+)
+"""What to write in place of the parser's problems."""
 
 
 def _describe_problem(error: MarkedYAMLError) -> str:
-    problem = error.problem or error.context or "cannot be parsed"
-    if "'\\t'" in problem:
-        return "a tab indents the line; indent it with spaces"
-    return problem
-
-
-@dataclass(slots=True, eq=False)
-class _Node:
-    """A value of a YAML file.
-
-    Attributes:
-        line: its line, from 1.
-        value: a scalar as plain data, the items of a list, or the pairs of a mapping.
-        kind: `scalar`, `list` or `mapping`.
-        text: the text of a scalar.
-        is_merge_key: whether it is `<<` without quotes.
-        is_open: whether its content is being converted.
-    """
-
-    line: int
-    value: Any
-    kind: str
-    text: str = ""
-    is_merge_key: bool = False
-    is_open: bool = False
-
-
-class _Composer:
-    """A composer of the node of a document from the events of the parser."""
-
-    def __init__(self, source: str | Path, events: Iterator[Event], schema: ScalarSchema) -> None:
-        self._source = source
-        self._events = events
-        self._schema = schema
-        self._anchors: dict[str, _Node] = {}
-
-    def compose(self) -> _Node | None:
-        """Return the node of the only document; None for an empty file."""
-        node = None
-        for event in self._events:
-            if isinstance(event, DocumentStartEvent):
-                if node is not None:
-                    self._raise_error(_line_number(event), "another document begins; keep one")
-                node = self._compose_node(next(self._events), 0)
-        return node
-
-    def _compose_node(self, event: Event, depth: int) -> _Node:
-        line = _line_number(event)
-        if isinstance(event, AliasEvent):
-            if event.anchor not in self._anchors:
-                self._raise_error(line, f"*{event.anchor} is an unknown alias; define it")
-            return self._anchors[event.anchor]
-        if isinstance(event, ScalarEvent):
-            value, text = self._parse_scalar(event, line)
-            is_plain = event.style is None and event.tag is None
-            node = _Node(line, value, "scalar", text, is_plain and text == "<<")
-        else:
-            # the parser yields no other event where a value begins
-            assert isinstance(event, CollectionStartEvent)
-            is_list = isinstance(event, SequenceStartEvent)
-            self._check_tag(event, {"seq" if is_list else "map"})
-            node = _Node(line, [], "list" if is_list else "mapping")
-        # Known before its items, so that an alias to it in them is found to be recursive.
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
-        if isinstance(event, CollectionStartEvent):
-            # The depth is limited before any deep recursion.
-            if depth >= _MAX_DEPTH:
-                self._raise_error(line, f"more than {_MAX_DEPTH} nested levels; flatten them")
-            items = self._iter_items(depth + 1)
-            node.value += items if node.kind == "list" else zip(items, items, strict=True)
-        return node
-
-    def _iter_items(self, depth: int) -> Iterator[_Node]:
-        for event in self._events:
-            if isinstance(event, CollectionEndEvent):
-                return
-            yield self._compose_node(event, depth)
-
-    def _parse_scalar(self, event: ScalarEvent, line: int) -> tuple[Any, str]:
-        """Return a scalar as plain data and as text."""
-        text = event.value
-        if _SURROGATE.search(text):
-            text = self._join_halves(text, line)
-        kind = self._find_type(event, text, line)
-        # An integer of more than 308 digits does not fit into a float.
-        if kind in ("int", "float") and len(text) > _MAX_DIGITS:
-            self._raise_error(
-                line, f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it"
-            )
-        return (text if kind == "str" else self._schema.types[kind].parse(text)), text
-
-    def _find_type(self, event: ScalarEvent, text: str, line: int) -> str:
-        """Return the name of a scalar's type."""
-        types = self._schema.types
-        if event.tag is not None:
-            self._check_tag(event, {"str", *(types if self._schema.has_tags else ())})
-            kind = event.tag.removeprefix(_TAG_PREFIX)
-            if kind != "str" and not types[kind].form.fullmatch(text):
-                self._raise_error(line, f"{text!r} is not of the type !!{kind}; remove the tag")
-            return kind
-        # Quotes and blocks are texts.
-        if event.style is not None:
-            return "str"
-        kind = self._schema.find_type(text)
-        if self._schema.is_shared:
-            self._check_unambiguous(text, kind, line)
-        return kind
-
-    def _join_halves(self, text: str, line: int) -> str:
-        """Join the halves of characters that JSON escapes, as in `"\\ud83d\\ude42"`."""
-        try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            self._raise_error(
-                line, "an escape such as \\ud83d is half a character; write the whole character"
-            )
-
-    def _check_unambiguous(self, text: str, kind: str, line: int) -> None:
-        """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
-        yaml11_tag = _RESOLVER.resolve(  # type: ignore[no-untyped-call]  # of PyYAML
-            yaml.ScalarNode, text, (True, False)
-        )
-        is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
-        if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
-            self._raise_error(
-                line,
-                f"{text} is ambiguous in YAML; write a decimal number, true, false, or a "
-                "text in quotes",
-            )
-
-    def _check_tag(self, event: ScalarEvent | CollectionStartEvent, kinds: Set[str]) -> None:
-        if event.tag not in (None, *(_TAG_PREFIX + kind for kind in kinds)):
-            tag = str(event.tag).replace(_TAG_PREFIX, "!!")
-            self._raise_error(_line_number(event), f"the tag {tag} is not supported; remove it")
-
-    def _raise_error(self, line: int, reason: str) -> NoReturn:
-        _raise_error(self._source, line, reason)
+    problem = error.problem or error.context or "it cannot be parsed"
+    for pattern, text in _PROBLEMS:
+        if match := re.search(pattern, problem):
+            return match.expand(text)
+    return f"not YAML: {problem}"
 
 
 class _Converter:
@@ -464,128 +361,154 @@ class _Converter:
         self._source = source
         self._schema = schema
         self._value_count = 0
+        self._open: set[int] = set()
 
-    def convert(self, node: _Node, key: str, hidden: Set[str] = frozenset()) -> tuple[Any, Any]:
-        """Convert the node of a key.
+    def convert(self, node: Node, key: str) -> tuple[Any, Any]:
+        """Return the value of a key as plain data, and the same with scalars as texts."""
+        # For a value of a mapping, the line of its key is already recorded.
+        self.lines.setdefault(key, _line_number(node))
+        with self._enter(node):
+            if isinstance(node, ScalarNode):
+                return self._parse_scalar(node)
+            self._check_tag(node, {"map" if isinstance(node, MappingNode) else "seq"})
+            if isinstance(node, MappingNode):
+                values: dict[str, Any] = {}
+                texts: dict[str, Any] = {}
+                for name, (line, value_node) in self._list_values(node).items():
+                    path = f"{key}.{name}" if key else name
+                    self.lines[path] = line
+                    values[name], texts[name] = self.convert(value_node, path)
+                return values, texts
+            items = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
+            return [value for value, _ in items], [text for _, text in items]
 
-        Args:
-            node: the node.
-            key: its key.
-            hidden: names of a mapping whose values are overridden; None takes their place.
-
-        Returns:
-            The plain data, and the same with scalars as texts.
-        """
+    @contextlib.contextmanager
+    def _enter(self, node: Node) -> Iterator[None]:
+        """Check that a node is not within itself, and limit the number of values and levels."""
         self._value_count += 1
         # Nested aliases can repeat values exponentially.
         if self._value_count > _MAX_VALUES:
             self._raise_error(
                 node, f"with its aliases the file has over {_MAX_VALUES} values; use fewer aliases"
             )
-        # An alias to an outer node would lead to infinite recursion.
-        if node.is_open:
+        if id(node) in self._open:
             self._raise_error(node, "this value contains itself; remove the alias")
-        # For a value of a mapping, the line of its key is already recorded.
-        self.lines.setdefault(key, node.line)
-        if node.kind == "scalar":
-            return node.value, node.text
-        node.is_open = True
-        if node.kind == "mapping":
-            pair: tuple[Any, Any] = self._convert_mapping(node, key, hidden)
-        else:
-            pairs = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
-            pair = [value for value, _ in pairs], [text for _, text in pairs]
-        node.is_open = False
-        return pair
+        if len(self._open) > _MAX_DEPTH:
+            self._raise_error(node, f"more than {_MAX_DEPTH} nested levels; flatten them")
+        self._open.add(id(node))
+        yield
+        self._open.remove(id(node))
 
-    def _convert_mapping(
-        self, node: _Node, key: str, hidden: Set[str]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        pairs = self._list_pairs(node)
-        own = {name for name, _, _ in pairs if name is not None}
-        values: dict[str, Any] = {}
-        texts: dict[str, Any] = {}
-        for name, line, value_node in pairs:
+    def _list_values(self, node: Node) -> dict[str, tuple[int, Node]]:
+        """Return the line and the value of each key of a mapping, and of those that it merges."""
+        pairs = [
+            (None if _is_merge_key(name) else self._convert_key(name), name, value)
+            for name, value in node.value
+        ]
+        own: dict[str, tuple[int, Node]] = {}
+        for name, name_node, value in pairs:
             if name is None:
-                # Own keys override merged ones, and the first merged mapping the later ones.
-                taken = hidden | own | values.keys()
-                more_values, more_texts = self.convert(value_node, key, taken)
-                # A key that is here already keeps its value and its place.
-                values |= {n: value for n, value in more_values.items() if n not in values}
-                texts |= {n: text for n, text in more_texts.items() if n not in texts}
-            elif name in hidden:
-                # The value that overrides this one takes its place.
-                values[name] = texts[name] = None
-            else:
-                path = f"{key}.{name}" if key else name
-                self.lines[path] = line
-                values[name], texts[name] = self.convert(value_node, path)
-        return values, texts
-
-    def _list_pairs(self, node: _Node) -> list[tuple[str | None, int, _Node]]:
-        """Return the keys of a mapping with lines and values; no key for a merged mapping."""
-        pairs: list[tuple[str | None, int, _Node]] = []
-        lines: dict[str, int] = {}
-        for name_node, value_node in node.value:
-            line = name_node.line
-            if name_node.is_merge_key:
-                pairs += [(None, line, merged) for merged in self._list_merged(value_node)]
                 continue
-            name = self._convert_key(name_node)
             # A dictionary would silently drop the first value.
-            if name in lines:
+            if name in own:
                 self._raise_error(
-                    name_node, f"the key {name!r} is also in line {lines[name]}; remove one"
+                    name_node, f"the key {name!r} is also in line {own[name][0]}; remove one"
                 )
-            lines[name] = line
-            pairs.append((name, line, value_node))
-        return pairs
+            own[name] = _line_number(name_node), value
+        values: dict[str, tuple[int, Node]] = {}
+        for name, _, value in pairs:
+            if name is not None:
+                values.setdefault(name, own[name])
+                continue
+            # Own keys override merged ones, and the first merged mapping the later ones.
+            for merged in value.value if isinstance(value, SequenceNode) else [value]:
+                if not isinstance(merged, MappingNode):
+                    self._raise_error(value, "<< must name keys and values")
+                with self._enter(merged):
+                    for merged_name, entry in self._list_values(merged).items():
+                        values.setdefault(merged_name, own.get(merged_name, entry))
+        return values
 
-    def _list_merged(self, node: _Node) -> list[_Node]:
-        """Return the mappings that `<<` refers to."""
-        nodes = node.value if node.kind == "list" else [node]
-        if any(mapping_node.kind != "mapping" for mapping_node in nodes):
-            self._raise_error(node, "<< must name keys and values")
-        return nodes
-
-    def _convert_key(self, node: _Node) -> str:
-        if node.kind != "scalar":
-            self._raise_error(node, f"a key is a {node.kind}, not a text; put it in quotes")
+    def _convert_key(self, node: Node) -> str:
+        if not isinstance(node, ScalarNode):
+            kind = "mapping" if isinstance(node, MappingNode) else "list"
+            self._raise_error(node, f"a key is a {kind}, not a text; put it in quotes")
+        value, text = self._parse_scalar(node)
         # Snakemake keeps a key that is a number; a key that is left out is a mistake.
-        if node.value is None or (self._schema.is_shared and not isinstance(node.value, str)):
-            self._raise_error(node, f"a key is {node.text or 'null'}, not a text; put it in quotes")
-        return node.text
+        if value is None or (self._schema.is_shared and not isinstance(value, str)):
+            self._raise_error(node, f"a key is {text or 'null'}, not a text; put it in quotes")
+        return text
 
-    def _raise_error(self, node: _Node, reason: str) -> NoReturn:
-        _raise_error(self._source, node.line, reason)
+    def _parse_scalar(self, node: ScalarNode) -> tuple[Any, str]:
+        """Return a scalar as plain data and as text."""
+        text: str = node.value
+        if _SURROGATE.search(text):
+            text = self._join_halves(node)
+        kind = self._find_type(node, text)
+        # An integer of more than 308 digits does not fit into a float.
+        if kind in ("int", "float") and len(text) > _MAX_DIGITS:
+            self._raise_error(
+                node, f"the number has {len(text)} digits, more than {_MAX_DIGITS}; shorten it"
+            )
+        return (text if kind == "str" else self._schema.types[kind].parse(text)), text
 
+    def _find_type(self, node: ScalarNode, text: str) -> str:
+        """Return the name of a scalar's type."""
+        types = self._schema.types
+        if node.tag:
+            self._check_tag(node, {"str", *(types if self._schema.has_tags else ())})
+            kind = node.tag.removeprefix(_TAG_PREFIX)
+            if kind != "str" and not types[kind].form.fullmatch(text):
+                self._raise_error(node, f"{text!r} is not of the type !!{kind}; remove the tag")
+            return kind
+        # Quotes and blocks are texts.
+        if node.style is not None:
+            return "str"
+        kind = self._schema.find_type(text)
+        if self._schema.is_shared:
+            self._check_unambiguous(node, text, kind)
+        return kind
 
-def _line_number(event: Event) -> int:
-    line: int = event.start_mark.line + 1
-    return line
+    def _join_halves(self, node: ScalarNode) -> str:
+        """Join the halves of characters that JSON escapes, as in `"\\ud83d\\ude42"`."""
+        try:
+            text: str = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._raise_error(
+                node, "an escape such as \\ud83d is half a character; write the whole character"
+            )
+        return text
 
-
-def _read_text(path: Path) -> str:
-    """Read the text of a file of at most `_MAX_BYTES`."""
-    try:
-        with path.open("rb") as file:
-            # One more byte than allowed is enough to detect a file that is too large.
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; check the path") from error
-    if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{path}: larger than the maximum of {_MAX_BYTES} bytes; shorten it")
-    # Zero bytes at the beginning reveal UTF-16 and UTF-32 without a byte order mark.
-    if content.startswith(_UTF16_MARKS) or b"\0" in content[:4]:
-        raise ConfigError(f"{path}: encoded in UTF-16 or UTF-32; save it in UTF-8")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        invalid_byte = content[error.start]
-        _raise_error(
-            path, line, f"the byte 0x{invalid_byte:02X} is not UTF-8; save the file in UTF-8"
+    def _check_unambiguous(self, node: ScalarNode, text: str, kind: str) -> None:
+        """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
+        yaml11_tag = _RESOLVER.resolve(  # type: ignore[no-untyped-call]  # of PyYAML
+            yaml.ScalarNode, text, (True, False)
         )
+        is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
+        if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
+            self._raise_error(
+                node,
+                f"{text} is ambiguous in YAML; write a decimal number, true, false, or a "
+                "text in quotes",
+            )
+
+    def _check_tag(self, node: Node, kinds: Set[str]) -> None:
+        if node.tag and node.tag.removeprefix(_TAG_PREFIX) not in kinds:
+            tag = node.tag.replace(_TAG_PREFIX, "!!")
+            self._raise_error(node, f"the tag {tag} is not supported; remove it")
+
+    def _raise_error(self, node: Node, reason: str) -> NoReturn:
+        _raise_error(self._source, _line_number(node), reason)
+
+
+def _is_merge_key(node: Node) -> bool:
+    is_plain = isinstance(node, ScalarNode) and node.style is None and not node.tag
+    return is_plain and node.value == "<<"
+
+
+def _line_number(node: Node) -> int:
+    line: int = node.start_mark.line + 1
+    return line
 
 
 def _raise_error(source: str | Path, line: int, reason: str) -> NoReturn:

@@ -21,6 +21,9 @@ blocks are computed together.
 SUM_TOLERANCE = 1e-9
 """Largest deviation of a sum of probabilities from 1; they may be rounded decimals."""
 
+_MAX_EXPONENT = 700
+"""A logit that is lower by more than this may have the weight 0 in float64."""
+
 _CHUNK_SIZE = 2**13
 """Number of neighbouring tokens that are summed at once: they fit the processor's cache."""
 
@@ -168,9 +171,7 @@ class Distributions:
             tokens: n arrays of token ids.
         """
         values = self.values.clone()
-        for row, excluded in enumerate(tokens):
-            index = torch.from_numpy(excluded).to(values.device)
-            values[row, index] = 0.0 if self.row_maxima is None else -torch.inf
+        values[_flatten_indices(tokens)] = 0.0 if self.row_maxima is None else -torch.inf
         return Distributions(
             values,
             None if self.block_maxima is None else _compute_block_maxima(values),
@@ -205,8 +206,8 @@ class Distributions:
     def _select_top(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest weights of each row and their tokens."""
         if self.block_maxima is not None:
-            tokens = np.stack([self._rank_tokens(row, k) for row in range(len(self))])
-            selected = torch.from_numpy(tokens)
+            ranked = [self._rank_tokens(row, k) for row in range(len(self))]
+            selected = torch.from_numpy(np.stack(ranked))
             return _compute_weights(self.values.gather(1, selected), self.row_maxima), selected
         # one more than k, so that a tie between ranks k and k + 1 is visible
         count = min(k + 1, self.vocabulary_size)
@@ -218,10 +219,17 @@ class Distributions:
         if count > k:
             # `topk` may have selected any of the equal weights at rank k
             tied_rows = (weights[:, k - 1] == weights[:, k]).nonzero().squeeze(1)
-            for row in tied_rows.tolist():
-                tied = (self._row_weights(row) == weights[row, k]).nonzero().squeeze(1)
-                larger = int((weights[row] > weights[row, k]).sum())
-                tokens[row, larger:] = tied[: count - larger]
+            if len(tied_rows):
+                maxima = None if self.row_maxima is None else self.row_maxima[tied_rows]
+                tied_weights, bound = weights[tied_rows], weights[tied_rows, k:]
+                is_tied = _compute_weights(self.values[tied_rows], maxima) == bound
+                # the smallest ids of the equal weights follow the larger weights
+                ranks = torch.arange(1, count + 1, dtype=torch.int32, device=tokens.device)
+                ranks = ranks.repeat(len(tied_rows), 1)
+                ids = torch.searchsorted(is_tied.cumsum(1, dtype=torch.int32), ranks)
+                is_larger = tied_weights > bound
+                places = (ranks - 1 - is_larger.sum(dim=1, keepdim=True)).clamp(min=0)
+                tokens[tied_rows] = tokens[tied_rows].where(is_larger, ids.gather(1, places))
         return weights[:, :k], tokens[:, :k]
 
     def _rank_tokens(self, row: int, k: int) -> np.ndarray:
@@ -239,29 +247,35 @@ class Distributions:
         """
         assert self.block_maxima is not None
         values = _to_numpy(self.values[row])
+        blocks = self.block_maxima.shape[1]
         # with so many blocks most tokens are in them: then each token is a block of its own
-        is_block = k * 4 <= self.block_maxima.shape[1]
-        maxima = _to_numpy(self.block_maxima[row]) if is_block else values
-        blocks = len(maxima)
-        least = np.partition(maxima, blocks - k)[blocks - k]
-        # after truncation, few tokens have a weight; of the others, the first ones are listed
-        if least == (0 if self.row_maxima is None else -np.inf):
-            return np.union1d(np.flatnonzero(values > least), np.arange(k))
-        offsets = np.arange(0, len(values) - blocks + 1, blocks)[:, np.newaxis]
-        tokens = (offsets + np.flatnonzero(maxima >= least)).ravel()
-        if tail := len(values) % blocks:
-            tokens = np.concatenate([tokens, np.arange(len(values) - tail, len(values))])
-        return tokens[values[tokens] >= least]
+        size = _BLOCK_SIZE if k * 4 <= blocks else 1
+        maxima = _to_numpy(self.block_maxima[row]) if size > 1 else values
+        least = np.partition(maxima, len(maxima) - k)[len(maxima) - k]
+        # few tokens have a weight above 0; of the others, the first ones are listed
+        bound = 0.0 if self.row_maxima is None else float(self.row_maxima[row]) - _MAX_EXPONENT
+        if least <= bound:
+            return np.union1d(np.flatnonzero(self._row_weights(row).numpy()), np.arange(k))
+        offsets = len(maxima) * np.arange(size)[:, np.newaxis]
+        # the last tokens are in no block
+        tail = np.arange(size * len(maxima), len(values))
+        tokens = np.append(offsets + np.flatnonzero(maxima >= least), tail)
+        largest: np.ndarray = tokens[values[tokens] >= least]
+        return largest
 
-    def mass_excluding(self, row: int, tokens: Tensor) -> float:
-        """Return the total probability of a row without the given tokens.
+    def masses_excluding(self, rows: np.ndarray, tokens: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the total probabilities of some rows without the given tokens of each.
 
-        It is a sum over the other tokens, because 1 - sum would lose digits.
+        They are sums over the other tokens, because 1 - sum would lose digits.
         """
-        # the weights may be `values` itself, which must stay as it is
-        weights = self._row_weights(row).clone()
-        weights[tokens] = 0
-        return (weights.sum() / self.totals[row]).item()
+        part = self.select(rows)
+        # a copy, because the weights may be `values` itself
+        weights = _compute_weights(part.values, part.row_maxima)
+        weights[_flatten_indices(tokens)] = 0.0
+        # each row alone: the order of its sum must not depend on their number
+        sums = torch.stack([row.sum() for row in weights])
+        masses: Tensor = sums / part.totals.squeeze(1)
+        return masses.cpu().numpy()
 
     @_use_one_thread()
     def sample_by_inversion(self, row: int, numbers: np.ndarray) -> np.ndarray:
@@ -328,6 +342,12 @@ class _ChunkSums:
     def select(self, rows: slice | Tensor) -> "_ChunkSums":
         """Return the sums of some of the rows."""
         return _ChunkSums(lambda: self.tensor[rows])
+
+
+def _flatten_indices(tokens: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Return the rows and columns of the given tokens of each row."""
+    rows = np.repeat(np.arange(len(tokens)), [len(row) for row in tokens])
+    return torch.from_numpy(rows), torch.from_numpy(np.concatenate(tokens))
 
 
 def _to_numpy(values: Tensor) -> np.ndarray:

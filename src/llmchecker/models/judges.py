@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from llmchecker.errors import ConfigError, LLMCheckerError, SourceUnavailable, prefix_errors
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream
+from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream, answer_prompts
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
 
 if TYPE_CHECKING:
@@ -162,29 +162,9 @@ class TextJudge:
         All are 0 if the answer begins with none of the labels, or is none.
         """
         streams = [TextStream(chat, _ANSWER_TOKENS, seed=0) for chat in chats]
-        waiting = iter(dict.fromkeys(streams))
-        limits: list[str] = []
-
-        def choose_request() -> tuple[TextStream, int] | None:
-            stream = next(waiting, None)
-            if stream is None or limits:
-                return None
-            # of answers under way the largest costs count
-            if (limit := self._model.find_spent_limit(stream, 0)) is not None:
-                limits.append(limit)
-                return None
-            return stream, 0
-
-        answers: dict[TextStream, TextAnswer] = {}
-        for stream, answer in self._model.iter_answers(choose_request):
-            if isinstance(answer, LLMCheckerError):
-                raise answer
-            answers[stream] = answer
-        if limits:
-            raise ConfigError(f"judge {self.name}: {limits[0]}; raise the limit")
-        if missing := len(set(streams) - answers.keys()):
-            raise SourceUnavailable(f"judge {self.name}: {missing} answers are missing; run again")
-        words = [_find_first_word(answers[stream]) for stream in streams]
+        with prefix_errors("judge"):
+            answers = answer_prompts(self._model, streams)
+        words = [_find_first_word(answer) for answer in answers]
         names = [normalize_label(label) for label in labels]
         return np.array([[float(word == name) for name in names] for word in words])
 

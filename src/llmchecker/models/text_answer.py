@@ -1,11 +1,11 @@
 """Answers of models that return texts alone, and the interface of such a model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from llmchecker.errors import LLMCheckerError
+from llmchecker.errors import ConfigError, LLMCheckerError, SourceUnavailable
 from llmchecker.models.decoding.chat_template import Start
 
 
@@ -104,3 +104,35 @@ class TextModel(Protocol):
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return the limit of tokens or money that forbids an answer; None if none does."""
         ...
+
+
+def answer_prompts(model: TextModel, streams: Sequence[TextStream]) -> list[TextAnswer]:
+    """Return the first answer of each sequence, requested at most once.
+
+    Raises:
+        ConfigError: a limit of tokens or money forbids an answer.
+        LLMCheckerError: the provider gives no answer.
+    """
+    waiting = iter(dict.fromkeys(streams))
+    limits: list[str] = []
+
+    def choose_request() -> tuple[TextStream, int] | None:
+        stream = next(waiting, None)
+        if stream is None or limits:
+            return None
+        # of answers under way the largest costs count
+        if (limit := model.find_spent_limit(stream, 0)) is not None:
+            limits.append(limit)
+            return None
+        return stream, 0
+
+    answers: dict[TextStream, TextAnswer] = {}
+    for stream, answer in model.iter_answers(choose_request):
+        if isinstance(answer, LLMCheckerError):
+            raise answer
+        answers[stream] = answer
+    if limits:
+        raise ConfigError(f"{model.name}: {limits[0]}; raise the limit")
+    if missing := len(set(streams) - answers.keys()):
+        raise SourceUnavailable(f"{model.name}: {missing} answers are missing; run again")
+    return [answers[stream] for stream in streams]

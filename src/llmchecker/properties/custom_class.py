@@ -38,8 +38,7 @@ class OwnClass:
 
     Raises:
         ConfigError: the file cannot be read or raises, or lacks the class. The class cannot be
-            constructed or declares no range. On a call: it raises, or its score is not an integer
-            within its range.
+            constructed or declares no range. On a call: it raises.
     """
 
     file: Path
@@ -65,42 +64,21 @@ class OwnClass:
             object.__setattr__(self, "score_batch", self._score_batch)
 
     def __call__(self, start: str, continuation: str) -> int:
-        text = start + continuation
         try:
-            score = self.instance(start, continuation)
+            return self.instance(start, continuation)
         except FOREIGN_ERRORS as error:
-            problem = format_foreign_error(error, self.file)
-            raise ConfigError(f"{self._label}: it raised {problem} on the text {text!r}") from error
-        return self._check_score(score, text)
+            problem = (
+                f"{format_foreign_error(error, self.file)} on the text {start + continuation!r}"
+            )
+            raise ConfigError(f"{self._label}: it raised {problem}") from error
 
     def _score_batch(self, texts: Sequence[tuple[str, str]]) -> list[int]:
         assert isinstance(self.instance, BatchQuantifier)
         try:
-            scores = list(self.instance.score_batch(texts))
+            return list(self.instance.score_batch(texts))
         except FOREIGN_ERRORS as error:
             problem = format_foreign_error(error, self.file)
             raise ConfigError(f"{self._label}: score_batch raised {problem}") from error
-        if len(scores) != len(texts):
-            raise ConfigError(
-                f"{self._label}: score_batch returned {len(scores)} scores for {len(texts)} texts; "
-                "return one for each"
-            )
-        return [
-            self._check_score(score, "".join(text))
-            for score, text in zip(scores, texts, strict=True)
-        ]
-
-    def _check_score(self, score: Any, text: str) -> int:
-        """Return the score of a text, an integer within the declared range."""
-        if not _is_integer(score):
-            raise ConfigError(f"{self._label}: the score of {text!r} is {score!r}, not an integer")
-        score, low, high = int(score), self.minimum, self.maximum
-        if (low is not None and score < low) or (high is not None and score > high):
-            raise ConfigError(
-                f"{self._label}: the score of {text!r} is {score}, outside its range {low} to "
-                f"{high}; correct either"
-            )
-        return int(score)
 
     def build_transducer(self) -> TokenTransducer | None:
         """Build the incremental form of the class; None if it has none.
@@ -181,13 +159,14 @@ class _OwnTransducer:
         return value  # type: ignore[no-any-return]  # found out by `hash`
 
     def _check_integer(self, method: str, value: Any) -> int:
-        if not _is_integer(value):
+        if not is_integer(value):
             raise ConfigError(f"{self._label}: {method} returned {value!r}, not an integer")
         return int(value)
 
 
-def _is_integer(value: object) -> bool:
-    # accepts NumPy integers; bool is a subclass of int, but not a score
+def is_integer(value: object) -> bool:
+    """Return whether a value is an integer, also of NumPy, and no bool."""
+    # bool is a subclass of int, but not a score
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

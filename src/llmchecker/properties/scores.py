@@ -7,7 +7,6 @@ import math
 import os.path
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
-from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, ReadsChats
+from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error, is_integer
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, JudgesAnswers, Quantifier
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -56,7 +55,7 @@ def choose_start(quantifier: Quantifier, start: str, chat: str | None) -> str:
         start: the text before the answer, without a chat template.
         chat: the messages that the answer answers; None for a start string.
     """
-    return chat if chat is not None and isinstance(quantifier, ReadsChats) else start
+    return chat if chat is not None and isinstance(quantifier, JudgesAnswers) else start
 
 
 def score_texts(
@@ -82,7 +81,13 @@ def score_texts(
     with _add_name_to_errors(name):
         # a network scores a batch faster than single texts
         if isinstance(quantifier, BatchQuantifier):
-            values = quantifier.score_batch([split_text(start, text) for text in distinct_texts])
+            parts = [split_text(start, text) for text in distinct_texts]
+            values = list(quantifier.score_batch(parts))
+            if len(values) != len(distinct_texts):
+                raise ConfigError(
+                    f"score_batch: it returned {len(values)} scores for {len(distinct_texts)} "
+                    "texts; return one for each"
+                )
         else:
             values = [quantifier(*split_text(start, text)) for text in distinct_texts]
         _check_scores(quantifier, distinct_texts, values)
@@ -160,13 +165,9 @@ def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence
     min_score, max_score = -math.inf if low is None else low, math.inf if high is None else high
     for text, value in zip(texts, values, strict=True):
         # nearly every score is a plain int: the fast test first saves a third of the time
-        if type(value) is not int and not _is_integer(value):
+        if type(value) is not int and not is_integer(value):
             raise ConfigError(f"score of {text!r}: {value!r} is not an integer")
         if not min_score <= value <= max_score:
             raise ConfigError(
                 f"score of {text!r}: {value} is outside the range {low} to {high}; correct either"
             )
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -27,11 +27,10 @@ from llmchecker.checking.formatting import (
     name_formula,
     summarize_witnesses,
 )
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.reporting.html_rows import render_row
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures
@@ -44,7 +43,7 @@ from llmchecker.reporting.table_io import (
 )
 from llmchecker.reporting.tables import AnsweredQuery, format_answer
 from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.printable_text import escape_unprintable
@@ -154,22 +153,19 @@ def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuer
 
 def build_tree_view(
     answer: AnsweredQuery,
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    score_ranges: Mapping[str, ScoreRange] | None = None,
+    scored: ScoredTree,
     max_states: int = _MAX_SHOWN_STATES,
 ) -> _TreeView:
     """Build the view of an answer's tree, with the states that decide the query.
 
-    `score_ranges` are the declared ranges of the quantifiers, as in `witnesses.find_witnesses`.
     Of a large tree, the view contains the most probable states. At first, only the path to the most
     probable deciding state is open.
     """
-    chain = dtmc.build_dtmc(tree, scores)
-    deciding_states = witnesses.find_witnesses(
-        tree, chain, answer.row.check.query, max_witnesses=None, score_ranges=score_ranges
+    tree = scored.tree
+    deciding_states = witnesses.find_witnesses(scored, answer.row.check.query, max_witnesses=None)
+    drawing = Drawing(
+        tree, scored.scores, {witness.uid: witness.kind for witness in deciding_states}
     )
-    drawing = Drawing(tree, scores, {witness.uid: witness.kind for witness in deciding_states})
     # A parent is at least as probable as its child and before it in the stable order, so the view
     # contains the parent of each of its states.
     is_shown = np.zeros(len(tree), dtype=bool)

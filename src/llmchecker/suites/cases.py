@@ -34,7 +34,7 @@ from llmchecker.properties.logic.ast import STEP, Expectation, Probability
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import HasNote, Quantifier
+from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
 from llmchecker.suites.assertions import is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
@@ -47,7 +47,7 @@ from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.requirement_wording import describe_requirement, format_assertion
-from llmchecker.suites.suite_file import DEFAULT_PASSES, BudgetKeys, CaseKeys
+from llmchecker.suites.suite_file import DEFAULT_PASSES, CaseKeys, SuiteKeys
 from llmchecker.suites.templates import (
     Row,
     insert_columns,
@@ -227,7 +227,7 @@ class QuantifierPool:
 
     def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
         """Return a quantifier, and keep it if it is a judge."""
-        if isinstance(quantifier, HasNote) and quantifier not in self.judges:
+        if isinstance(quantifier, JudgesAnswers) and quantifier not in self.judges:
             self.judges.append(quantifier)
         return quantifier
 
@@ -371,33 +371,17 @@ class CaseBuilder:
 
     Args:
         quantifiers: the quantifiers of the suite.
-        length: the horizon of entries without one.
-        budget: the budget of entries without one.
-        seed: the seed of the samples.
-        tools: the tools of entries without any.
+        keys: the keys of the suite.
         folder: folder of the suite file.
-        has_tables: whether an entry has a table of prompts. Then the texts of the whole suite are
-            templates.
     """
 
-    def __init__(
-        self,
-        quantifiers: QuantifierPool,
-        length: str | int,
-        budget: BudgetKeys,
-        seed: int,
-        tools: tuple[Tool, ...],
-        folder: Path,
-        *,
-        has_tables: bool,
-    ) -> None:
+    def __init__(self, quantifiers: QuantifierPool, keys: SuiteKeys, folder: Path) -> None:
         self._quantifiers = quantifiers
-        self._length = length
-        self._budget = budget
-        self._seed = seed
-        self._tools = tools
+        self._suite = keys
         self._folder = folder
-        self._has_tables = has_tables
+        self._tools = parse_suite_tools("tools", keys.tools)
+        # with a table of prompts, the texts of the whole suite are templates
+        self._shared_row = Row() if keys.has_tables else None
 
     def build(
         self, number: int, keys: CaseKeys, deployments: Sequence[RowDeployments]
@@ -424,87 +408,83 @@ class CaseBuilder:
         cases: list[Case] = []
         averages: list[Average] = []
         for form in _list_forms(place, keys):
-            form_cases, members = self._build_form(
-                place, keys, form, demands, rows, entry, deployments
-            )
+            name = f"{entry}{form.suffix}"
+            form_cases = [
+                case
+                for row in rows
+                for case in self._build_row(place, keys, form, demands, row, name, deployments)
+            ]
             cases += form_cases
             with prefix_errors(f"{place}.by"):
-                name = f"{entry}{form.suffix}"
-                averages += _build_averages(name, demands, members, keys.by)
+                averages += _build_averages(name, demands, form_cases, rows, keys.by)
         return cases, averages
 
-    def _build_form(
+    def _build_row(
         self,
         place: str,
         keys: CaseKeys,
         form: "_PromptForm",
         demands: Sequence[_Demand],
-        rows: Sequence[Row | None],
+        row: Row | None,
         entry: str,
         deployments: Sequence[RowDeployments],
-    ) -> tuple[list[Case], dict[str, list[tuple[str, Row]]]]:
-        """Build the cases of a form of the prompt, and list the rows of each demand."""
-        cases: list[Case] = []
-        members: dict[str, list[tuple[str, Row]]] = {demand.label: [] for demand in demands}
+    ) -> Iterator[Case]:
+        """Yield the cases of a form of the prompt with a row."""
         tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
-        for index, row in enumerate(rows):
-            prompt = _build_prompt(place, form, row, tools)
-            name = f"{_name_row(place, keys, entry, row)}{form.suffix}"
-            if row is not None:
-                name += f", row {index + 1}"
-            row_number = 0 if row is None else index + 1
-            budget = self._build_budget(keys, row_number)
-            names: dict[str, int] = {}
-            for demand in demands:
-                title, requirement, checked_query = self._build_query(demand, row, keys, tools)
-                label = f"{name}: {title}"
-                names[label] = names.get(label, 0) + 1
-                # two requirements may be the same in a row
-                if names[label] > 1:
-                    label += f" ({names[label]})"
-                if row is not None:
-                    members[demand.label].append((label, row))
-                shared_row = row or (Row() if self._has_tables else None)
-                # a system prompt and a decoding differ between deployments
-                for variants in deployments:
-                    deployment = variants.select(place, shared_row or Row())
-                    full_prompt = variants.add_system(place, prompt, shared_row)
-                    conversation = None
-                    if form.name == "turns":
-                        find = self._quantifiers.find_deployment
-                        conversation = build_conversation(
-                            form.key, form.value, full_prompt, row, deployment.model, find
-                        )
-                    else:
-                        with prefix_errors(demand.key):
-                            check_prompt_form(deployment.model, full_prompt)
-                            check_query_form(deployment.model, checked_query)
-                    question = Question(
-                        model=deployment.model,
-                        prompt=full_prompt,
-                        conversation=conversation,
-                        truncation=Horizon(checked_query.length),
-                        checked_query=add_user_notes(
-                            add_judge_notes(checked_query, deployment.model), conversation
-                        ),
-                        budget=budget,
+        prompt = _build_prompt(place, form, row, tools)
+        subject = entry
+        if row is not None:
+            if keys.name is not None and list_columns(keys.name):
+                with prefix_errors(f"{place}.name"):
+                    subject = f"{insert_columns(keys.name, row)}{form.suffix}"
+            subject += f", row {row.number}"
+        number = 0 if row is None else row.number
+        budget = self._build_budget(keys, number)
+        names: dict[str, int] = {}
+        for demand in demands:
+            title, requirement, checked_query = self._build_query(demand, row, keys, tools)
+            name = f"{subject}: {title}"
+            names[name] = names.get(name, 0) + 1
+            # two requirements may be the same in a row
+            if names[name] > 1:
+                name += f" ({names[name]})"
+            # a system prompt and a decoding differ between deployments
+            for variants in deployments:
+                deployment = variants.select(place, row or self._shared_row or Row())
+                full_prompt = variants.add_system(place, prompt, row or self._shared_row)
+                conversation = None
+                if form.name == "turns":
+                    find = self._quantifiers.find_deployment
+                    conversation = build_conversation(
+                        form.key, form.value, full_prompt, row, deployment.model, find
                     )
-                    cases.append(
-                        Case(
-                            name=label,
-                            entry=f"{entry}{form.suffix}",
-                            label=demand.label,
-                            deployment=deployment,
-                            question=question,
-                            threshold=find_threshold(checked_query.query),
-                            is_measured=demand.is_average,
-                            row=row_number,
-                            subject=name,
-                            title=title if demand.has_name else "",
-                            requirement=requirement,
-                        )
-                    )
-        return cases, members
+                else:
+                    with prefix_errors(demand.key):
+                        check_prompt_form(deployment.model, full_prompt)
+                        check_query_form(deployment.model, checked_query)
+                question = Question(
+                    model=deployment.model,
+                    prompt=full_prompt,
+                    conversation=conversation,
+                    truncation=Horizon(checked_query.length),
+                    checked_query=add_user_notes(
+                        add_judge_notes(checked_query, deployment.model), conversation
+                    ),
+                    budget=budget,
+                )
+                yield Case(
+                    name=name,
+                    entry=entry,
+                    label=demand.label,
+                    deployment=deployment,
+                    question=question,
+                    threshold=find_threshold(checked_query.query),
+                    is_measured=demand.is_average,
+                    row=number,
+                    subject=subject,
+                    title=title if demand.has_name else "",
+                    requirement=requirement,
+                )
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -524,13 +504,13 @@ class CaseBuilder:
 
     def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
         """Build the budget of a row's cases, before the intervals of the suite are counted."""
-        limits = keys.budget or self._budget
+        limits = keys.budget or self._suite.budget
         has_passes = limits.passes is not None or limits.seconds is not None
         answers = Budget.answers if limits.answers is None else limits.answers
         return build_budget(
             passes=limits.passes if has_passes else DEFAULT_PASSES,
             seconds=limits.seconds,
-            seed=_choose_seed(self._seed, row),
+            seed=_choose_seed(self._suite.seed, row),
             answers=answers,
         )
 
@@ -539,8 +519,7 @@ class CaseBuilder:
     ) -> tuple[str, str, CheckedQuery]:
         """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
-        inserted = demand.entry
-        label = demand.label
+        inserted, label = demand.entry, demand.label
         if row is not None:
             with prefix_errors(demand.key):
                 inserted = (
@@ -557,7 +536,7 @@ class CaseBuilder:
         if demand.is_score and turn_count:
             raise ConfigError(f"{demand.key}: a mean score is about one answer; remove `turns`")
         with locate_errors(demand.key, demand.entry, row or Row()):
-            length, is_whole = parse_end(keys.length or self._length)
+            length, is_whole = parse_end(keys.length or self._suite.length)
             if demand.is_score:
                 text = f'R{{"{inserted}"}}=? [ I={length} ]'
             elif isinstance(inserted, str):
@@ -596,11 +575,10 @@ class CaseBuilder:
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
-        settings = self._quantifiers.properties[name]
-        if not self._has_tables:
-            return settings
         with prefix_errors(f"property {name}"):
-            inserted: Mapping[str, Any] = insert_columns(settings, row or Row())
+            inserted: Mapping[str, Any] = insert_columns(
+                self._quantifiers.properties[name], row or self._shared_row
+            )
         return inserted
 
 
@@ -698,15 +676,6 @@ def _choose_seed(seed: int, row: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def _name_row(place: str, keys: CaseKeys, entry: str, row: Row | None) -> str:
-    """Return the name of a row without its number: that of its entry, or one with columns."""
-    if row is None or keys.name is None or not list_columns(keys.name):
-        return entry
-    with prefix_errors(f"{place}.name"):
-        name: str = insert_columns(keys.name, row)
-    return name
-
-
 @dataclass(frozen=True)
 class _PromptForm:
     """One of the forms of an entry's prompt.
@@ -775,7 +744,7 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[T
             if value is None:
                 raise ConfigError(f"{form.key}[0]: the first turn has no text; write {{user: …}}")
         with prefix_errors(key):
-            inserted = value if row is None else insert_columns(value, row)
+            inserted = insert_columns(value, row)
     # the cell of a column is no template
     with locate_errors(key, value, row or Row()):
         chat_keys = {"tools": [tool.description for tool in tools] or None}
@@ -794,7 +763,8 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[T
 def _build_averages(
     entry: str,
     demands: Sequence[_Demand],
-    members: Mapping[str, Sequence[tuple[str, Row]]],
+    cases: Sequence[Case],
+    rows: Sequence[Row | None],
     by: str | None,
 ) -> list[Average]:
     """Build the averages of an entry.
@@ -802,22 +772,25 @@ def _build_averages(
     Args:
         entry: name of the entry.
         demands: its requirements and averages.
-        members: names of cases with their rows, by the label of a demand.
+        cases: its cases.
+        rows: the rows of its table.
         by: the column of groups; None for none.
     """
     averages = []
     for demand in demands:
         if not demand.is_average:
             continue
+        # each deployment has a case of the name
+        members = {case.name: rows[case.row - 1] for case in cases if case.label == demand.label}
         groups: dict[str, list[str]] = {}
-        if by is not None:
-            for name, row in members[demand.label]:
+        for name, row in members.items():
+            if by is not None and row is not None:
                 groups.setdefault(row.read(normalize_name(by)), []).append(name)
         averages.append(
             Average(
                 name=f"{entry}: {insert_columns(demand.label, Row())}",
                 label=demand.label,
-                cases=tuple(name for name, _ in members[demand.label]),
+                cases=tuple(members),
                 threshold=demand.mean_threshold,
                 groups={value: tuple(names) for value, names in sorted(groups.items())},
             )

@@ -77,7 +77,7 @@ def build_conversation(
         turn = ScriptedTurn.parse(text, "" if entry.tool is None else entry.tool.name)
         if index == 0 and turn.references:
             raise ConfigError(f"{key}: no answer precedes the first turn; remove {turn}")
-        turns.append(turn if row is None else _insert(key, turn, row))
+        turns.append(_insert(key, turn, row))
         # a tool may return nothing
         if entry.tool is None and not text.strip():
             raise ConfigError(f"{key}: the text is empty; write a message")
@@ -90,7 +90,7 @@ def _build_user(
 ) -> SimulatedUser:
     """Build a simulated user, whose model is a deployment."""
     with prefix_errors(place):
-        system = keys.system if row is None else insert_columns(keys.system, row)
+        system = insert_columns(keys.system, row)
         if not system.strip():
             raise ConfigError("system: the text is empty; describe the user")
         deployment = find_deployment(keys.model, system=system, decoding=keys.explicit_keys)
@@ -126,7 +126,7 @@ def add_user_notes(asked: CheckedQuery, conversation: Conversation | None) -> Ch
     return replace(asked, notes=(*asked.notes, *notes)) if notes else asked
 
 
-def _insert(place: str, turn: ScriptedTurn, row: Row) -> ScriptedTurn:
+def _insert(place: str, turn: ScriptedTurn, row: Row | None) -> ScriptedTurn:
     """Insert columns into the texts of a turn; a cell is data, and refers to no answer."""
     with prefix_errors(place):
         parts = tuple(

@@ -122,7 +122,6 @@ class RowDeployments:
             raise ConfigError(
                 f"{place}: messages: a system prompt is given, and the suite has one; remove one"
             )
-        if row is not None:
-            with prefix_errors(f"{self._system_key}: {place}"):
-                system = insert_columns(system, row)
+        with prefix_errors(f"{self._system_key}: {place}"):
+            system = insert_columns(system, row)
         return replace(prompt, messages=(("system", system), *prompt.messages))

@@ -1,8 +1,10 @@
 """Examples of the answers to a case: the most probable that violate its requirement, and others."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
@@ -19,7 +21,7 @@ _MAX_CHARACTERS = 300
 """Maximum number of characters of an example, or of a message of a conversation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True))
 class Example:
     """An answer, or the beginning of answers that all meet a requirement or all violate it.
 
@@ -28,32 +30,19 @@ class Example:
             messages, which are cut.
         probability: its probability; for a model that returns texts alone, its share.
         is_violating: whether it speaks against the requirement.
+
+    Raises:
+        ValueError: a value has another type, as in a damaged file.
     """
 
     text: str
     probability: float
     is_violating: bool
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Example":
-        """Read an example from a line of results.
-
-        Raises:
-            KeyError, TypeError, ValueError: the line is damaged.
-        """
-        text, probability, is_violating = (content[name] for name in cls.__slots__)
-        if not isinstance(text, str) or not isinstance(is_violating, bool):
-            raise TypeError("examples: a text or a truth value is missing; delete the file")
-        return cls(text, float(probability), is_violating)
-
     @property
     def messages(self) -> tuple[tuple[str, str], ...]:
         """Role and text of each message, if the text is a conversation."""
         return parse_messages(self.text)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the example as JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class CaseTexts(NamedTuple):
@@ -95,20 +84,15 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     is_lower_bound = threshold.comparison in (">=", ">")
     kinds = (COUNTEREXAMPLE, WITNESS) if is_lower_bound else (WITNESS, COUNTEREXAMPLE)
     # conversations and the answers of a model that returns texts alone are the texts themselves
-    if evidence is None or evidence.build_tree is None:
+    if evidence is None or evidence.explore is None:
         texts = answer.witnesses if evidence is None else evidence.texts
         violating, others = (_select(texts, kind) for kind in kinds)
         return CaseTexts(violating, others, answer.turns is not None)
     # imported here: Storm takes seconds, and a suite is checked before
     from llmchecker.checking import witnesses
-    from llmchecker.checking.markov import dtmc
 
-    tree, ranges = evidence.tree, evidence.score_ranges
-    chain = dtmc.build_dtmc(tree, evidence.scores)
     violating, others = (
-        witnesses.find_path_texts(
-            tree, chain, root.path, kind, _MAX_TEXTS, ranges, evidence.truth[0]
-        )
+        witnesses.find_path_texts(evidence.scored, root.path, kind, _MAX_TEXTS, evidence.truth[0])
         for kind in kinds
     )
     return CaseTexts(violating, others)

@@ -9,10 +9,13 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from llmchecker.errors import InvalidQuery
 from llmchecker.models.decoding.chat_template import Chat, start_as_json
@@ -24,7 +27,7 @@ from llmchecker.suites.conversations import describe_turns
 from llmchecker.utils.atomic_files import compute_sha256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class CaseFingerprint:
     """What a case asks.
 
@@ -35,19 +38,13 @@ class CaseFingerprint:
         quantifiers: sha256 of the settings and files of each quantifier, by name.
 
     Raises:
-        TypeError: a value has another type, as in a damaged file.
+        ValueError: a value has another type, as in a damaged file.
     """
 
     prompt: str
     query: str
     length: int
     quantifiers: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        types = {"prompt": str, "query": str, "length": int, "quantifiers": Mapping}
-        for name, expected in types.items():
-            if not isinstance(getattr(self, name), expected):
-                raise TypeError(f"fingerprint: {name} is no {expected.__name__}; delete the file")
 
     def list_differences(self, stored: "CaseFingerprint") -> list[str]:
         """List the parts in which a stored fingerprint differs, as `length 6 → 8`."""

@@ -6,9 +6,11 @@ the suite.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer
@@ -28,20 +30,6 @@ from llmchecker.utils.printable_text import escape_unprintable
 _FORMAT_NAME = "llmchecker suite "
 _FORMAT = f"{_FORMAT_NAME}7"
 """The format of a file of results; its number changes with the keys of a line."""
-
-
-class MemoryLog:
-    """A log without a file."""
-
-    def find(self, case: Case) -> CaseResult | None:
-        """Return None: nothing is stored."""
-        return None
-
-    def add(self, case: Case, result: CaseResult) -> None:
-        """Store nothing."""
-
-    def complete(self, result: SuiteResult) -> None:
-        """Write nothing."""
 
 
 class JsonLinesLog:
@@ -151,7 +139,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "answer": None if result.answer is None else result.answer.as_json(),
         "required_passes": result.required_passes,
         "error": result.error,
-        "examples": [example.as_json() for example in result.examples],
+        "examples": [asdict(example) for example in result.examples],
         "conversation": result.conversation and result.conversation.as_json(),
         "evidence": None if result.evidence is None else vars(result.evidence),
         "seconds": result.seconds,
@@ -252,16 +240,24 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             seconds=line["seconds"],
             required_passes=line["required_passes"],
             error=line["error"],
-            examples=tuple(map(Example.from_json, line["examples"])),
+            examples=tuple(Example(**example) for example in line["examples"]),
             conversation=line["conversation"] and AnswerTree.from_json(line["conversation"]),
             evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise UnusableDataset(f"{path} has no results of this version: {error}") from error
+        raise _build_damage_error(path, error) from error
 
 
 def _parse_fingerprint(path: Path, line: Mapping[str, Any]) -> CaseFingerprint:
     try:
         return CaseFingerprint(**line["fingerprint"])
-    except (KeyError, TypeError) as error:
-        raise UnusableDataset(f"{path} has no results of this version: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _build_damage_error(path, error) from error
+
+
+def _build_damage_error(path: Path, error: Exception) -> UnusableDataset:
+    reason = str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return UnusableDataset(f"{path}: no results of this version: {reason}; delete the file")

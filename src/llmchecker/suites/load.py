@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
-from llmchecker.suites.tools import needs_tools, parse_suite_tools
+from llmchecker.suites.tools import needs_tools
 from llmchecker.suites.verdicts import parse_threshold
 
 _DEFAULT_CONFIG = "config.yaml"
@@ -64,7 +64,8 @@ def load_suite(
     if changes is not None:
         keys = replace_keys(keys, changes)
     try:
-        return _build_suite(file, keys, tuple(models), config, has_baseline)
+        registry = _read_config(keys.config, path.parent, config)
+        return _SuiteBuilder(file, keys, tuple(models), registry, has_baseline).build()
     except LLMCheckerError as error:
         message = str(error)
         # an error of the configuration names its own file and line
@@ -73,108 +74,157 @@ def load_suite(
         raise type(error)(file.add_location(message)) from error
 
 
-def _build_suite(
-    file: YamlFile,
-    keys: SuiteKeys,
-    models: tuple[DeploymentName, ...],
-    given_config: str | Path | Registry | None,
-    has_baseline: bool,
-) -> Suite:
-    folder = file.path.parent
-    config = (
-        given_config
-        if isinstance(given_config, Registry)
-        else _read_config(keys.config, folder, given_config)
-    )
-    project = folder if config is None else config.project
-    names: tuple[DeploymentName, ...] = models or keys.model
-    # with a table of prompts, the texts of the suite are templates
-    has_tables = any(entry.prompts is not None for entry in keys.cases)
-    # a model in place of the suite's has no line in the file
-    key = "given model" if models else "model"
-    variants = _build_matrix(key, names, config, folder, keys, has_tables)
-    deployments = tuple(each.deployment for each in variants)
-    versus = None if has_baseline else _resolve_versus(keys, names, config, folder, has_tables)
-    pool = QuantifierPool(config, keys.properties or {}, folder)
-    # paths in the settings of a configuration are relative to the project
-    with contextlib.chdir(project):
-        _check_properties(pool, has_tables)
-        builder = CaseBuilder(
-            pool,
-            keys.length,
-            keys.budget,
-            keys.seed,
-            parse_suite_tools("tools", keys.tools),
-            folder,
-            has_tables=has_tables,
+@dataclass(frozen=True)
+class _SuiteBuilder:
+    """A builder of the suite of a file.
+
+    Attributes:
+        file, keys: the file and its keys.
+        models: models in place of the suite's; empty for none.
+        config: the configuration; None without one.
+        has_baseline: as in `load_suite`.
+    """
+
+    file: YamlFile
+    keys: SuiteKeys
+    models: tuple[DeploymentName, ...]
+    config: Registry | None
+    has_baseline: bool
+
+    def build(self) -> Suite:
+        """Build the suite."""
+        file, keys, config = self.file, self.keys, self.config
+        folder = file.path.parent
+        project = folder if config is None else config.project
+        variants = self._build_matrix()
+        versus = None if self.has_baseline else self._resolve_versus()
+        pool = QuantifierPool(config, keys.properties or {}, folder)
+        # paths in the settings of a configuration are relative to the project
+        with contextlib.chdir(project):
+            _check_properties(pool, keys.has_tables)
+            builder = CaseBuilder(pool, keys, folder)
+            cases, averages = _build_cases(
+                keys, builder, variants if versus is None else [*variants, versus]
+            )
+        suite = Suite(
+            name=file.path.name.partition(".")[0] or file.path.name,
+            project=project,
+            expansion=ExpansionConfig() if config is None else config.expansion,
+            deployments=tuple(each.deployment for each in variants),
+            versus=None if versus is None else versus.deployment,
+            cases=cases,
+            averages=averages,
+            differences=_parse_differences(keys, cases, averages),
+            confidence=keys.confidence,
+            seed=keys.seed,
+            quantifiers=pool,
+            digest=_compute_digest(cases, averages, keys, self.has_baseline),
+            max_tokens=keys.budget.tokens,
+            max_dollars=keys.budget.dollars,
         )
-        cases, averages = _build_cases(
-            keys, builder, variants if versus is None else [*variants, versus]
+        asked = [case.deployment.model for case in cases]
+        users = [each.model for each in _list_users(cases)]
+        models_with_costs = [*asked, *users, *list_judge_models(pool.judges)]
+        check_prices("budget.dollars", models_with_costs, keys.budget.dollars)
+        # too many intervals for the confidence are an error before any model is loaded
+        confidence = split_confidence(suite.confidence, suite.interval_count)
+        # the cases of a row share their budget
+        share = cache(lambda budget: {"budget": replace(budget, confidence=confidence)})
+        return replace(
+            suite,
+            cases=tuple(
+                replace(case, question=case.question.model_copy(update=share(case.question.budget)))
+                for case in cases
+            ),
         )
-    differences = _parse_differences(keys, cases, averages)
-    suite = Suite(
-        name=file.path.name.partition(".")[0] or file.path.name,
-        project=project,
-        expansion=ExpansionConfig() if config is None else config.expansion,
-        deployments=deployments,
-        versus=None if versus is None else versus.deployment,
-        cases=cases,
-        averages=averages,
-        differences=differences,
-        confidence=keys.confidence,
-        seed=keys.seed,
-        quantifiers=pool,
-        digest=_compute_digest(cases, averages, keys, has_baseline),
-        max_tokens=keys.budget.tokens,
-        max_dollars=keys.budget.dollars,
-    )
-    asked = [case.deployment.model for case in cases] + [each.model for each in _list_users(cases)]
-    models_with_costs = [*asked, *list_judge_models(pool.judges)]
-    check_prices("budget.dollars", models_with_costs, keys.budget.dollars)
-    # too many intervals for the confidence are an error before any model is loaded
-    confidence = split_confidence(suite.confidence, suite.interval_count)
-    # the cases of a row share their budget
-    share = cache(lambda budget: {"budget": replace(budget, confidence=confidence)})
-    return replace(
-        suite,
-        cases=tuple(
-            replace(case, question=case.question.model_copy(update=share(case.question.budget)))
-            for case in cases
-        ),
-    )
 
+    def _build_matrix(self) -> list[RowDeployments]:
+        """Find the models of the suite, and combine each with each system prompt."""
+        # a model in place of the suite's has no line in the file
+        key = "given model" if self.models else "model"
+        models = [
+            self._resolve(key, name, None, self.keys.explicit_keys)
+            for name in self.models or self.keys.model
+        ]
+        labels = [each.deployment.name for each in models]
+        if len(set(labels)) < len(labels):
+            raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
+        systems = list_alternatives("system", self.keys.system, "system")
+        variants = [model.add_alternative(system) for model in models for system in systems]
+        labels = [each.deployment.name for each in variants]
+        # a name may have a comma
+        if len(set(labels)) < len(labels):
+            raise ConfigError(f"system: {', '.join(labels)} has a name twice; rename one")
+        return variants
 
-def _build_matrix(
-    key: str,
-    names: Sequence[DeploymentName],
-    config: Registry | None,
-    folder: Path,
-    keys: SuiteKeys,
-    has_tables: bool,
-) -> list[RowDeployments]:
-    """Find the models of the suite, and combine each with each system prompt."""
-    models = [
-        _resolve_variants(
-            key, name, config, folder, None, keys.explicit_keys, has_tables=has_tables
+    def _resolve(
+        self,
+        key: str,
+        name: DeploymentName,
+        system: str | None,
+        explicit_keys: Mapping[str, Any],
+        suffix: str = "",
+        **options: str,
+    ) -> RowDeployments:
+        """Find the model of a name, with a decoding that may have columns.
+
+        Args:
+            key, name, system: as in `resolve_deployment`.
+            explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
+            suffix: the end of the deployment's name.
+            options: as in `RowDeployments`.
+        """
+        decoding = explicit_keys.get("decoding")
+        has_columns = self.keys.has_tables and bool(list_columns(decoding))
+        deployment = resolve_deployment(
+            key,
+            name,
+            self.config or Registry(),
+            folder=self.file.path.parent,
+            system=system,
+            # the model must support a decoding, whatever it is
+            decoding={"decoding": GREEDY} if has_columns else explicit_keys,
         )
-        for name in names
-    ]
-    labels = [each.deployment.name for each in models]
-    if len(set(labels)) < len(labels):
-        raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
-    systems = list_alternatives("system", keys.system, "system")
-    variants = [model.add_alternative(system) for model in models for system in systems]
-    labels = [each.deployment.name for each in variants]
-    # a name may have a comma
-    if len(set(labels)) < len(labels):
-        raise ConfigError(f"system: {', '.join(labels)} has a name twice; rename one")
-    return variants
+        deployment = replace(deployment, name=f"{deployment.name}{suffix}")
+        return RowDeployments(deployment, decoding if has_columns else None, **options)
+
+    def _resolve_versus(self) -> RowDeployments | None:
+        """Find the deployment to compare with; None without one."""
+        keys, versus = self.keys, self.keys.versus
+        if versus is None:
+            return None
+        if not versus.explicit_keys.keys() - {"require"}:
+            raise ConfigError(
+                "versus: nothing differs; name a model, or give results by --baseline"
+            )
+        names: Sequence[DeploymentName] = self.models or keys.model
+        # of several models none is the obvious one
+        if versus.model is None and len(names) > 1:
+            raise ConfigError("versus: the suite has several models; name one by `model`")
+        has_system, has_decoding = versus.system is not None, versus.decoding is not None
+        systems = list_alternatives("system", keys.system, "system")
+        if not has_system and len(systems) > 1:
+            raise ConfigError("versus: the suite has several system prompts; write one as `system`")
+        with prefix_errors("versus"):
+            return self._resolve(
+                "model",
+                versus.model or names[0],
+                versus.system if has_system else systems[0].text,
+                versus.explicit_keys if has_decoding else keys.explicit_keys,
+                suffix=" (versus)",
+                system_key="versus.system" if has_system else "system",
+                decoding_key="versus.decoding" if has_decoding else "decoding",
+            )
 
 
-def _read_config(name: str | None, folder: Path, config_path: str | Path | None) -> Registry | None:
-    """Read the registry of a suite's configuration; None without one."""
-    if config_path is not None:
-        path = Path(config_path).absolute()
+def _read_config(
+    name: str | None, folder: Path, given: str | Path | Registry | None
+) -> Registry | None:
+    """Return the registry of a suite's configuration; None without one."""
+    if isinstance(given, Registry):
+        return given
+    if given is not None:
+        path = Path(given).absolute()
     elif name is not None:
         path = folder / name
     else:
@@ -191,73 +241,6 @@ def find_registry(folder: Path) -> Registry | None:
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     # a suite of directories needs no configuration
     return None if found is None else open_registry(found)
-
-
-def _resolve_variants(
-    key: str,
-    name: DeploymentName,
-    config: Registry | None,
-    folder: Path,
-    system: str | None,
-    explicit_keys: Mapping[str, Any],
-    *,
-    has_tables: bool,
-    suffix: str = "",
-    **options: str,
-) -> RowDeployments:
-    """Find the model of a name, with a decoding that may have columns.
-
-    Args:
-        key, name, config, folder, system: as in `resolve_deployment`.
-        explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
-        has_tables: whether the suite has a table of prompts.
-        suffix: the end of the deployment's name.
-        options: as in `RowDeployments`.
-    """
-    decoding = explicit_keys.get("decoding")
-    has_columns = has_tables and bool(list_columns(decoding))
-    # the model must support a decoding, whatever it is
-    keys = {"decoding": GREEDY} if has_columns else explicit_keys
-    deployment = resolve_deployment(
-        key, name, config or Registry(), folder=folder, system=system, decoding=keys
-    )
-    deployment = replace(deployment, name=f"{deployment.name}{suffix}")
-    return RowDeployments(deployment, decoding if has_columns else None, **options)
-
-
-def _resolve_versus(
-    keys: SuiteKeys,
-    names: Sequence[DeploymentName],
-    config: Registry | None,
-    folder: Path,
-    has_tables: bool,
-) -> RowDeployments | None:
-    versus = keys.versus
-    if versus is None:
-        return None
-    changes = versus.explicit_keys.keys() - {"require"}
-    if not changes:
-        raise ConfigError("versus: nothing differs; name a model, or give results by --baseline")
-    # of several models none is the obvious one
-    if versus.model is None and len(names) > 1:
-        raise ConfigError("versus: the suite has several models; name one by `model`")
-    has_system, has_decoding = versus.system is not None, versus.decoding is not None
-    systems = list_alternatives("system", keys.system, "system")
-    if not has_system and len(systems) > 1:
-        raise ConfigError("versus: the suite has several system prompts; write one as `system`")
-    with prefix_errors("versus"):
-        return _resolve_variants(
-            "model",
-            versus.model or names[0],
-            config,
-            folder,
-            versus.system if has_system else systems[0].text,
-            versus.explicit_keys if has_decoding else keys.explicit_keys,
-            has_tables=has_tables,
-            suffix=" (versus)",
-            system_key="versus.system" if has_system else "system",
-            decoding_key="versus.decoding" if has_decoding else "decoding",
-        )
 
 
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:

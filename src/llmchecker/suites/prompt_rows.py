@@ -17,6 +17,7 @@ from llmchecker.suites.suite_file import PromptKeys
 from llmchecker.suites.templates import Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.csv_rows import parse_csv
+from llmchecker.utils.text_files import read_text
 
 _MAX_ROWS = 1_000_000
 """Maximum number of rows of a table."""
@@ -108,9 +109,7 @@ def _build_table(name: str, path: Path) -> PromptTable:
         raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
     if not columns:
         raise UnusableDataset(f"{name}: no column has a name; name the columns in the first line")
-    rows = [
-        _build_row(f"{name}, row {number}", row, columns) for number, row in enumerate(cells, 1)
-    ]
+    rows = [_build_row(name, number, row, columns) for number, row in enumerate(cells, 1)]
     return PromptTable(name, tuple(columns), tuple(rows))
 
 
@@ -156,7 +155,7 @@ def _format_choices(value: Any) -> str | None:
     return "\n".join(f"{label}. {text}" for label, text in zip(labels, texts, strict=True))
 
 
-def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
+def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
     """Build a row; a cell that is no text matters only if a template contains its column."""
     cells, unusable = {}, {}
     for column in columns:
@@ -175,7 +174,7 @@ def _build_row(place: str, values: Mapping[str, Any], columns: Iterable[str]) ->
             unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
         else:
             cells[column] = value
-    return Row(place, cells, unusable)
+    return Row(f"{name}, row {number}", cells, unusable, number)
 
 
 def _describe_type(column: str, value: Any) -> str:
@@ -202,7 +201,7 @@ def _normalize_header(place: str, names: Iterable[Any]) -> list[str]:
 
 
 def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
-    text = _read_text(name, path)
+    text = read_text(path, name, error_type=UnusableDataset)
     names, *rows = [row.cells for row in parse_csv(name, text)] or [()]
     # in `question, "answer"` the separator is a comma with a space, also before quotes
     is_spaced = len(names) > 1 and all(column.startswith(" ") for column in names[1:])
@@ -238,7 +237,7 @@ def _strip_padding(name: str, cell: str) -> str:
 
 
 def _read_json_lines(name: str, path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(_read_text(name, path).split("\n"), 1):
+    for number, line in enumerate(read_text(path, name, error_type=UnusableDataset).split("\n"), 1):
         if not line.strip():
             continue
         place = f"{name}, line {number}"
@@ -284,19 +283,6 @@ def _read_parquet(name: str, path: Path) -> Iterator[dict[str, Any]]:
                 yield {column: cell for column, cell in zip(header, cells, strict=True) if column}
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnusableDataset(f"{name} is not a parquet file: {error}") from error
-
-
-def _read_text(name: str, path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        byte = error.object[error.start]
-        raise UnusableDataset(
-            f"{name}, line {line}: the byte 0x{byte:02X} is not UTF-8; save the file in UTF-8"
-        ) from error
-    except OSError as error:
-        raise UnusableDataset(f"{name} cannot be read: {error.strerror}") from error
 
 
 _READERS: Mapping[str, Callable[[str, Path], Iterator[dict[str, Any]]]] = {

@@ -9,15 +9,18 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import find_texts
+from llmchecker.suites.json_lines import JsonLinesLog
 from llmchecker.suites.verdicts import CaseResult, Status
+from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
@@ -25,39 +28,11 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.models.text_answer import TextModel
-    from llmchecker.trees.expansion import EndOfSequence
     from llmchecker.trees.shards import Shard
 
 
 _MAX_STORED_ANSWERS = 60
 """Largest number of answers of a conversation that a result has, and a page draws."""
-
-
-class OpenModel(Protocol):
-    """A model that is loaded on first use."""
-
-    @property
-    def end_of_sequence(self) -> "EndOfSequence":
-        """How the tree treats an end-of-sequence token."""
-        ...
-
-    @property
-    def model(self) -> "LanguageModel":
-        """The loaded model."""
-        ...
-
-
-class ResultLog(Protocol):
-    """A log of results that a later run continues."""
-
-    def find(self, case: Case) -> CaseResult | None:
-        """Return the stored result of a case; None if it has none."""
-        ...
-
-    def add(self, case: Case, result: CaseResult) -> None:
-        """Store the result of a case."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,8 +56,8 @@ class SuiteProgress:
 
 def iter_results(
     suite: Suite,
-    open_model: Callable[[Deployment], "OpenModel | TextModel"],
-    log: ResultLog,
+    open_model: Callable[[Deployment], LazyModel | TextModel],
+    log: JsonLinesLog | None,
     *,
     shard: "Shard | None" = None,
     selected: Collection[CaseKey] | None = None,
@@ -96,7 +71,7 @@ def iter_results(
     Args:
         suite: the suite.
         open_model: opens the model of a deployment, which may return texts alone.
-        log: the log, which may contain results of an earlier run.
+        log: the log, which may contain results of an earlier run; None for no file.
         shard: the part of the cases to evaluate; None for all.
         selected: the cases to evaluate; None for all. No bit of a result depends on the others.
         is_measuring: whether thresholds must not end cases early, because probabilities are
@@ -156,24 +131,26 @@ class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
-    opened: "OpenModel | TextModel"
-    open_model: Callable[[Deployment], "OpenModel | TextModel"]
+    opened: LazyModel | TextModel
+    open_model: Callable[[Deployment], LazyModel | TextModel]
     is_measuring: bool
-    log: ResultLog
+    log: JsonLinesLog | None
     tracker: _ProgressTracker
-    users: "dict[Deployment, OpenModel | TextModel]" = field(default_factory=dict)
+    users: dict[Deployment, LazyModel | TextModel] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
         missing = []
         for case in cases:
-            if (stored := self.log.find(case)) is None:
+            stored = None if self.log is None else self.log.find(case)
+            if stored is None:
                 missing.append(case)
             else:
                 yield stored
                 self.tracker.update(stored, is_stored=True)
         for case, result in self._evaluate(missing):
-            self.log.add(case, result)
+            if self.log is not None:
+                self.log.add(case, result)
             yield result
             self.tracker.update(result, is_stored=False)
 
@@ -190,7 +167,7 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [(case.measure() if self.is_measuring else case).question for case in cases]
-        for index, answer in self._check(questions, cases[0].deployment, prompts):
+        for index, answer in evaluate(self.opened, questions, prompts):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
@@ -213,42 +190,24 @@ class _Evaluator:
     def _check_conversation(self, case: Case) -> Answer:
         # imported here, as in `evaluate`
         from llmchecker.checking.conversations.conversation_check import check_conversation
-        from llmchecker.checking.conversations.text_conversations import check_text_conversation
 
-        conversation = case.question.conversation
-        asked = case.question.checked_query.create_quantifiers()
+        question, conversation = case.question, case.question.conversation
         assert conversation is not None
-        budget = case.question.budget
         for user in conversation.simulated_users:
             if user.model not in self.users:
                 self.users[user.model] = self.open_model(user.model)
-        users = {user: self.users[user.model] for user in conversation.simulated_users}
-        if not case.deployment.model.has_distributions:
-            text_models = {user: cast("TextModel", opened) for user, opened in users.items()}
-            model = cast("TextModel", self.opened)
-            return check_text_conversation(model, conversation, asked, budget, text_models)
-        opened = cast(OpenModel, self.opened)
         return check_conversation(
-            opened.model,
+            _load_model(self.opened),
             conversation,
-            asked,
-            budget,
-            end_tokens=None if opened.end_of_sequence == "terminal" else frozenset(),
-            user_models={user: cast(OpenModel, each).model for user, each in users.items()},
+            question.checked_query.create_quantifiers(),
+            question.budget,
+            end_of_sequence="terminal"
+            if isinstance(self.opened, TextModel)
+            else self.opened.end_of_sequence,
+            user_models={
+                user: _load_model(self.users[user.model]) for user in conversation.simulated_users
+            },
         )
-
-    def _check(
-        self,
-        questions: Sequence["QuestionLike"],
-        deployment: Deployment,
-        prompts: Sequence["Start"],
-    ) -> "Iterator[tuple[int, CheckOutcome]]":
-        if deployment.model.has_distributions:
-            return evaluate(cast(OpenModel, self.opened), questions, prompts)
-        # imported here, as in `evaluate`
-        from llmchecker.checking.anytime.text_check import check_texts
-
-        return check_texts(cast("TextModel", self.opened), questions)
 
     def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
         if isinstance(answer, BaseException):
@@ -261,11 +220,14 @@ class _Evaluator:
             return _build_error(case, error, seconds)
 
 
+def _load_model(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
+    """Return a model with probabilities, loaded, or one that returns texts alone."""
+    return opened if isinstance(opened, TextModel) else opened.model
+
+
 def evaluate(
-    opened: OpenModel,
-    questions: Sequence["QuestionLike"],
-    prompts: Sequence["Start"],
-) -> Iterator[tuple[int, "CheckOutcome"]]:
+    opened: LazyModel | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
+) -> "Iterator[tuple[int, CheckOutcome]]":
     """Yield the number of each question and its answer, as soon as it is known.
 
     Args:
@@ -274,6 +236,10 @@ def evaluate(
         prompts: the prompts of all cases of the deployment.
     """
     # imported here: Storm and torch take seconds, and a suite is checked before
+    if isinstance(opened, TextModel):
+        from llmchecker.checking.anytime.text_check import check_texts
+
+        return check_texts(opened, questions)
     from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
     return check_side_by_side(

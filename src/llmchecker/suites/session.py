@@ -15,10 +15,11 @@ from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.suites.cases import CaseKey, Suite
 from llmchecker.suites.fingerprint import compute_fingerprints
-from llmchecker.suites.json_lines import JsonLinesLog, MemoryLog, read_baseline
+from llmchecker.suites.json_lines import JsonLinesLog, read_baseline
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.runner import OpenModel, SuiteProgress, iter_results
+from llmchecker.suites.runner import SuiteProgress, iter_results
 from llmchecker.suites.verdicts import CaseResult, Status
+from llmchecker.trees.lazy_model import LazyModel
 
 if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
@@ -30,7 +31,8 @@ class SuiteRun:
     Args:
         suite: the suite; with a baseline, `load_suite` must have been called with `has_baseline`.
         log: the file of the results as JSON lines; None without a file.
-        shards: with a log, the files of `run_shard`, whose results the run takes over.
+        shard: the part of the cases to run, with a log; None for all.
+        shards: with a log, the logs of shards, whose results the run takes over.
         baseline: the file with results to compare with; None without these.
         selected: the cases to run; None for all. The log keeps the results of the others.
         is_failing_fast: whether the first case that is violated or fails to run ends the run.
@@ -45,17 +47,18 @@ class SuiteRun:
         suite: Suite,
         *,
         log: str | Path | None = None,
+        shard: "Shard | None" = None,
         shards: Sequence[str | Path] = (),
         baseline: str | Path | None = None,
         selected: AbstractSet[CaseKey] | None = None,
         is_failing_fast: bool = False,
-        open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
+        open_model: Callable[[Deployment], LazyModel | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
             raise ConfigError("baseline: the suite compares with a deployment; load it without")
         self._suite, self._open_model = suite, open_model
-        self._selected, self._is_failing_fast = selected, is_failing_fast
+        self._shard, self._selected, self._is_failing_fast = shard, selected, is_failing_fast
         self._shown = suite if selected is None else suite.select(selected)
         # without a file nothing is compared, now or later
         needs_fingerprints = log is not None or baseline is not None
@@ -65,9 +68,7 @@ class SuiteRun:
             names = [deployment.name for deployment in suite.deployments]
             self._baseline = read_baseline(baseline, names)
         # before any model, so that a wrong file costs no time
-        self._log: MemoryLog | JsonLinesLog = MemoryLog()
-        if log is not None:
-            self._log = JsonLinesLog(log, suite, self._fingerprints, shards)
+        self._log = None if log is None else JsonLinesLog(log, suite, self._fingerprints, shards)
         self._results: dict[CaseKey, CaseResult] = {}
 
     @property
@@ -103,6 +104,7 @@ class SuiteRun:
                 suite,
                 opener,
                 log,
+                shard=self._shard,
                 selected=self._selected,
                 is_measuring=is_measuring,
                 report=report,
@@ -113,7 +115,8 @@ class SuiteRun:
                     break
         result = self.result
         # the log of a part of the cases keeps the results of the others
-        if self._selected is None and result.is_complete:
+        is_whole = self._shard is None and self._selected is None
+        if log is not None and is_whole and result.is_complete:
             log.complete(result)
         return result
 
@@ -136,44 +139,13 @@ def run_suite(
     return SuiteRun(suite, **options).finish(report)
 
 
-def run_shard(
-    suite: Suite,
-    shard: "Shard",
-    log: str | Path,
-    *,
-    open_model: Callable[[Deployment], OpenModel | TextModel] | None = None,
-    report: Callable[[SuiteProgress], None] = lambda progress: None,
-) -> None:
-    """Write the results of a shard, and continue an earlier run of it.
-
-    Args:
-        suite: the suite.
-        shard: the part of the cases.
-        log: the file of the results as JSON lines, which `run_suite` takes over.
-        open_model, report: as in `run_suite`.
-
-    Raises:
-        LLMCheckerError: as in `run_suite`.
-    """
-    results_log = JsonLinesLog(log, suite, compute_fingerprints(suite))
-    spending = Spending(suite.max_tokens, suite.max_dollars)
-    opener, is_measuring = open_model or _build_opener(suite, spending), suite.versus is not None
-    results = iter_results(
-        suite, opener, results_log, shard=shard, is_measuring=is_measuring, report=report
-    )
-    with contextlib.chdir(suite.project), charge_judges(spending):
-        # the log stores each result
-        for _ in results:
-            pass
-
-
 def _build_opener(
     suite: Suite, spending: Spending
-) -> Callable[[Deployment], OpenModel | TextModel]:
+) -> Callable[[Deployment], LazyModel | TextModel]:
     """Build the function that opens the model of a deployment."""
-    last: list[tuple[ModelConfig, OpenModel | TextModel]] = []
+    last: list[tuple[ModelConfig, LazyModel | TextModel]] = []
 
-    def open_deployment(deployment: Deployment) -> OpenModel | TextModel:
+    def open_deployment(deployment: Deployment) -> LazyModel | TextModel:
         model = deployment.model
         # the system prompts of a model need it only once
         if last and last[0][0] == model:

@@ -12,22 +12,23 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     model_validator,
 )
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (
+    END_OR_LENGTH,
+    TEXT_OR_SECTION,
     Confidence,
     Length,
     NonEmpty,
+    OneKeySection,
     OptionalKey,
-    OrEnd,
-    OrText,
     Section,
     Seed,
     Sha256,
@@ -50,25 +51,21 @@ _NAME_OF_ALL_KEYS = re.compile(r"(: )config: (?=unknown key '|the key ')")
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _OrColumns(OrText):
-    """An annotation of a decoding, in which texts may have columns of the prompts."""
-
-    def _is_plain(self, value: Any) -> bool:
-        has_columns = isinstance(value, dict) and bool(list_columns(value))
-        return has_columns or super()._is_plain(value)
-
-    def _validate(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if isinstance(value, dict) and self._is_plain(value):
-            # values with columns are validated with each row
-            known = DecodingKeys.model_fields
-            handler({k: v for k, v in value.items() if k not in known or not list_columns(v)})
-        return super()._validate(value, handler)
+def _skip_columns(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a decoding but for texts with columns, which are validated with each row."""
+    if not isinstance(value, dict) or not list_columns(value):
+        return handler(value)
+    known = DecodingKeys.model_fields
+    handler({k: v for k, v in value.items() if k not in known or not list_columns(v)})
+    return value
 
 
-_DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, _OrColumns("object")]]
+_DecodingEntry = OptionalKey[
+    Annotated[str | DecodingKeys, TEXT_OR_SECTION, WrapValidator(_skip_columns)]
+]
 
 
-_ModelEntry = Annotated[str | dict[str, Any], OrText("object")]
+_ModelEntry = Annotated[str | dict[str, Any], TEXT_OR_SECTION]
 """A name, or the keys of a model, which have the types of a configuration."""
 
 
@@ -152,10 +149,8 @@ class SimulatedUserKeys(Section):
     """The largest number of tokens of a message."""
 
 
-class TurnKeys(Section):
+class TurnKeys(OneKeySection):
     """A turn of a conversation, with one key."""
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     user: OptionalKey[str] = None
     """A message of the user. `{answer 1}` inserts the model's first answer, which must be an
@@ -164,14 +159,6 @@ class TurnKeys(Section):
     """The result of a tool. An answer without a call of the tool ends the conversation."""
     simulated_user: OptionalKey[SimulatedUserKeys] = None
     """A message of the user that another model writes."""
-
-    @model_validator(mode="after")
-    def _check_one(self) -> "TurnKeys":
-        if len(self.explicit_keys) != 1:
-            raise build_error(
-                f"{self.explicit_keys} must have one key; keep user, tool or simulated_user"
-            )
-        return self
 
     @property
     def text(self) -> str | None:
@@ -197,7 +184,7 @@ class CaseKeys(Section):
     """Instead of one message, several, which no model answers but the last."""
     turns: OptionalKey[NonEmpty[TurnKeys]] = None
     """Instead of one message, a conversation: the model answers each of these turns."""
-    prompts: OptionalKey[Annotated[str | PromptKeys, OrText("object")]] = None
+    prompts: OptionalKey[Annotated[str | PromptKeys, TEXT_OR_SECTION]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""
     require: Any = None
@@ -210,7 +197,7 @@ class CaseKeys(Section):
     """A column. Averages are also reported for each of its values."""
     tools: OptionalKey[_Tools] = None
     """As at the top level, for these prompts."""
-    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
+    length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[BudgetKeys] = None
     """As at the top level, for these prompts."""
@@ -262,7 +249,7 @@ class SuiteKeys(Section):
     function, function: {name: …, description: …, parameters: …}}`."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    length: Annotated[str | Length, OrEnd()] = 40
+    length: Annotated[str | Length, END_OR_LENGTH] = 40
     """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
     An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = Budget.confidence
@@ -278,11 +265,16 @@ class SuiteKeys(Section):
     versus: OptionalKey[VersusKeys] = None
     """The deployment to compare with."""
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether an entry has a table of prompts, so that the texts of the suite are templates."""
+        return any(entry.prompts is not None for entry in self.cases)
+
 
 class RunKeys(Section):
     """Keys of a suite that the command line may replace."""
 
-    length: OptionalKey[Annotated[str | Length, OrEnd()]] = None
+    length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
     """The horizon of all cases."""
     confidence: OptionalKey[Confidence] = None
     """The confidence of all verdicts of the suite together."""

@@ -39,11 +39,13 @@ class Row:
         place: the table and the row, for messages; empty for a case without a table.
         cells: the texts by column.
         unusable: what the other cells are, such as `a list`, by column.
+        number: the number of the row, from 1; 0 for a case without a table.
     """
 
     place: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
     unusable: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
 
     def read(self, column: str) -> str:
         """Return the text of a cell.
@@ -73,16 +75,17 @@ class Row:
         return column in self.cells or column in self.unusable
 
 
-def insert_columns(value: Any, row: Row) -> Any:
+def insert_columns(value: Any, row: Row | None) -> Any:
     """Insert the cells of a row into a text, or into all texts of lists and mappings.
 
-    In regular expressions, the values of `_PATTERN_KEYS`, cells match literally.
+    In regular expressions, the values of `_PATTERN_KEYS`, cells match literally. Without a row,
+    texts are no templates and stay as they are.
 
     Raises:
         UnknownName: the row has no such column.
         ConfigError: a brace has no counterpart, or a cell is no text.
     """
-    return _insert(value, row, _insert_text)
+    return value if row is None else _insert(value, row, _insert_text)
 
 
 def insert_values(value: Any, row: Row) -> Any:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import DamagedFile
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.chat_template import Start, start_as_json
+from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees import fingerprint
 from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.lazy_model import LazyModel
@@ -151,16 +152,15 @@ class TreeBuilder(LazyModel):
     def compute_fingerprint(self, start: Start, truncation: Truncation) -> str:
         """Return the hash of all inputs that determine the tree.
 
-        The last bits of the probabilities may differ on another machine.
+        The machine does not enter, so that the tree may be from another one. The last bits of the
+        probabilities may differ there.
         """
-        return fingerprint.hash_tree(
-            self.files,
-            self.kind,
-            self.dtype,
-            start,
-            truncation,
-            self.end_of_sequence,
-            self.decoding,
+        bounds = [truncation.alpha, truncation.k, truncation.length]
+        return fingerprint.hash_inputs(
+            dict(self.files),
+            [self.kind, self.dtype, start_as_json(start), *bounds, self.end_of_sequence],
+            decoding_as_json(self.decoding),
+            modules=fingerprint.select_modules(fingerprint.TREE_MODULES, self.files),
         )
 
 

@@ -131,7 +131,7 @@ class PromptDistributions:
 
         Yields:
             Increasing row numbers of continuations, and the selections after them. The selections
-            equal those of `top_alpha_k` for the full distributions, to the last bit.
+            equal those of `select_tokens` for the full distributions, to the last bit.
         """
         # in batches, because padding makes all rows of a batch as long as its longest
         for first in range(0, len(continuations), _BATCH_ROWS):

@@ -5,7 +5,7 @@ Gross et al. (2025), Definition III.4 and Algorithm 1, level by level and in bat
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
@@ -24,6 +24,16 @@ from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 EndOfSequence = Literal["terminal", "ordinary"]
 ProgressCallback = Callable[[int, int, int], None]
 """Callback of the step, its expanded nodes so far, and all its nodes."""
+_STATES = np.dtype(
+    [
+        ("parent", np.int64),
+        ("step", np.int64),
+        ("token", np.int64),
+        ("probability", np.float64),
+        ("kind", np.int8),
+    ]
+)
+"""The columns of a `TextTree` without its texts."""
 
 
 def build_tree(
@@ -59,7 +69,7 @@ def build_tree(
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-    levels = [_build_root()]
+    levels = [np.array([(-1, 0, NO_TOKEN, 1.0, StateKind.TEXT)], dtype=_STATES)]
     texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size, is_shard = 1, shard is not None
@@ -85,23 +95,26 @@ def build_tree(
                 done += len(rows)
                 progress(step, done, len(frontier))
                 if monitor is not None:
-                    child_count += len(children[-1].kind)
-                    open_count += int((children[-1].kind == StateKind.TEXT).sum())
+                    child_count += len(children[-1])
+                    open_count += int((children[-1]["kind"] == StateKind.TEXT).sum())
                     monitor.update(step, done, len(frontier), child_count, open_count)
         # batches arrive in any order, since cached distributions come first
-        level = _concatenate(children).sort_by_parent()
-        levels.append(level.with_parent_uids(frontier.uids))
-        frontier = frontier.extend(level, size)
+        level = np.concatenate(children)
+        level = level[np.argsort(level["parent"], kind="stable")]
+        levels.append(level)
+        uids, frontier = frontier.uids, frontier.extend(level, size)
+        level["parent"] = uids[level["parent"]]
         # whole sequences, because a character may consist of several tokens
-        texts.append(decode_texts(model, join_prompt(prompt, frontier.continuations), level.kind))
+        sequences = join_prompt(prompt, frontier.continuations)
+        texts.append(decode_texts(model, sequences, level["kind"]))
         # REST and END are terminal
-        frontier = frontier.select(level.kind == StateKind.TEXT)
-        size += len(level.kind)
-    columns = {name: getattr(_concatenate(levels), name) for name in _COLUMN_NAMES}
+        frontier = frontier.select(level["kind"] == StateKind.TEXT)
+        size += len(level)
+    states = np.concatenate(levels)
     return TextTree(
         model=model.name,
         truncation=truncation,
-        **columns,
+        **{name: np.ascontiguousarray(states[name]) for name in _STATES.names or ()},
         text=np.concatenate(texts),
         is_shard=is_shard,
     )
@@ -165,26 +178,6 @@ def _saved(distributions: PromptDistributions | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Columns of a tree or of a part of its rows, without the texts."""
-
-    parent: np.ndarray
-    step: np.ndarray
-    token: np.ndarray
-    probability: np.ndarray
-    kind: np.ndarray
-
-    def with_parent_uids(self, uids: np.ndarray) -> "_Columns":
-        """Return the rows with the parents' uids instead of their positions."""
-        return _Columns(uids[self.parent], self.step, self.token, self.probability, self.kind)
-
-    def sort_by_parent(self) -> "_Columns":
-        """Return the rows sorted by parent; siblings keep their order."""
-        order = np.argsort(self.parent, kind="stable")
-        return _Columns(*(getattr(self, name)[order] for name in _COLUMN_NAMES))
-
-
-@dataclass(frozen=True)
 class _Frontier:
     """States of a level: token ids after the prompt, uids, path probabilities."""
 
@@ -199,36 +192,23 @@ class _Frontier:
         """Return a subset of the states."""
         return _Frontier(self.continuations[rows], self.uids[rows], self.masses[rows])
 
-    def extend(self, level: _Columns, size: int) -> "_Frontier":
+    def extend(self, level: np.ndarray, size: int) -> "_Frontier":
         """Return the states of the next level.
 
         Args:
-            level: columns of that level.
+            level: the states of that level; their parents are positions in this one.
             size: first uid of that level.
         """
         return _Frontier(
-            np.column_stack([self.continuations[level.parent], level.token]),
-            size + np.arange(len(level.token)),
-            self.masses[level.parent] * level.probability,
+            np.column_stack([self.continuations[level["parent"]], level["token"]]),
+            size + np.arange(len(level)),
+            self.masses[level["parent"]] * level["probability"],
         )
-
-
-_COLUMN_NAMES = tuple(field.name for field in fields(_Columns))
-
-
-def _build_root() -> _Columns:
-    return _Columns(
-        parent=np.array([-1]),
-        step=np.array([0]),
-        token=np.array([NO_TOKEN]),
-        probability=np.array([1.0]),
-        kind=np.array([StateKind.TEXT], dtype=np.int8),
-    )
 
 
 def _build_children(
     selection: Selection, parents: np.ndarray, step: int, end_tokens: Sequence[int]
-) -> _Columns:
+) -> np.ndarray:
     """Return the children of texts: each text's selected tokens, then its rest.
 
     A rest of 0 is left out.
@@ -239,24 +219,15 @@ def _build_children(
     is_present = np.column_stack(
         [np.arange(width) < selection.counts[:, np.newaxis], selection.rest > 0]
     )
-    token = tokens[is_present]
-    kind = np.full(len(token), StateKind.TEXT, dtype=np.int8)
+    children = np.empty(is_present.sum(), dtype=_STATES)
+    children["parent"] = np.repeat(parents, is_present.sum(axis=1))
+    children["step"] = step
+    children["token"] = token = tokens[is_present]
+    children["probability"] = probabilities[is_present]
     # the rest has no token of its own
-    kind[token == NO_TOKEN] = StateKind.REST
-    kind[np.isin(token, end_tokens)] = StateKind.END
-    return _Columns(
-        parent=np.repeat(parents, is_present.sum(axis=1)),
-        step=np.full(len(token), step),
-        token=token,
-        probability=probabilities[is_present],
-        kind=kind,
-    )
-
-
-def _concatenate(parts: Sequence[_Columns]) -> _Columns:
-    return _Columns(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMN_NAMES)
-    )
+    is_rest, has_ended = token == NO_TOKEN, np.isin(token, end_tokens)
+    children["kind"] = np.select([is_rest, has_ended], [StateKind.REST, StateKind.END])
+    return children
 
 
 def decode_texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) -> np.ndarray:

@@ -7,16 +7,12 @@ code that computes a result enters too: results of other code have other fingerp
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from llmchecker.models.decoding.chat_template import Start, start_as_json
-from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.settings import SERVER_FILE
-from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.atomic_files import compute_sha256
 
 MODEL_MODULES = (
@@ -57,7 +53,6 @@ SERVER_MODULES = (
     "models/servers/sampling_test.py",
     "models/continuation.py",
     "models/servers/settings.py",
-    "models/servers/completions.py",
     "models/servers/answer_store.py",
     "models/servers/spending.py",
     "models/servers/text_apis.py",
@@ -70,79 +65,19 @@ TREE_MODULES = (*MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
 """Modules that determine a tree."""
 
 
-def hash_model(
-    files: Mapping[str, str], kind: str, dtype: str, device: str, decoding: DecodingChoice = None
-) -> str:
-    """Return the fingerprint of all inputs of a model's output, to the last bit.
-
-    The processor and the libraries enter, because they determine the order of floating-point
-    additions.
+def select_modules(modules: Sequence[str], files: Mapping[str, str]) -> tuple[Sequence[str], ...]:
+    """Select the modules that determine a result of a model: these, and those of its server.
 
     Args:
+        modules: `MODEL_MODULES` or `TREE_MODULES`.
         files: sha256 of every file of the model by name.
-        kind, dtype, device: as in `load_model`.
-        decoding: decoding settings; None for temperature 1.
     """
-    return _hash_parts(
-        dict(files),
-        [kind, dtype, device, find_processor_name(), decoding_as_json(decoding)],
-        [version(package) for package in ("torch", "transformers", "tokenizers")],
-        _hash_modules(MODEL_MODULES),
-        _hash_modules(_select_server_modules(files)),
-    )
+    return modules, SERVER_MODULES if SERVER_FILE in files else ()
 
 
-def hash_tree(
-    files: Mapping[str, str],
-    kind: str,
-    dtype: str,
-    start: Start,
-    truncation: Truncation,
-    end_of_sequence: str,
-    decoding: DecodingChoice = None,
-) -> str:
-    """Return the fingerprint of a tree, up to the last bits of probabilities.
-
-    The machine does not enter: the tree may be from another machine.
-
-    Args:
-        files: sha256 of every file of the model by name.
-        kind, dtype: as in `load_model`.
-        start: the start string or chat.
-        truncation: alpha, k and L.
-        end_of_sequence: as in `expansion.build_tree`.
-        decoding: decoding settings; None for temperature 1.
-    """
-    decoding_settings = decoding_as_json(decoding)
-    truncation_values = [truncation.alpha, truncation.k, truncation.length]
-    request = [kind, dtype, start_as_json(start), *truncation_values, end_of_sequence]
-    return _hash_parts(
-        dict(files),
-        request,
-        decoding_settings,
-        _hash_modules(TREE_MODULES),
-        _hash_modules(_select_server_modules(files)),
-    )
-
-
-def hash_masses(model: str, prompts: Sequence[str], k: int) -> str:
-    """Return the fingerprint of the masses of the 1 to k most probable tokens.
-
-    Args:
-        model: fingerprint of `hash_model`.
-        prompts: the prompts after which the masses are computed.
-        k: maximum number of tokens.
-    """
-    # the model's fingerprint contains the model's modules already
-    return _hash_parts([model, list(prompts), k], _hash_modules(("trees/top_k_mass.py",)))
-
-
-def _select_server_modules(files: Mapping[str, str]) -> Sequence[str]:
-    """Return the modules of server requests if the files are a served model's."""
-    return SERVER_MODULES if SERVER_FILE in files else ()
-
-
-def _hash_parts(*parts: Any) -> str:
+def hash_inputs(*inputs: Any, modules: Iterable[Sequence[str]]) -> str:
+    """Return the fingerprint of inputs in the form of JSON, and of modules of this package."""
+    parts = (*inputs, *map(_hash_modules, modules))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

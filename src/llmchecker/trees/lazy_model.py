@@ -4,12 +4,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.decoding.settings import DecodingChoice
+from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
@@ -113,14 +114,21 @@ class LazyModel:
 
     @cached_property
     def _metadata(self) -> run_metadata.RunMetadata:
-        return run_metadata.collect_metadata(
-            self.directory,
-            self.files,
-            self.kind,
-            self.dtype,
-            self.device,
-            self.threads,
-            self.decoding,
+        record = run_metadata.read_provenance(self.directory)
+        server = f" ({record['serving']['model']})" if "serving" in record else ""
+        versions = run_metadata.collect_versions(run_metadata.MODEL_PACKAGES)
+        return run_metadata.RunMetadata(
+            source=record.get("source", f"path:{self.directory}") + server,
+            files=self.files,
+            kind=self.kind,
+            dtype=self.dtype,
+            device=self.device,
+            threads=self.threads,
+            decoding=decoding_as_json(self.decoding),
+            versions=versions | record.get("versions", {}),
+            program=run_metadata.find_code_version(),
+            machine=run_metadata.describe_machine(),
+            date=run_metadata.utc_now(),
         )
 
     @property
@@ -134,5 +142,15 @@ class LazyModel:
 
     @property
     def model_fingerprint(self) -> str:
-        """Fingerprint of all inputs of the model's output, to the last bit."""
-        return fingerprint.hash_model(self.files, self.kind, self.dtype, self.device, self.decoding)
+        """Fingerprint of all inputs of the model's output, to the last bit.
+
+        The processor and the libraries enter, because they determine the order of floating-point
+        additions.
+        """
+        settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
+        return fingerprint.hash_inputs(
+            dict(self.files),
+            [*settings, decoding_as_json(self.decoding)],
+            [version(package) for package in ("torch", "transformers", "tokenizers")],
+            modules=fingerprint.select_modules(fingerprint.MODEL_MODULES, self.files),
+        )

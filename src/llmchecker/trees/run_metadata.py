@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import llmchecker
-from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.sources.model_directory import PROVENANCE
 from llmchecker.trees import fingerprint
 from llmchecker.utils.atomic_files import read_json
@@ -72,44 +71,6 @@ class RunMetadata:
     program: _CodeVersion
     machine: _Machine
     date: str
-
-
-def collect_metadata(
-    directory: str | Path,
-    files: Mapping[str, str],
-    kind: str,
-    dtype: str,
-    device: str,
-    threads: int,
-    decoding: DecodingChoice = None,
-) -> RunMetadata:
-    """Collect the metadata of the model in a directory for the current process.
-
-    Args:
-        directory: folder of the model.
-        files: sha256 of every file of the model by name.
-        kind, dtype, device, threads: as in `load_model`.
-        decoding: decoding settings; None for temperature 1.
-    """
-    provenance = read_provenance(directory := Path(directory))
-    return RunMetadata(
-        source=provenance.get("source", f"path:{directory}") + _format_served_name(provenance),
-        files=files,
-        kind=kind,
-        dtype=dtype,
-        device=device,
-        threads=threads,
-        decoding=decoding_as_json(decoding),
-        versions=collect_versions(MODEL_PACKAGES) | provenance.get("versions", {}),
-        program=find_code_version(),
-        machine=describe_machine(),
-        date=utc_now(),
-    )
-
-
-def _format_served_name(provenance: Mapping[str, Any]) -> str:
-    """Format the model's name on its server as a suffix of the source, if any."""
-    return f" ({provenance['serving']['model']})" if "serving" in provenance else ""
 
 
 def read_provenance(directory: Path) -> dict[str, Any]:

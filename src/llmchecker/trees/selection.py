@@ -10,8 +10,6 @@ from llmchecker.models.servers.settings import LEAST_UNLISTED
 
 # torch takes seconds to import, and code that only reads stored selections does not need it
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from llmchecker.models.distribution import Distributions
     from llmchecker.models.servers.top_logprobs import TopLogprobs
 
@@ -44,42 +42,22 @@ class Selection:
     rest: np.ndarray
 
 
-def top_alpha_k(probabilities: "Tensor", alpha: float, k: int) -> Selection:
-    """Select each row's most probable tokens until they hold `alpha`, at most `k`.
+def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k: int) -> Selection:
+    """Select each text's most probable next tokens until they hold `alpha`, at most `k`.
 
     Implements TOP(alpha, k), Definition III.4 of Gross et al. (2025). Ties go to the smaller token
-    id. The selection is never empty and never renormalised: the remaining probability is the row's
+    id. The selection is never empty and never renormalised: the remaining probability is the
     `rest`. With alpha = 1, rounding of a sum never ends the selection early. A token of probability
     0 is never selected, since no text continues with it.
 
     Args:
-        probabilities: (n, vocabulary) float64, rows with sum 1.
+        distributions: full distributions, which may be unnormalised, or the most probable tokens
+            that a server reports.
         alpha: probability that the selected tokens hold together, from 0 to 1.
         k: maximum number of selected tokens.
 
     Raises:
-        InvalidBound: alpha outside [0, 1] or k < 1.
-        InvalidDistribution: a row is not finite, has a negative value or its sum is not 1.
-    """
-    from llmchecker.models.distribution import Distributions
-
-    distributions = Distributions.from_probabilities(probabilities)
-    if (row := distributions.find_invalid_row()) is not None:
-        raise InvalidDistribution(f"row {row}: not probabilities with sum 1")
-    return select_tokens(distributions, alpha, k)
-
-
-def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k: int) -> Selection:
-    """Select the next tokens of each text, as `top_alpha_k` defines.
-
-    Trees grow by this selection. The distributions may be unnormalised.
-
-    Args:
-        distributions: full distributions, or the most probable tokens that a server reports.
-        alpha, k: as in `top_alpha_k`.
-
-    Raises:
-        InvalidBound: as `top_alpha_k`, or a server reports fewer than k tokens.
+        InvalidBound: alpha outside [0, 1] or k < 1, or a server reports fewer than k tokens.
     """
     if not 0 <= alpha <= 1 or k < 1:
         raise InvalidBound(
@@ -90,12 +68,14 @@ def select_tokens(distributions: "Distributions | TopLogprobs", alpha: float, k:
     values, tokens = distributions.top_k(
         max(token_count, min(MIN_LISTED_TOKENS, distributions.listed_tokens))
     )
-    probabilities = values.cpu().numpy()
+    probabilities, listed = values.cpu().numpy(), tokens.cpu().numpy()
     counts, rest = _compute_counts_and_rest(probabilities, alpha, k)
-    for row in np.flatnonzero(rest < CANCELLATION_THRESHOLD).tolist():
-        rest[row] = distributions.mass_excluding(row, tokens[row, : counts[row]])
+    rows = np.flatnonzero(rest < CANCELLATION_THRESHOLD)
+    if len(rows):
+        selected = [listed[row, : counts[row]] for row in rows]
+        rest[rows] = distributions.masses_excluding(rows, selected)
     width = min(max(counts.max() + 1, MIN_LISTED_TOKENS), values.shape[1])
-    return Selection(tokens[:, :width].cpu().numpy(), probabilities[:, :width], counts, rest)
+    return Selection(listed[:, :width], probabilities[:, :width], counts, rest)
 
 
 def reselect_tokens(
@@ -105,17 +85,17 @@ def reselect_tokens(
     k: int,
     min_rest: float = CANCELLATION_THRESHOLD,
 ) -> tuple[Selection, np.ndarray]:
-    """Select from tokens of another selection, with the bits of `top_alpha_k`.
+    """Select from tokens of another selection, with the bits of `select_tokens`.
 
     Args:
         tokens: (n, m) int64, the most probable tokens of each row by decreasing probability.
         probabilities: (n, m) float64, of these tokens; NaN after the last known token.
-        alpha, k: as in `top_alpha_k`.
+        alpha, k: as in `select_tokens`.
         min_rest: a rest below this is not computed as 1 - sum. It is 0 for the tokens that a server
             reports, because no other tokens are available.
 
     Returns:
-        A selection, and (n,) bool: the rows that equal those of `top_alpha_k`. The other rows need
+        A selection, and (n,) bool: the rows that equal those of `select_tokens`. The others need
         more tokens of the distribution.
     """
     is_known = ~np.isnan(probabilities)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.errors import InvalidBound, InvalidTree
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, sort_breadth_first
 
 _TEXTS_PER_SHARD = 8
 """Texts per shard at which a level is split, for shards of similar size."""
@@ -87,33 +87,27 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
                 f"shard {index + 1} of {len(shards)}: of another tree than shard 1; expand all "
                 "with one model, start string and truncation, on equal machines"
             )
-    # by step, then by shard; within a shard the states have the order of the level already
-    steps = np.concatenate([shard.step[shared_count:] for shard in shards])
-    order = np.argsort(steps, kind="stable")
-    positions = np.empty(len(order), dtype=np.int64)
-    positions[order] = shared_count + np.arange(len(order))
-    parents, start = [], 0
+    parents, start = [first_shard.parent[:shared_count]], shared_count
     for shard in shards:
-        # shared states keep their uids; the others get their position in the merged order
-        uids = np.concatenate(
-            [np.arange(shared_count), positions[start : start + len(shard) - shared_count]]
-        )
-        parents.append(uids[shard.parent[shared_count:]])
-        start += len(shard) - shared_count
+        own = shard.parent[shared_count:]
+        # shared states keep their rows; the others come after those of earlier shards
+        parents.append(np.where(own < shared_count, own, own + start - shared_count))
+        start += len(own)
 
     def merge(columns: Sequence[np.ndarray]) -> np.ndarray:
-        unshared = np.concatenate([column[shared_count:] for column in columns])
-        return np.concatenate([columns[0][:shared_count], unshared[order]])
+        return np.concatenate([columns[0], *(column[shared_count:] for column in columns[1:])])
 
+    step = merge([shard.step for shard in shards])
+    order, parent = sort_breadth_first(np.concatenate(parents), step)
     return TextTree(
         first_shard.model,
         first_shard.truncation,
-        parent=np.concatenate([first_shard.parent[:shared_count], np.concatenate(parents)[order]]),
-        step=merge([shard.step for shard in shards]),
-        token=merge([shard.token for shard in shards]),
-        probability=merge([shard.probability for shard in shards]),
-        kind=merge([shard.kind for shard in shards]),
-        text=merge([np.asarray(shard.text) for shard in shards]),
+        parent=parent,
+        step=step[order],
+        token=merge([shard.token for shard in shards])[order],
+        probability=merge([shard.probability for shard in shards])[order],
+        kind=merge([shard.kind for shard in shards])[order],
+        text=merge([np.asarray(shard.text) for shard in shards])[order],
     )
 
 

@@ -268,6 +268,28 @@ class TextTree:
         return tree
 
 
+def sort_breadth_first(parent: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort states breadth first; siblings keep their order.
+
+    Args:
+        parent: (n,) int64, the row of each state's parent, which is before it; -1 for row 0.
+        step: (n,) int64, number of tokens.
+
+    Returns:
+        (n,) int64, the rows in their new order, and (n,) int64, the parents of these states in the
+        new order.
+    """
+    levels, uids, count = [np.zeros(1, dtype=np.int64)], np.zeros(len(step), dtype=np.int64), 1
+    for depth in range(1, int(step.max()) + 1):
+        level = np.flatnonzero(step == depth)
+        level = level[np.argsort(uids[parent[level]], kind="stable")]
+        uids[level] = count + np.arange(len(level))
+        levels.append(level)
+        count += len(level)
+    order = np.concatenate(levels)
+    return order, np.append(-1, uids[parent[order[1:]]])
+
+
 def _build_text_array(texts: np.ndarray | StoredTexts) -> pa.LargeStringArray:
     return pa.array(np.asarray(texts), pa.large_string())
 

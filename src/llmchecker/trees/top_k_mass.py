@@ -44,7 +44,10 @@ def load_or_compute_masses(
     Raises:
         UnusableModel: the model cannot be loaded.
     """
-    digest = fingerprint.hash_masses(stored.model_fingerprint, prompts, max_k)
+    # the model's fingerprint contains the model's modules already
+    digest = fingerprint.hash_inputs(
+        [stored.model_fingerprint, list(prompts), max_k], modules=[("trees/top_k_mass.py",)]
+    )
     path = stored.cache.locate_folder(digest) / "masses.parquet"
     # the file may be missing, or be deleted while it is read, since other jobs evict files
     with contextlib.suppress(FileNotFoundError), delete_if_damaged(path):

@@ -34,7 +34,6 @@ from loop_invariants.interpreter.simulation import (
     Failure,
     HeadState,
     NondetValue,
-    RepeatedIterations,
 )
 from loop_invariants.ir.expressions import Semantics, format_c
 from loop_invariants.ir.instrumentation import Property
@@ -172,9 +171,6 @@ def _format_run(failure: Failure | None) -> list[str]:
             case HeadState(line=line, values=values):
                 state = ", ".join(f"{name} = {value}" for name, value in values.items())
                 lines.append(f"line {line}, loop: {state}")
-            case RepeatedIterations(line=line, period=period, times=times):
-                iterations = "the last round" if period == 1 else f"the last {period} rounds"
-                lines.append(f"line {line}, loop: {iterations} {times:,} times more")
     # The beginning shows the inputs, and the end shows the violation.
     if len(lines) > _MAX_EVENTS:
         half = _MAX_EVENTS // 2
@@ -206,8 +202,6 @@ def _build_record(file: Path, result: VerificationResult) -> dict[str, Any]:
                 run.append({"name": name, "draws": value})
             case HeadState(line=line, values=values):
                 run.append({"line": line, "values": dict(values)})
-            case RepeatedIterations(line=line, period=period, times=times):
-                run.append({"line": line, "rounds": period, "repeated": times})
     return {
         "program": file.stem,
         "file": str(file),

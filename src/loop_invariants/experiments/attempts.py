@@ -50,15 +50,6 @@ MODEL_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
 }
 """Source combinations that include a source of a model."""
 
-REPAIR_COMBINATIONS: dict[str, tuple[CandidateSource, ...]] = {
-    f"{CandidateSource.REPAIRED} alone": (),
-    f"program + {CandidateSource.REPAIRED}": BUILTIN_SOURCES,
-}
-"""Strategies with repair rounds, and their sources within this package.
-
-The candidates of both include the model's first samples.
-"""
-
 TOOLS = {f"ESBMC {mode}": mode for mode in (esbmc.Mode.BMC, esbmc.Mode.K_INDUCTION)}
 """The modes of ESBMC that need no invariants, by name."""
 

@@ -11,6 +11,7 @@ from typing import cast
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.check import check_query
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import WITNESS
 from llmchecker.errors import ConfigError, ProgramError
 from llmchecker.models.interface import LanguageModel
@@ -48,8 +49,9 @@ def _iter_loop_probabilities(
         for integer_semantics, quantifier in quantifiers:
             values = {"provable": scores.score_tree(quantifier, tree)}
             ranges = {"provable": (quantifier.minimum, quantifier.maximum)}
+            scored = ScoredTree(tree, values, ranges)
             for query_name, query in QUERIES.items():
-                answer = check_query(tree, values, parse(query), ranges)
+                answer = check_query(scored, parse(query))
                 # A query for a number has both.
                 assert answer.bounded is not None
                 assert answer.costs.states is not None

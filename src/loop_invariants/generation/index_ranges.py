@@ -13,7 +13,7 @@ from loop_invariants.ir.expressions import (
     negate,
     variables,
 )
-from loop_invariants.ir.polynomials import decompose_linear, find_variables
+from loop_invariants.ir.polynomials import decompose_linear
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ class Ranges:
         factors = dict(decompose_linear(index))
         factor = factors.pop((counter.variable,), 0)
         # A counter inside another part, such as a product, makes the index nonlinear.
-        other_names = frozenset().union(*map(variables, find_variables([factors])))
-        self.factor = 0 if counter.variable.name in other_names else factor
+        is_nested = any(
+            counter.variable.name in variables(part) for parts in factors for part in parts
+        )
+        self.factor = 0 if is_nested else factor
         # The counter and the index may move in opposite directions.
         self._is_ascending = self.factor * counter.step > 0
         base_index = self._index_at(Constant(0))

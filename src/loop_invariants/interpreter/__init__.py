@@ -1,1 +1,1 @@
-"""Execution of programs: single steps, simulation, accelerated loops."""
+"""Execution of programs: single steps and simulation."""

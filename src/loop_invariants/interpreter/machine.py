@@ -57,13 +57,10 @@ class Machine:
         draw: returns a nondeterministic value of a type. The second argument is the name of the
             uninitialized variable; empty for the result of a function.
         on_head: called with the loop, the iteration and the state at every loop head.
-        skip_iterations: called at every loop head. It may skip iterations: it then changes the
-            state and returns their number, otherwise 0.
     """
 
     draw: Callable[[Type, str], int]
     on_head: Callable[[Loop, int, ConcreteState], None]
-    skip_iterations: Callable[[Loop, int, ConcreteState], int]
 
     def __init__(self, program: Program, semantics: Semantics, max_iterations: int) -> None:
         self._types = program.types
@@ -73,7 +70,6 @@ class Machine:
         self._run_body = self._compile_block(program.body)
         self._remaining_iterations = 0
         self.on_head = lambda loop, iteration, state: None
-        self.skip_iterations = lambda loop, iteration, state: 0
 
     def run(self, state: ConcreteState) -> int | None:
         """Run the program from a state of all its variables, which changes.
@@ -175,11 +171,6 @@ class Machine:
             iteration = 0
             while True:
                 self.on_head(loop, iteration, state)
-                skip_count = self.skip_iterations(loop, iteration, state)
-                # Skipped iterations end at another state of the loop head.
-                if skip_count:
-                    iteration += skip_count
-                    self.on_head(loop, iteration, state)
                 if not test(state):
                     return None
                 self._remaining_iterations -= 1

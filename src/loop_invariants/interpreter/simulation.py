@@ -1,8 +1,7 @@
 """Concrete execution of programs, which can refute a candidate or an assertion.
 
 A run draws every nondeterministic value from a seeded generator and stops after a maximum number of
-loop iterations. Further runs only search for violations, and skip many identical iterations at
-once. Integers follow the semantics, as in `verification.z3_encoding`.
+loop iterations. Integers follow the semantics, as in `verification.z3_encoding`.
 """
 
 import random
@@ -18,7 +17,6 @@ from loop_invariants.interpreter.evaluator import (
     Violation,
     copy_state,
 )
-from loop_invariants.interpreter.loop_accelerator import LoopAccelerator
 from loop_invariants.interpreter.machine import Machine
 from loop_invariants.ir.expressions import (
     BOOL,
@@ -43,24 +41,8 @@ _MAX_STEPS = 10_000_000
 
 _MIN_RUNS = 5
 
-_MAX_LONG_RUNS = 400
-_MAX_LONG_ITERATIONS = 100
-"""Maximum iterations of an accelerated run, without the skipped ones."""
-
-_WIDE_SHARE = 0.4
-"""Share of values in an accelerated run that may be any value of their type."""
-
-_BORDER_SHARE = 0.3
-"""Share of these values that are next to a bound of their type."""
-
 _DECISION_SHARE = 0.7
 """Share of function results that are 0 or 1 in runs that search for long paths."""
-
-_MAX_TRIES = 3_000
-"""Maximum number of acceleration attempts in all runs: about one second."""
-
-_MAX_RUNS_WITHOUT_SKIP = 25
-"""Number of runs without skipped iterations before acceleration is abandoned."""
 
 _VALUES_PER_EXTREME = 40
 """Number of ordinary values in the pool for each copy of the extreme values."""
@@ -102,33 +84,17 @@ class HeadState:
 
 
 @dataclass(frozen=True)
-class RepeatedIterations:
-    """Loop iterations that are repeated with the same nondeterministic values.
-
-    Attributes:
-        line: line of the loop in the source.
-        period: number of preceding iterations that are repeated together.
-        times: number of repetitions; the next loop head of the trace is after them.
-    """
-
-    line: int
-    period: int
-    times: int
-
-
-@dataclass(frozen=True)
 class Failure:
     """A run that violates the program.
 
     Attributes:
         line: line of the failed assertion; 0 if an index, a divisor or an array's length is out of
             range.
-        trace: nondeterministic values and loop heads of the run, in order. Repeated iterations
-            appear once.
+        trace: nondeterministic values and loop heads of the run, in order.
     """
 
     line: int
-    trace: tuple[NondetValue | HeadState | RepeatedIterations, ...]
+    trace: tuple[NondetValue | HeadState, ...]
 
 
 @dataclass(frozen=True)
@@ -182,39 +148,7 @@ def run_program(
         if line is not None and failure is None:
             machine.draw = build_draw(number)  # for the same run again, now written down
             failure = Failure(line, record_trace(machine, program))
-    # Accelerated runs matter only for loops, and one violation is enough.
-    if failure is None and program.loops:
-        failure = _find_long_failure(program, semantics, pool, seed)
     return _SimulationResult(recorder.collect_states(), failure)
-
-
-def _find_long_failure(
-    program: Program, semantics: Semantics, pool: Sequence[int], seed: int
-) -> Failure | None:
-    """Find a violation in runs that skip many identical iterations at once."""
-    size = sum(1 for _ in iter_statements(program.body))
-    machine = Machine(program, semantics, _MAX_LONG_ITERATIONS)
-    skip_count = try_count = 0
-
-    def build_accelerator(run_seed: str) -> LoopAccelerator:
-        rng = random.Random(f"{run_seed} values")
-        draw = _build_draw(pool, rng, semantics, is_wide=True)
-        # A name for the seed makes a replay of the run exact.
-        return LoopAccelerator(program, semantics, random.Random(run_seed), draw)
-
-    for number in range(min(_MAX_LONG_RUNS, _MAX_STEPS // (_MAX_LONG_ITERATIONS * size))):
-        # Without skips, these runs are like the ordinary ones.
-        if try_count > _MAX_TRIES or (skip_count == 0 and number == _MAX_RUNS_WITHOUT_SKIP):
-            break
-        accelerator = build_accelerator(f"{seed} long {number}")
-        machine.draw, machine.skip_iterations = accelerator.draw, accelerator.skip_iterations
-        line = machine.run(machine.draw_state())
-        skip_count += accelerator.skip_count
-        try_count += accelerator.try_count
-        if line is not None:
-            replayed = build_accelerator(f"{seed} long {number}")
-            return Failure(line, record_trace(machine, program, replayed))
-    return None
 
 
 def filter_unrefuted(
@@ -245,8 +179,7 @@ def _build_draw(
     pool: Sequence[int],
     rng: random.Random,
     semantics: Semantics,
-    is_wide: bool = False,
-    has_decisions: bool = False,
+    has_decisions: bool,
 ) -> _Draw:
     """Build a function that draws values of types.
 
@@ -254,7 +187,6 @@ def _build_draw(
         pool: values to draw from.
         rng: source of randomness.
         semantics: semantics of the integers.
-        is_wide: whether to draw values outside the pool too.
         has_decisions: whether most function results are 0 or 1, equally often. Otherwise the last
             of many consecutive branches are rarely reached.
     """
@@ -262,14 +194,6 @@ def _build_draw(
     def draw(type_: Type, name: str) -> int:
         if type_ == BOOL or (has_decisions and not name and rng.random() < _DECISION_SHARE):
             return rng.getrandbits(1)
-        if is_wide and rng.random() < _WIDE_SHARE:
-            if rng.random() < _BORDER_SHARE:
-                # The conversion maps a number past one bound to the other bound of the type.
-                number = rng.choice((type_.min_value, type_.max_value)) + rng.randint(-20, 20)
-            else:
-                # A random bit length makes every order of magnitude equally likely.
-                number = rng.choice((-1, 1)) * rng.getrandbits(rng.randint(1, type_.bits))
-            return convert_number(number, Type(64), type_, semantics)
         # Many programs compare a value with 0 only, and would rarely draw it otherwise.
         number = rng.choice((0, 1, 1) if rng.random() < 0.3 else pool)
         return convert_number(number, Type(64), type_, semantics)
@@ -277,14 +201,9 @@ def _build_draw(
     return draw
 
 
-def record_trace(
-    machine: Machine, program: Program, accelerator: LoopAccelerator | None = None
-) -> tuple[NondetValue | HeadState | RepeatedIterations, ...]:
+def record_trace(machine: Machine, program: Program) -> tuple[NondetValue | HeadState, ...]:
     """Repeat a run and record its nondeterministic values and loop heads."""
-    events: list[NondetValue | HeadState | RepeatedIterations] = []
-    if accelerator is not None:
-        machine.draw = accelerator.draw
-        machine.skip_iterations = accelerator.skip_iterations
+    events: list[NondetValue | HeadState] = []
     state, draw = machine.draw_state(), machine.draw
 
     def record_draw(type_: Type, name: str) -> int:
@@ -297,12 +216,7 @@ def record_trace(
         names = (name for name in loop.scope if not program.types[name].is_array)
         events.append(HeadState(loop.line, {name: state[name] for name in names}))
 
-    def record_skip(loop: Loop, rounds: int, times: int) -> None:
-        events.append(RepeatedIterations(loop.line, rounds, times))
-
     machine.draw, machine.on_head = record_draw, record_head
-    if accelerator is not None:
-        accelerator.on_skip = record_skip
     machine.run(state)
     return tuple(events)
 

@@ -1,8 +1,8 @@
 """Interpretation of expressions: the conversion rules of C, in one place.
 
-Concrete execution, Z3 encoding and loop acceleration are interpretations: each defines the
-operators for its own kind of values. This module alone selects the type of each operation and the
-operands to convert (C11 6.3.1, 6.5).
+Concrete execution and Z3 encoding are interpretations: each defines the operators for its own kind
+of values. This module alone selects the type of each operation and the operands to convert (C11
+6.3.1, 6.5).
 """
 
 from abc import ABC, abstractmethod

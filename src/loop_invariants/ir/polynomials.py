@@ -1,7 +1,6 @@
 """Polynomials with integer coefficients, and their expressions.
 
-`2 * x * y + 3` is `{(x, y): 2, (): 3}`. A variable of a polynomial may be an expression, or the
-name of a program's variable.
+`2 * x * y + 3` is `{(x, y): 2, (): 3}`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -15,11 +14,6 @@ _Part = TypeVar("_Part", bound=Expression)
 
 Polynomial = Mapping[tuple[_Variable, ...], int]
 """Nonzero coefficient of each product of variables."""
-
-
-def find_variables(polynomials: Iterable[Polynomial[_Variable]]) -> frozenset[_Variable]:
-    """Return the variables of polynomials."""
-    return frozenset(name for p in polynomials for names in p for name in names)
 
 
 def evaluate(polynomial: Polynomial[_Variable], variables: Mapping[_Variable, int]) -> int:

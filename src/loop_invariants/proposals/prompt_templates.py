@@ -7,7 +7,6 @@ then the program in question. Verification functions get short names, which use 
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,28 +48,17 @@ def max_invariants(iteration: int) -> int:
     return min(3, 1 + iteration // _ITERATIONS_PER_TURN)
 
 
-def build_prompt(
-    program: Program,
-    loop: Loop,
-    variant: PromptVariant,
-    invariants: Sequence[str] = (),
-    failures: Sequence[str] = (),
-) -> str:
+def build_prompt(program: Program, loop: Loop, variant: PromptVariant) -> str:
     """Build the prompt before an invariant of the loop; it ends with `(`.
 
     Args:
         program: the program.
         loop: the loop.
         variant: the part before the program: `full` or `constrained`.
-        invariants: the already proven invariants.
-        failures: the failed obligations, one line each; the examples then contain such lines too.
     """
     is_full = variant is PromptVariant.FULL
-    # The examples have failures only if the program has them, so that their format agrees.
-    parts = [example.format_example(is_full, bool(failures)) for example in _EXAMPLES]
-    lines = [_format_main(program, loop), *(f"{INVARIANT_KEYWORD}({text});" for text in invariants)]
-    lines += [f"// {line}" for line in failures]
-    parts.append("\n".join([*lines, f"{INVARIANT_KEYWORD}("]))
+    parts = [example.format_example(is_full) for example in _EXAMPLES]
+    parts.append(f"{_format_main(program, loop)}\n{INVARIANT_KEYWORD}(")
     return "\n".join([_EXPLANATION, *parts] if is_full else parts)
 
 
@@ -93,22 +81,16 @@ class _Example:
         source: the program.
         invariants: the invariants of its loop.
         reason: the reason why they prove it.
-        failure: the failed obligation of other conditions, as a counterexample shows.
     """
 
     source: str
     invariants: tuple[str, ...]
     reason: str
-    failure: str
 
-    def format_example(self, has_reason: bool, has_failure: bool = False) -> str:
-        """Format the program and its invariants, followed by the reason if `has_reason`.
-
-        With `has_failure`, the failure precedes the invariants.
-        """
+    def format_example(self, has_reason: bool) -> str:
+        """Format the program and its invariants, followed by the reason if `has_reason`."""
         program = parse_program(self.source, "example")
         lines = [_format_main(program, program.loops[0])]
-        lines += [f"// {self.failure}"] if has_failure else []
         lines += [f"{INVARIANT_KEYWORD}({invariant});" for invariant in self.invariants]
         lines += [f"// {self.reason}"] if has_reason else []
         return "\n".join(lines) + "\n"
@@ -158,8 +140,6 @@ _EXAMPLES = (
         }""",
         ("left + right == full", "left >= 0", "right >= 0"),
         "What leaves one side comes to the other; at the end left is 0.",
-        "right == full is no invariant: it is false where the loop begins, with full = 1, "
-        "left = 1, right = 0",
     ),
     _Example(
         """int main() {
@@ -169,6 +149,5 @@ _EXAMPLES = (
         }""",
         ("best < n || k == 0", "best <= k", "k >= 0"),
         "best is a number before n, or no round was made.",
-        "best < n is no invariant: it is false where the loop begins, with n = 0, k = 0, best = 0",
     ),
 )

@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 
 from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
-from llmchecker.models.servers.completions import CompletionClient
-from llmchecker.models.servers.connection import connect_completions
+from llmchecker.models.servers.connection import connect_text_client
 from llmchecker.models.servers.settings import is_served
+from llmchecker.models.servers.text_client import TextClient
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.expressions import format_c
 from loop_invariants.ir.statements import Loop, Program
@@ -75,18 +75,14 @@ class ServerProposer:
     Attributes:
         client: the client of the server.
         settings: the settings of the proposals.
-        cache_directory: the directory of cached answers.
     """
 
-    client: CompletionClient
+    client: TextClient
     settings: ProposalSettings
-    cache_directory: Path
 
     def generate_answers(self, prompt: str, iterations: Sequence[int]) -> list[tuple[str, ...]]:
         """Request the invariants' texts in each iteration's answer to a prompt."""
-        return request_answers(
-            self.client, prompt, iterations, self.settings.seed, self.cache_directory
-        )
+        return request_answers(self.client, prompt, iterations, self.settings.seed)
 
     def enumerate_conditions(
         self, prompt: str, program: Program, loop: Loop
@@ -116,7 +112,7 @@ def load_proposer(
         load_arguments: the arguments of `load_model` for a local model.
     """
     if is_served(directory):
-        return ServerProposer(connect_completions(directory), settings, cache_directory)
+        return ServerProposer(connect_text_client(directory, cache_directory), settings)
     # The import of transformers takes seconds, and a server does not need it.
     from llmchecker.models.transformers.load import load_model
 

@@ -7,12 +7,12 @@ answers to `full` and `constrained` prompts therefore also serve `combined`.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from llmchecker.models.interface import LanguageModel
-from llmchecker.models.servers.completions import CompletionClient, CompletionRequest
+from llmchecker.models.servers.text_client import TextClient
+from llmchecker.models.text_answer import TextStream, answer_prompts
 from loop_invariants.frontend.expressions import find_closing_parenthesis
 from loop_invariants.proposals.prompt_templates import (
     INVARIANT_KEYWORD,
@@ -76,35 +76,33 @@ def sample_answers(
 
 
 def request_answers(
-    client: CompletionClient,
-    prompt: str,
-    iterations: Sequence[int],
-    seed: int,
-    cache_directory: Path,
+    client: TextClient, prompt: str, iterations: Sequence[int], seed: int
 ) -> list[tuple[str, ...]]:
     """Request a server model's invariants after a prompt, for every iteration.
 
-    The answers are cached, since a server need not return equal answers for equal seeds.
+    The client stores the answers, since a server need not return equal answers for equal seeds.
 
     Args:
         client: the client of the server.
         prompt: the text to continue; a chat model gets it in a message.
         iterations: the indices of the iterations.
         seed: the seed of all answers, together with the iteration.
-        cache_directory: the directory of cached answers.
 
     Returns:
         The texts of every iteration, as `sample_answers` returns them. A message yields the
         invariants that it states.
     """
-    requests = []
+    source, streams = client.source, []
     for iteration in iterations:
         limit = max_invariants(iteration)
-        text = build_message(prompt, limit) if client.is_chat else prompt
-        requests.append(CompletionRequest(text, _MAX_TOKENS * limit, (seed, iteration)))
-    texts = client.complete(requests, cache_directory)
+        text = build_message(prompt, limit) if source.is_chat else prompt
+        # an answer to a message has a limit of its own
+        length = source.tokens if source.is_chat else _MAX_TOKENS * limit
+        # a provider gets a seed that is derived from this one and the prompt
+        streams.append(TextStream(text, length, (seed << 32) + iteration))
+    texts = [answer.text for answer in answer_prompts(client, streams)]
     # A chat model answers a request, and any other model continues the prompt.
-    parse = _parse_message if client.is_chat else lambda text, most: _parse_answer(text, most)[0]
+    parse = _parse_message if source.is_chat else lambda text, most: _parse_answer(text, most)[0]
     return [parse(t, max_invariants(i)) for t, i in zip(texts, iterations, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Settings of a model's proposals and of their repair."""
+"""Settings of a model's proposals."""
 
 from dataclasses import dataclass
 
@@ -18,16 +18,3 @@ class ProposalSettings:
     nodes: int
     candidates: int
     seed: int
-
-
-@dataclass(frozen=True)
-class RepairSettings:
-    """Settings of repair by counterexamples.
-
-    Attributes:
-        rounds: maximum number of repair rounds for a program; 0 for no repair.
-        answers: number of answers for each loop in a round.
-    """
-
-    rounds: int = 0
-    answers: int = 5

@@ -8,7 +8,6 @@ from llmchecker.utils.number_format import format_count
 from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
-    REPAIR_COMBINATIONS,
     Attempt,
 )
 from loop_invariants.experiments.provable_records import ProvableProbability
@@ -146,9 +145,8 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     other combination, including random and shortest. The note counts programs that ran out of time
     without the model.
     """
-    model_combinations = {**MODEL_COMBINATIONS, **REPAIR_COMBINATIONS}
     solved_programs, model_free_programs = (
-        select_solved_by(group, model_combinations),
+        select_solved_by(group, MODEL_COMBINATIONS),
         select_solved_by(group, MODEL_FREE_COMBINATIONS),
     )
     programs = list(dict.fromkeys(group["program"]))
@@ -165,7 +163,7 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     strategies = set(group["way"])
     single_sources = ", ".join(
         f"{strategy.removesuffix(' alone')} {len(select_solved_by(group, [strategy]))}"
-        for strategy in (*model_combinations, *MODEL_FREE_COMBINATIONS)
+        for strategy in (*MODEL_COMBINATIONS, *MODEL_FREE_COMBINATIONS)
         if strategy.endswith(" alone") and strategy in strategies
     )
     bare_count = group.loc[group["bare"], "program"].nunique()

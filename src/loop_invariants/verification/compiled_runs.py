@@ -8,33 +8,28 @@ benchmarks and of a short list. Before `main`, the harness forbids all system ca
 memory and output, so that a run can neither open a file nor start a process.
 """
 
-import contextlib
-import math
-import os
 import re
-import resource
 import secrets
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from llmchecker.utils.processes import DieWithParent
 from loop_invariants.frontend.original_text import OriginalText, find_known_functions
 from loop_invariants.frontend.verifier_builtins import is_violation
 from loop_invariants.ir.expressions import Semantics, format_type
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.harness import format_check
+from loop_invariants.verification.limited_command import CommandRun, run_command
 
 _COMPILE_SECONDS = 20
 _RUN_SECONDS = 20
 
-_MAX_CLOCK_FACTOR = 5
-"""Wall-clock limit of random runs as a multiple of their processor time."""
+_SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:symbolize=0",
+    "UBSAN_OPTIONS": "symbolize=0",
+}
 
 _MAX_RUNS = 1 << 12
 _MAX_INPUTS = 1 << 16
@@ -59,7 +54,7 @@ _SEARCH_FLAGS = (
     "-fsanitize=bounds,integer-divide-by-zero,null,shift-exponent",
     "-fsanitize-undefined-trap-on-error",
 )
-_OVERFLOW_TRAP = "-fsanitize=signed-integer-overflow"
+_OVERFLOW_TRAP = "-fsanitize=signed-integer-overflow,shift"
 
 _EXTREMES = tuple(
     sign * (1 << bits) - offset for bits in (15, 31) for sign, offset in ((1, 1), (-1, 0))
@@ -73,6 +68,8 @@ _VIOLATED, _ENDED = 86, 87
 _OVERFLOW = re.compile(
     r"runtime error: (?:signed integer overflow|division by zero|.* cannot be represented)"
 )
+# The results of these operations differ from those of mathematical integers.
+_INEXACT = re.compile(rf"{_OVERFLOW.pattern}|runtime error: left shift of negative")
 # A stack or a heap that is full is no violation: memory is unlimited in a proof.
 _RANGE = re.compile(
     r"runtime error: |ERROR: AddressSanitizer: (?:attempting (?:double-)?free|SEGV"
@@ -202,18 +199,6 @@ static __attribute__((constructor)) void start(void) {
 """Random inputs, and a process that starts all runs."""
 
 
-@dataclass(frozen=True)
-class _RunLimits(DieWithParent):
-    """Limits of a compiled program: time, no core."""
-
-    seconds: int = _RUN_SECONDS
-
-    def __call__(self) -> None:
-        super().__call__()
-        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def is_replayable(text: OriginalText) -> bool:
     """Return whether gcc is installed, and a text uses known functions only."""
     known = find_known_functions(text.error_names)
@@ -253,19 +238,15 @@ def replay_with_gcc(
     if semantics is Semantics.INTEGERS:
         # Where overflow is defined, nothing checks it.
         flags += ["-fno-wrapv", _OVERFLOW_TRAP]
-    with tempfile.TemporaryDirectory(prefix="llmchecker-") as name:
-        folder = Path(name)
-        harness = _build_harness(text, _GIVEN_INPUTS.replace("INPUTS", values), token)
-        if not _compile(folder, text, harness, flags):
-            return False
-        status, report = _run(folder, 2 * _RUN_SECONDS, _RUN_SECONDS)
-    if status == _VIOLATED and report.endswith(token):
+    harness = _build_harness(text, _GIVEN_INPUTS.replace("INPUTS", values), token)
+    run = _run_with_harness(text, harness, flags, _RUN_SECONDS)
+    if run.status == _VIOLATED and run.output.endswith(token):
         return text.required_property is not Property.NO_OVERFLOW
     # Other exit statuses may come from the program itself, so the report must agree.
     pattern = {Property.ASSERT: _RANGE, Property.NO_OVERFLOW: _OVERFLOW}.get(text.required_property)
-    if semantics is Semantics.INTEGERS and _OVERFLOW.search(report):
+    if semantics is Semantics.INTEGERS and _INEXACT.search(run.output):
         return False
-    return status == 1 and pattern is not None and bool(pattern.search(report))
+    return run.status == 1 and pattern is not None and bool(pattern.search(run.output))
 
 
 def find_violating_inputs(
@@ -290,56 +271,26 @@ def find_violating_inputs(
     inputs = inputs.replace("MAX_RUNS", str(_MAX_RUNS)).replace("MAX_INPUTS", str(_MAX_INPUTS))
     inputs = inputs.replace("MICROSECONDS", f"{int(1_000_000 * seconds)}L")
     flags = [*_SEARCH_FLAGS, _OVERFLOW_TRAP if semantics is Semantics.INTEGERS else "-fwrapv"]
-    with tempfile.TemporaryDirectory(prefix="llmchecker-") as name:
-        folder = Path(name)
-        if not _compile(folder, text, _build_harness(text, inputs, ""), flags):
-            return None
-        status, report = _run(folder, _MAX_CLOCK_FACTOR * seconds, math.ceil(seconds))
-    return RunInputs(tuple(map(int, report.split()))) if status == _VIOLATED else None
+    run = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
+    return RunInputs(tuple(map(int, run.output.split()))) if run.status == _VIOLATED else None
 
 
-def _compile(folder: Path, text: OriginalText, harness: str, flags: Sequence[str]) -> bool:
-    """Compile a text with a harness in a folder; return whether gcc accepts it."""
-    files = {**text.sibling_files, "program.c": text.marked_source, "llmchecker_harness.c": harness}
-    for name, content in files.items():
-        (folder / name).write_text(content, encoding="utf-8")
-    command = ["gcc", *_FLAGS, *flags, "program.c", "llmchecker_harness.c", "-o", "program"]
-    try:
-        compiled = subprocess.run(
-            command, cwd=folder, capture_output=True, timeout=_COMPILE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    # gcc may reject a text that a tool accepts.
-    return compiled.returncode == 0
+def _run_with_harness(
+    text: OriginalText, harness: str, flags: Sequence[str], seconds: float
+) -> CommandRun:
+    """Compile a text with a harness and run it; the output is its report of errors.
 
-
-def _run(folder: Path, clock_seconds: float, seconds: int) -> tuple[int | None, str]:
-    """Run the compiled program; return its exit status and its report of errors.
-
-    The status is None after `clock_seconds`.
+    The run has no status without an executable, since gcc may reject a text that a tool accepts.
     """
-    process = subprocess.Popen(
-        ["./program"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0", "UBSAN_OPTIONS": "symbolize=0"},
-        start_new_session=True,
-        preexec_fn=_RunLimits(seconds=seconds),
-    )
-    try:
-        report = process.communicate(timeout=clock_seconds)[1]
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return process.returncode, report
+    files = {**text.sibling_files, "program.c": text.marked_source, "llmchecker_harness.c": harness}
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_text(content, encoding="utf-8")
+        command = ["gcc", *_FLAGS, *flags, "program.c", "llmchecker_harness.c", "-o", "program"]
+        compiled = run_command(command, folder, _COMPILE_SECONDS)
+        if compiled.status != 0:
+            return compiled
+        return run_command([f"{folder}/program"], folder, seconds, _SANITIZER_OPTIONS)
 
 
 def _build_harness(text: OriginalText, inputs: str, token: str) -> str:

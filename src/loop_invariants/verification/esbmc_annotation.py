@@ -64,7 +64,7 @@ def annotate(program: Program, invariants: Mapping[int, Sequence[Expression]]) -
     """
     # The loops of a lowered program have no nodes in the syntax tree.
     if program.is_lowered:
-        return _format_program(program, invariants)
+        return format_program(program, invariants)
     main = find_main_function(program.syntax_tree, program.name)
     scopes = [loop.scope for loop in program.loops]
     statements = {
@@ -104,7 +104,7 @@ class _AnnotatedPrinter(c_generator.CGenerator):  # type: ignore[misc]  # it has
         return text
 
 
-def _format_program(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
+def format_program(program: Program, invariants: Mapping[int, Sequence[Expression]]) -> str:
     """Format a program as C for ESBMC, from its statements alone.
 
     Args:

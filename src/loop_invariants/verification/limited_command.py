@@ -1,11 +1,13 @@
 """A command with limits of processor time, clock, memory and disk, in an empty folder."""
 
 import contextlib
+import math
 import os
 import resource
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,14 +37,17 @@ class _CommandLimits(DieWithParent):
     """Preparation of a child process: it ends with its parent, and has limits."""
 
     seconds: float = 0.0
+    has_memory_limit: bool = True
 
     def __call__(self) -> None:
         super().__call__()
-        whole_seconds = max(1, round(self.seconds))  # the system counts whole seconds
+        whole_seconds = max(1, math.ceil(self.seconds))  # the system counts whole seconds
         # A second later SIGKILL ends a process that ignores SIGXCPU.
         resource.setrlimit(resource.RLIMIT_CPU, (whole_seconds, whole_seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_DISK_BYTES, _MAX_DISK_BYTES))
-        resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+        if self.has_memory_limit:
+            resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,12 @@ class CommandRun:
     problem: str = ""
 
 
-def run_command(command: list[str], folder: str, seconds: float) -> CommandRun:
+def run_command(
+    command: list[str],
+    folder: str,
+    seconds: float,
+    sanitizer_options: Mapping[str, str] | None = None,
+) -> CommandRun:
     """Run a command in a folder, which contains its output and its temporary files.
 
     The command and all its child processes are killed at its end, and also if an exception
@@ -72,7 +82,10 @@ def run_command(command: list[str], folder: str, seconds: float) -> CommandRun:
         command: the command.
         folder: directory in which it runs.
         seconds: maximum processor seconds.
+        sanitizer_options: the environment of a program with sanitizers, which reserve more memory
+            than its limit. Only its reports are read, and no variable of this process is passed.
     """
+    has_sanitizers = sanitizer_options is not None
     output_path = Path(folder) / "llmchecker_output"
     # A file, because a pipe stays open as long as any child process of the command.
     with output_path.open("wb") as output:
@@ -80,12 +93,12 @@ def run_command(command: list[str], folder: str, seconds: float) -> CommandRun:
             process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env={**os.environ, "TMPDIR": folder},
+                env={**(sanitizer_options or os.environ), "TMPDIR": folder},
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=subprocess.DEVNULL if has_sanitizers else output,
+                stderr=output,
                 start_new_session=True,  # a process group of its own, to end all of it
-                preexec_fn=_CommandLimits(seconds=seconds),
+                preexec_fn=_CommandLimits(seconds=seconds, has_memory_limit=not has_sanitizers),
             )
         except OSError as error:
             return CommandRun(problem=f"{command[0]} cannot be started: {error.strerror}")

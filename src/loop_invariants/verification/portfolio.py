@@ -17,8 +17,8 @@ from loop_invariants.frontend.translation_unit import SV_COMP, read_program
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
-from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
-from loop_invariants.verification.compiled_runs import find_violating_inputs, is_replayable
+from loop_invariants.verification.bounded_search import BoundedSearch
+from loop_invariants.verification.compiled_runs import is_replayable
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
@@ -26,7 +26,7 @@ from loop_invariants.verification.result import (
     VerificationResult,
 )
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
-from loop_invariants.verification.violations import confirm_violation
+from loop_invariants.verification.violations import confirm_violation, find_violation
 
 _PROOF_TIME_SHARE = 0.7
 """Share of the seconds for the proof, so that time is left for the search."""
@@ -97,21 +97,9 @@ def verify_file(path: Path, task: FileTask) -> VerificationResult:
         and _is_searchable(text, task, program)
     ):
         seconds = max(task.seconds * _MIN_SEARCH_SHARE, task.seconds - result.seconds)
-        violation = _find_violation(text, task, program)
+        violation = find_violation(text, task.semantics, program, _RUNS_SHARE * task.seconds)
         result = violation or _search(result, text, task, program, seconds)
     return replace(result, seconds=time.monotonic() - start_time)
-
-
-def _find_violation(
-    text: OriginalText, task: FileTask, program: Program | None
-) -> VerificationResult | None:
-    """Return the violation that compiled runs find, if another run confirms it; else None."""
-    inputs = find_violating_inputs(text, task.semantics, _RUNS_SHARE * task.seconds)
-    if inputs is None:
-        return None
-    found = SearchResult(violation="an assertion fails", inputs=inputs)
-    confirmed = confirm_violation(text, found, task.semantics, program)
-    return confirmed if confirmed.outcome is Outcome.FALSE else None
 
 
 def _is_searchable(text: OriginalText, task: FileTask, program: Program | None) -> bool:

@@ -17,8 +17,6 @@ class CandidateSource(StrEnum):
     """Sampled continuations of a language model."""
     ENUMERATED = "enumerated"
     """The most probable well-formed conditions of a language model."""
-    REPAIRED = "repaired"
-    """Answers of a language model to a counterexample of its failed proposal."""
     RANDOM = "random"
     """Random well-formed atoms, a baseline for chance."""
     SHORTEST = "shortest"
@@ -122,7 +120,6 @@ class VerificationResult:
         failure: the run that violates the program, if the outcome is FALSE.
         message: description of the problem for a reader; empty without a problem.
         limits: the limits that left the verification, or a part of it, without a result.
-        partial_invariants: proven invariants of the loops, although the assertions do not follow.
         searched_depth: iterations of each loop to which ESBMC finds no violation of the original
             text; None without such a search.
     """
@@ -133,7 +130,6 @@ class VerificationResult:
     failure: Failure | None = None
     message: str = ""
     limits: tuple[Limit, ...] = ()
-    partial_invariants: tuple[ProvenInvariant, ...] = ()
     searched_depth: int | None = None
 
 

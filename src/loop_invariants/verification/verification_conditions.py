@@ -61,13 +61,11 @@ class InductionCase:
 
     Attributes:
         loop: the loop number.
-        kind: `base` or `step`.
         path: path condition of the case.
         state: values of all variables.
     """
 
     loop: int
-    kind: str
     path: z3.BoolRef
     state: SymbolicState
 
@@ -234,7 +232,7 @@ class _ConditionGenerator:
         return _Path(z3.And(path.condition, *type_ranges), {**path.state, **fresh_terms})
 
     def _visit_loop(self, loop: Loop, path: _Path) -> _Path | None:
-        self.induction_cases.append(InductionCase(loop.number, "base", path.condition, path.state))
+        self.induction_cases.append(InductionCase(loop.number, path.condition, path.state))
         # A segment contains nothing from before its loop head.
         if self._per_segment:
             path = _Path(z3.BoolVal(True), path.state)
@@ -253,7 +251,7 @@ class _ConditionGenerator:
         step_path = self.visit_block(loop.step, _merge_paths([*self._continues.pop(), end]))
         if step_path is not None:
             self.induction_cases.append(
-                InductionCase(loop.number, "step", step_path.condition, step_path.state)
+                InductionCase(loop.number, step_path.condition, step_path.state)
             )
         # A loop ends by its guard or by `break`.
         return _merge_paths([_assume(head, z3.Not(guard)), *self._breaks.pop()])

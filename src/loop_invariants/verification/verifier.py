@@ -50,7 +50,11 @@ from loop_invariants.verification.result import (
     format_no_assertion,
 )
 from loop_invariants.verification.spacer import solve_horn_clauses
-from loop_invariants.verification.violations import confirm_violation, format_failure
+from loop_invariants.verification.violations import (
+    confirm_violation,
+    find_violation,
+    format_failure,
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,9 @@ _NONLINEAR_ORDER = (
 _INDIVIDUAL_SOURCES = (CandidateSource.TEMPLATES, CandidateSource.DISJUNCTIONS)
 """The sources whose candidates are first queried one at a time."""
 
+_COMPILED_RUNS_SECONDS = 0.5
+"""Maximum processor seconds of compiled runs before the proof."""
+
 _SOURCE_TIME_SHARE = 0.4
 """Share of the remaining time for the candidates of each further source."""
 
@@ -122,7 +129,8 @@ class Verifier:
         program: the program.
         semantics: the semantics of the program's integers.
         limits: the limits of each verification.
-        original_text: the C text, for the cross-check of a lowered program; None without one.
+        original_text: the C text, for compiled runs and for the cross-check of a lowered program;
+            None without one.
 
     Attributes:
         runs: the concrete runs.
@@ -152,6 +160,19 @@ class Verifier:
         self._source_order = (
             sorted(BUILTIN_SOURCES, key=_NONLINEAR_ORDER.index) if is_nonlinear else BUILTIN_SOURCES
         )
+
+    @cached_property
+    def _violation(self) -> VerificationResult | None:
+        """The violation of a run, of the interpreter or of the compiled text; None without one."""
+        failure = self.runs.failure
+        if failure is not None:
+            message = format_failure(self._program, failure)
+            return VerificationResult(Outcome.FALSE, failure=failure, message=message)
+        # Only a loop makes a run longer than those of the interpreter.
+        if self._original_text is None or not self._program.loops:
+            return None
+        seconds = min(_COMPILED_RUNS_SECONDS, self._limits.seconds)
+        return find_violation(self._original_text, self._semantics, self._program, seconds)
 
     @cached_property
     def _templates(self) -> _CandidatesByLoop:
@@ -194,11 +215,8 @@ class Verifier:
     ) -> VerificationResult:
         """Return the result of the proof; here, VERIFIED excludes ESBMC's verdict."""
         # A failing run settles the outcome without any proof.
-        if self.runs.failure is not None:
-            failure = self.runs.failure
-            return VerificationResult(
-                Outcome.FALSE, failure=failure, message=format_failure(self._program, failure)
-            )
+        if self._violation is not None:
+            return self._violation
         # Without an assertion every set of invariants would suffice, so VERIFIED would be empty.
         if not self._program.has_property:
             return VerificationResult(
@@ -252,7 +270,6 @@ class Verifier:
         return VerificationResult(
             Outcome.NO_CANDIDATE if lacks_candidates else Outcome.NOT_PROVEN,
             limits=tuple(limit for limit in Limit if limit in prover.limits | pool.limits),
-            partial_invariants=tuple(map(pool.to_proven_invariant, proven_invariants)),
         )
 
     def _prove_with_source(

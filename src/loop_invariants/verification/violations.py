@@ -1,23 +1,103 @@
-"""Violations that ESBMC reports: confirmation by runs, and messages.
+"""Violations that ESBMC or compiled runs report: confirmation by runs, and messages.
 
-ESBMC may err, so that its violation counts only if a run with its inputs violates the property:
-a run of the interpreter, else a run of the text that gcc compiles.
+A violation counts only if a run with its inputs violates the property: a run of the interpreter,
+else a run of the text that gcc compiles with sanitizers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from loop_invariants.frontend.original_text import OriginalText
+from llmchecker.errors import ProgramError
+from loop_invariants.frontend.error_names import ErrorNames
+from loop_invariants.frontend.original_text import OriginalText, build_original_text
 from loop_invariants.interpreter.replay import replay_inputs
-from loop_invariants.interpreter.simulation import Failure, NondetValue, RepeatedIterations
-from loop_invariants.ir.expressions import INT, Semantics, iter_subexpressions
-from loop_invariants.ir.statements import Program, iter_expressions
+from loop_invariants.interpreter.simulation import Failure, NondetValue
+from loop_invariants.ir.expressions import (
+    Binary,
+    Cast,
+    Constant,
+    Expression,
+    Nondet,
+    Semantics,
+    is_boolean,
+    iter_subexpressions,
+)
+from loop_invariants.ir.instrumentation import Property
+from loop_invariants.ir.statements import (
+    Assert,
+    Assign,
+    Assume,
+    Block,
+    Havoc,
+    Program,
+    Statement,
+    iter_expressions,
+    iter_statements,
+    with_parts,
+)
 from loop_invariants.verification.bounded_search import SearchResult
-from loop_invariants.verification.compiled_runs import replay_with_gcc
+from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
+from loop_invariants.verification.esbmc_annotation import format_program
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 _MAX_LISTED_VALUES = 40
 """Maximum number of values of a run that a message lists."""
+
+
+def find_violation(
+    text: OriginalText, semantics: Semantics, program: Program | None, seconds: float
+) -> VerificationResult | None:
+    """Return the violation that compiled runs find, if another run confirms it; else None.
+
+    The program of the frontend is compiled, so that variables without a value are inputs too. The
+    original text is compiled if the frontend does not cover it.
+    """
+    if program is not None:
+        program = _build_runnable(program)
+        # The other properties ignore values out of range.
+        kind = Property.ASSERT if program.has_range_checks else Property.REACH
+        try:
+            source = format_program(program, {})
+            text = build_original_text(program.name, source, kind, ErrorNames(), {})
+        except ProgramError:
+            # Only gcc has integers of 128 bits, not the parser.
+            return None
+    # No C compiler reads annotations of ACSL.
+    elif text.is_annotated:
+        return None
+    inputs = find_violating_inputs(text, semantics, seconds)
+    if inputs is None:
+        return None
+    found = SearchResult(violation="an assertion fails", inputs=inputs)
+    confirmed = confirm_violation(text, found, semantics, program)
+    return confirmed if confirmed.outcome is Outcome.FALSE else None
+
+
+def _build_runnable(program: Program) -> Program:
+    """Build a program whose arbitrary values are inputs and whose assertions are violations."""
+
+    def build_truth(condition: Expression) -> Expression:
+        # The parameter of a function is an int, which may cut a wide number short.
+        return condition if is_boolean(condition) else Binary("!=", condition, Constant(0))
+
+    def build_block(block: Block) -> Block:
+        return tuple(map(build_statement, block))
+
+    def build_statement(statement: Statement) -> Statement:
+        match statement:
+            case Havoc(name=name) if not program.types[name].is_array:
+                return Assign(program.variable(name), Nondet(program.types[name]))
+            case Assume(condition=condition):
+                return Assume(build_truth(condition))
+            case Assert(condition=condition, line=line):
+                # A rule of C without a line may not be a violation; it then ends the run.
+                is_reported = bool(line) or (line == 0 and program.has_range_checks)
+                truth = build_truth(condition)
+                return Assert(truth, line) if is_reported else Assume(truth)
+        return with_parts(statement, lambda expression: expression, build_block)
+
+    return replace(program, body=build_block(program.body))
 
 
 def confirm_violation(
@@ -39,7 +119,7 @@ def confirm_violation(
             return VerificationResult(Outcome.FALSE, failure=failure, message=message)
     # A compiled program computes with machine integers. Without an overflow or a conversion, these
     # are mathematical integers too.
-    is_exact = semantics is Semantics.INT32 or (program is not None and _has_int_only(program))
+    is_exact = semantics is Semantics.INT32 or (program is not None and _keeps_values(program))
     if is_exact and replay_with_gcc(text, inputs, semantics):
         values = _format_values(inputs.values) or "none"
         message = f"{text.name}: {found.violation}: it fails when compiled; inputs: {values}"
@@ -48,10 +128,18 @@ def confirm_violation(
     return VerificationResult(Outcome.ESBMC_DISAGREES, message=message)
 
 
-def _has_int_only(program: Program) -> bool:
-    """Return whether every variable and expression of a program is an `int`."""
-    return set(program.types.values()) <= {INT} and all(
-        part.type == INT for part in iter_subexpressions(*iter_expressions(program.body))
+def _keeps_values(program: Program) -> bool:
+    """Return whether all types are signed, of 32 bits or more, and no conversion narrows."""
+    parts = list(iter_subexpressions(*iter_expressions(program.body)))
+    types = (*program.types.values(), *(part.type for part in parts))
+    conversions = [(part.operand.type, part.type) for part in parts if isinstance(part, Cast)]
+    conversions += [
+        (statement.value.type, statement.target.type)
+        for statement in iter_statements(program.body)
+        if isinstance(statement, Assign)
+    ]
+    return all(type_.signed and type_.bits >= 32 for type_ in types) and all(
+        source.bits <= target.bits for source, target in conversions
     )
 
 
@@ -71,12 +159,4 @@ def format_failure(program: Program, failure: Failure) -> str:
         else "a value or a pointer is out of range"
     )
     values = _format_values([e.value for e in failure.trace if isinstance(e, NondetValue)])
-    # Skipped iterations are not in the trace, so their values are only summarized.
-    repetitions = [event for event in failure.trace if isinstance(event, RepeatedIterations)]
-    iteration_count = sum(event.period * event.times for event in repetitions)
-    suffix = (
-        f", and {iteration_count:,} rounds of loops are like those before them"
-        if repetitions
-        else ""
-    )
-    return f"{program.name}: {problem} when the values drawn are {values}{suffix}"
+    return f"{program.name}: {problem} when the values drawn are {values}"

@@ -33,16 +33,11 @@ def find_attempt_files(config: Config) -> AttemptFiles:
     def files_of(*experiments: str) -> list[str]:
         return [_name_file(e, name) for e in experiments for name in section.semantics]
 
-    def sources_of(model: str) -> list[str]:
-        # Without rounds, no model repairs its proposals.
-        repairs = [f"repairs/{model}"] if section.repair_settings.rounds else []
-        return files_of("baselines", f"sources/{model}", *repairs)
-
     labels = {model: config.models[model].label for model in models}
     tools = files_of("tools")
     return AttemptFiles(
         variants={labels[model]: files_of(f"variants/{model}") for model in models},
-        sources={labels[model]: sources_of(model) for model in models},
+        sources={labels[model]: files_of("baselines", f"sources/{model}") for model in models},
         tools=tools,
         method=files_of(f"sources/{models[0]}"),
         figures={f"variants_{model}": files_of(f"variants/{model}") for model in models}

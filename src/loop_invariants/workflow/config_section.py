@@ -8,12 +8,12 @@ from pydantic import Field, WithJsonSchema
 from llmchecker.config.experiments import check_name
 from llmchecker.config.keys import TruncationKeys
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.section import Distinct, OptionalKey, OrText, Section, Seed, Sha256
+from llmchecker.config.section import TEXT_OR_SECTION, Distinct, OptionalKey, Section, Seed, Sha256
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.optional_packages import check_packages
 from loop_invariants.ir.expressions import Semantics
-from loop_invariants.proposals.settings import ProposalSettings, RepairSettings
+from loop_invariants.proposals.settings import ProposalSettings
 from loop_invariants.sources import ProgramSource, parse_program_source
 
 # not strict: a file holds the name of the value
@@ -36,20 +36,10 @@ class ProgramKeys(Section):
     sha256sum * | sha256sum` prints it in a directory with these files alone."""
 
 
-class RepairKeys(Section):
-    """The section `repair`."""
-
-    rounds: int = Field(default=0, ge=0, le=1_000)
-    """The largest number of rounds for a program. Fewer if it is verified, its time is used
-    up, or a loop has enough candidates."""
-    answers: int = Field(default=5, ge=1, le=30)
-    """Answers for each loop in a round."""
-
-
 class InvariantsConfig(Section):
     """Loop invariants of C programs, for the target `invariants`."""
 
-    program_keys: Annotated[str | ProgramKeys, OrText("object")] = Field(alias="programs")
+    program_keys: Annotated[str | ProgramKeys, TEXT_OR_SECTION] = Field(alias="programs")
     """The programs: path:directory with C files, or the keys below."""
     models: OptionalKey[Distinct[str]] = None
     """Names of causal models that propose invariants; by default all local ones. The first also
@@ -68,8 +58,6 @@ class InvariantsConfig(Section):
     """The largest number of candidates of each source but sampling, for a loop."""
     seed: Seed = 0
     """Seed of a model's sampled answers and of random candidates."""
-    repair: RepairKeys = RepairKeys()
-    """Repair by counterexample."""
     provable_keys: TruncationKeys = Field(
         default=TruncationKeys(alpha=0.8, k=4, L=7), alias="provable"
     )
@@ -102,11 +90,6 @@ class InvariantsConfig(Section):
         """The limits of an attempt on a program, and the seed of random candidates."""
         names = ("seconds", "tool_seconds", "candidates", "seed")
         return {name: getattr(self, name) for name in names}
-
-    @property
-    def repair_settings(self) -> RepairSettings:
-        """The settings of repair."""
-        return RepairSettings(self.repair.rounds, self.repair.answers)
 
     @property
     def provable_truncation(self) -> Truncation:

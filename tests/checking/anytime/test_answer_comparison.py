@@ -41,6 +41,7 @@ def find_greater(difference: Fraction) -> ComparisonOutcome:
     return ComparisonOutcome.FIRST if difference > 0 else ComparisonOutcome.VERSUS
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("passes", [1, 3, 20, 80])
 def test_the_difference_is_within_bounds_and_interval(passes):
     """Certain bounds hold the difference, in both orders; what is certain is right."""

@@ -8,6 +8,7 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
+from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.scores import score_tree
 
 LENGTH = 3
@@ -40,6 +41,7 @@ def enumerated(model, path) -> Fraction:
     return oracle.Tree(tree.parent, tree.probability, tree.kind, columns).probability_of(path)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("path", PATHS, ids=oracle.written)
 @pytest.mark.parametrize("passes", [4, 40, 4000])
 def test_bounds_hold_the_truth_and_the_estimate(path, passes):
@@ -76,3 +78,14 @@ def test_a_threshold_has_the_same_verdict_by_certainty_and_by_estimate(path, pas
         # bounds may decide a threshold before the first sample
         if found.lower == found.upper and found.low is not None:
             assert found.estimate is meets
+
+
+def test_a_conditional_is_exact_only_after_a_text_has_met_its_condition():
+    """What every text satisfies is certain under any condition, unless no text can meet it."""
+    query, scorer = "P=? [ F step > 0 || F b > 0 ]", lambda start, text: text.count("b")
+    fair = lc.TableModel("ab", lambda tokens: (0.5, 0.5))
+    found = lc.ask(query, fair, "a", length=3, passes=50, b=scorer)
+    assert (found.lower, found.upper, found.passes) == (1, 1, 1)
+    never = lc.TableModel("ab", lambda tokens: (1.0, 0.0))
+    with pytest.raises(ImpossibleCondition, match="its condition has probability 0"):
+        lc.ask(query, never, "a", length=3, passes=50, b=scorer)

@@ -1,6 +1,7 @@
 """Samples that a server continues have the exact mean, and their values keep their range."""
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from helpers.anytime_checks import Kind, expected_score, plant, refine, serve
 from helpers.random_tables import END, QUANTIFIERS, READ_QUANTIFIERS, table_model
 
+from llmchecker.checking.anytime import continuation_sampler
 from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import (
     CORRECTION_LIMITS,
@@ -68,18 +70,27 @@ class Beginnings:
             is_rest = bool(self.tree.is_visited[row])
             excluded = self.tree.find_known(row).tolist() if is_rest else []
             text = tuple(self.tree.collect_continuations(np.array([row]))[0].tolist())
-            paths: list[tuple[list[int], Fraction]] = [([], Fraction(weight) / total)]
-            while paths:
-                path, chance = paths.pop()
-                is_over = len(text) + len(path) == self.tree.length
-                if path and (is_over or path[-1] == END):
-                    found.append((row, is_rest, path, chance))
-                    continue
-                chances = self.chances((*text, *path), excluded if not path else [])
-                paths += [([*path, t], chance * p) for t, p in chances.items()]
+            for path, chance in self.list_paths(text, excluded):
+                found.append((row, is_rest, path, chance * Fraction(weight) / total))
         return found
 
-    def chances(self, text: tuple[int, ...], excluded: list[int]) -> dict[int, Fraction]:
+    def list_paths(
+        self, text: tuple[int, ...] = (), excluded: Sequence[int] = ()
+    ) -> list[tuple[list[int], Fraction]]:
+        """Return every continuation of a text and its probability."""
+        found: list[tuple[list[int], Fraction]] = []
+        paths: list[tuple[list[int], Fraction]] = [([], Fraction(1))]
+        while paths:
+            path, chance = paths.pop()
+            is_over = len(text) + len(path) == self.tree.length
+            if path and (is_over or path[-1] == END):
+                found.append((path, chance))
+                continue
+            chances = self.chances((*text, *path), excluded if not path else [])
+            paths += [([*path, t], chance * p) for t, p in chances.items()]
+        return found
+
+    def chances(self, text: tuple[int, ...], excluded: Sequence[int]) -> dict[int, Fraction]:
         """Return the exact probabilities of the next tokens, without excluded ones."""
         chances = map(Fraction, self.server.distribution(text))
         left = {t: p for t, p in enumerate(chances) if p > 0 and t not in excluded}
@@ -126,6 +137,7 @@ def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, meanwhile, 
     samples.corrections = Corrections(len(paths))
     samples._row = np.array([row for row, *_ in paths])
     samples._is_rest = np.array([is_rest for _, is_rest, *_ in paths])
+    samples._is_seeking[:] = False
     starts = setting.tree.step[samples._row].tolist()
     requests = samples.run()
     request = next(requests)
@@ -155,6 +167,49 @@ def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, meanwhile, 
         assert corrections.max() <= above + 1e-12
     if stop > 1:
         assert np.abs(samples.corrections.sums[-1]).max() > 0.01
+
+
+@pytest.mark.parametrize(("earlier", "meanwhile", "stop"), [(0, 0, 99), (200, 200, 1)])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.query)
+def test_a_server_that_draws_the_beginnings_keeps_the_mean(
+    kind, earlier, meanwhile, stop, monkeypatch
+):
+    """Over every continuation of the prompt, weighted by its exact probability, those that are
+    not dropped have the undecided probability of the tree and the enumerated mean; also in a tree
+    that grows while the server works, and if the server stops after each token."""
+    setting = Beginnings(kind)
+    if earlier:
+        setting.draw(earlier, first=10_000)
+    setting.teach_at_random()
+    part = split_tree(setting.tree)
+    paths = setting.list_paths()
+    with monkeypatch.context() as patch:
+        patch.setattr(continuation_sampler, "_MIN_USEFUL_SHARE", 0.0)
+        samples, is_dropped = setting.start(len(paths)), np.zeros(len(paths), dtype=bool)
+    requests = samples.run()
+    request = next(requests)
+    if meanwhile:
+        setting.draw(meanwhile, first=20_000).learn(setting.predictor)
+    while not (samples.is_complete | is_dropped).all():
+        active = samples._finish_all(np.flatnonzero(~samples.is_complete))
+        replies = []
+        for sample, task in zip(active.tolist(), request.continuations, strict=True):
+            done = len(task.tokens)
+            replies.append(setting.list_tokens(task, paths[sample][0][done : done + stop]))
+        try:
+            request = requests.send(replies)
+        except StopIteration:
+            break
+        # a dropped sample begins the prompt again
+        is_dropped |= samples._is_seeking & (samples._row == 0)
+    assert not earlier or is_dropped.any()
+    is_kept, weights = ~is_dropped, np.array([float(chance) for _, chance in paths])
+    assert weights[is_kept].sum() == pytest.approx(part.total, abs=1e-9)
+    estimand = setting.tree.estimand
+    truth = (float(kind.find_truth(setting.table)) - estimand.offset) / estimand.size
+    for corrections in samples.corrections.sums:
+        values = (samples.numerator - corrections)[is_kept]
+        assert part.numerator + weights[is_kept] @ values == pytest.approx(truth, abs=1e-9)
 
 
 def test_control_variates_remove_variance():

@@ -53,6 +53,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("quantifier", [Balance("a", "z"), ReadBalance("a", "z")])
 @pytest.mark.parametrize(("query", "truth"), CASES)
 @pytest.mark.parametrize(

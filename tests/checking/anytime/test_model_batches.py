@@ -28,7 +28,7 @@ def check(model=MODEL, **limits):
 
 def read_bits(result) -> tuple:
     """All of a result that must not depend on batches."""
-    verdict, tree = result, result.evidence.tree
+    verdict, tree = result, result.evidence.scored.tree
     ends = (verdict.lower, verdict.upper, verdict.low, verdict.high, verdict.estimate)
     return *ends, result.passes, verdict.samples, tree.digest
 

@@ -66,6 +66,7 @@ SAME = {"exact length", "later length", "no word"}
 """The cases in which no range decides a text before the horizon, which no length skips."""
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_contain_the_enumerated_truth_with_fewer_passes(name: str) -> None:
     """Ranges of states leave the answer of the enumeration, and fewer texts to visit."""
@@ -163,6 +164,7 @@ def enumerate_truth(model: TableModel, quantifier: Callable, path: str, length: 
     return walk((), ())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("content", [b"\xc3\xa9\x80", b"\xc3\xa9he", b"\xc3\xa9", b"h\xc3\xa9\xff"])
 def test_bytes_that_may_still_change_decide_nothing(name: str, content: bytes) -> None:

@@ -71,6 +71,7 @@ def teach_at_random(sampled: Sampled) -> None:
     sampled.predictor.learn(situations, chance.random(300) < 0.5, chance.random(300).round())
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("is_taught", [False, True])
 @pytest.mark.parametrize("listed_tokens", [1, 5])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.query)

@@ -257,7 +257,7 @@ def test_a_verdict_that_longer_answers_may_change_has_a_warning():
     assert (holds.holds, violated.holds) == (True, False)
     assert "of the conversations have an answer that goes on after 2 tokens" in holds.warning
     assert violated.warning is None
-    assert holds.about.startswith("in 2 turns of at most 2 tokens; 0.")
+    assert holds.about.startswith("in 2 turns of at most 2 tokens; in 0.")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,7 +1,5 @@
 """Simulated users and results of tools where models return texts alone: samples of both models."""
 
-import random
-
 import pytest
 from helpers.conversations import (
     CALL,
@@ -13,6 +11,7 @@ from helpers.conversations import (
     enumerate_conversations,
 )
 from helpers.fake_provider import sample_table
+from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
@@ -24,7 +23,6 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.pattern import Pattern
 
@@ -33,45 +31,13 @@ QUANTIFIERS = {"b": Pattern("b")}
 TRUE = ("atom", "b", "=", 1)
 
 
-class TableTexts:
-    """A text model that samples from a table, a few texts at a time.
+def sample_texts(table: ChatTable, seed: int, **options) -> TextSampler:
+    """A text model that samples from a table."""
 
-    Attributes:
-        chats: the messages of each request.
-        most: the number of texts after which a limit is spent; None for none.
-        withheld: the share of texts that a filter withholds.
-    """
+    def write(stream, chance):
+        return sample_table(table, table.encode(stream.prompt), stream.length)(chance)
 
-    description = name = "a table"
-
-    def __init__(self, table: ChatTable, seed: int, most: int | None = None, withheld=0.0) -> None:
-        self.table, self.chance = table, random.Random(seed)
-        self.most, self.withheld = most, withheld
-        self.chats: list[Chat] = []
-
-    def check_prompt(self, prompt) -> None:
-        del prompt
-
-    def iter_answers(self, next_request, must_stop=lambda: False):
-        waiting = []
-        while True:
-            while len(waiting) < 5 and (item := next_request()) is not None:
-                waiting.append(item)
-            if not waiting:
-                return
-            stream, _ = waiting.pop(0)
-            self.chats.append(stream.prompt)
-            text, ended = sample_table(self.table, self.table.encode(stream.prompt), stream.length)(
-                self.chance
-            )
-            finish = Finish.ENDED if ended else Finish.TRUNCATED
-            if self.chance.random() < self.withheld:
-                text, finish = "", Finish.FILTERED
-            yield stream, TextAnswer(text, finish)
-
-    def find_spent_limit(self, stream, number):
-        is_spent = self.most is not None and len(self.chats) >= self.most
-        return "the limit is spent" if is_spent else None
+    return TextSampler(write, seed, **options)
 
 
 USER = SimulatedUser("a table", "b", 1)
@@ -87,7 +53,7 @@ def check(model, user, query: str, conversation=CONVERSATION, **limits):
 
 def test_both_models_read_the_conversation_so_far():
     """The user reads exchanged roles, and `answers` limits the texts of both models together."""
-    model, user = TableTexts(chat_table(3), 1), TableTexts(chat_table(4), 2)
+    model, user = sample_texts(chat_table(3), 1), sample_texts(chat_table(4), 2)
     answer = check(model, user, "P=? [ F (turn = 4 & b = 1) ]", answers=90)
     assert len(model.chats) + len(user.chats) == answer.costs.answers <= 90
     assert answer.samples <= 90 // 6
@@ -101,6 +67,7 @@ def test_both_models_read_the_conversation_so_far():
     assert longest.messages[4] == ("user", longest.messages[1][1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limits", [{}, {"most": 25}, {"withheld": 0.05}], ids=str)
 def test_intervals_cover_the_truth(limits):
     """Misses are not significantly more frequent than the confidence allows, whatever fails."""
@@ -111,7 +78,7 @@ def test_intervals_cover_the_truth(limits):
     assert 0.1 < truth < 0.9
     conversation, misses, seeds = Conversation(CONVERSATION.chat, (USER,)), 0, 16
     for seed in range(seeds):
-        model, user = TableTexts(table, seed), TableTexts(writer, 99 + seed, **limits)
+        model, user = sample_texts(table, seed), sample_texts(writer, 99 + seed, **limits)
         answer = check(
             model, user, "P=? [ X b = 1 ]", conversation, answers=60 + seed, confidence=0.8
         )
@@ -122,7 +89,7 @@ def test_intervals_cover_the_truth(limits):
 
 def test_a_withheld_message_leaves_a_conversation_open():
     """A message that a filter withheld is no message, and the conversation counts as either."""
-    model, user = TableTexts(chat_table(3), 1), TableTexts(chat_table(4), 2, withheld=1.0)
+    model, user = sample_texts(chat_table(3), 1), sample_texts(chat_table(4), 2, withheld=1.0)
     answer = check(model, user, "P=? [ X b = 1 ]", answers=60)
     assert (answer.low, answer.high) == (0.0, 1.0)
     assert any("withheld by a content filter" in note for note in answer.notes)
@@ -134,7 +101,7 @@ def test_a_conversation_without_a_call_ends_early():
     tree = enumerate_conversations(table, turns, LENGTH, QUANTIFIERS)
     truth = float(tree.probability_of(("X", ("F", None, ("atom", "turn", "=", 2)))))
     conversation = Conversation(Chat((("user", "ab"),), TOOLS), (ScriptedTurn.parse("b", "f"),))
-    model = TableTexts(table, 1)
+    model = sample_texts(table, 1)
     answer = check(model, None, "P=? [ F turn = 2 ]", conversation, answers=400)
     assert answer.low <= truth <= answer.high
     assert answer.high - answer.low < 0.5

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import stormpy
 from helpers import trees
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.markov import prism
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import UnknownName
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
@@ -28,7 +30,7 @@ def program(source: str, path) -> stormpy.developer.storage.PrismProgram:
 def test_a_drawn_tree_is_this_program():
     """A command for each state that goes on and one for leaves, every variable with its range,
     labels and rewards."""
-    source = prism._format_prism(trees.by_hand(DRAWN), {"gender": GENDER})
+    source = prism._format_prism(ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER}))
     body = [line for line in source.splitlines() if not line.startswith("//")]
     assert body == [
         "dtmc",
@@ -55,7 +57,7 @@ def test_a_drawn_tree_is_this_program():
 def test_storm_builds_the_full_shape(tmp_path):
     """Storm reads the full tree of nine tokens and three steps as 911 states."""
     model = stormpy.build_model(
-        program(prism._format_prism(trees.full(9, 3), {}), tmp_path / "w.prism")
+        program(prism._format_prism(ScoredTree(trees.full(9, 3), {})), tmp_path / "w.prism")
     )
     assert (model.nr_states, model.nr_transitions) == (911, 1730)
 
@@ -63,7 +65,10 @@ def test_storm_builds_the_full_shape(tmp_path):
 def test_labels_mark_rest_and_end(tmp_path):
     """The labels hold in the states of their kind."""
     model = stormpy.build_model(
-        program(prism._format_prism(trees.by_hand(DRAWN), {"gender": GENDER}), tmp_path / "w.prism")
+        program(
+            prism._format_prism(ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER})),
+            tmp_path / "w.prism",
+        )
     )
     for name, count in (("rest", 1), ("end", 1)):
         assert model.labeling.get_states(name).get_number_of_set_bits() == count
@@ -85,8 +90,8 @@ def test_any_start_string_stays_in_its_comment(start, tmp_path):
     """Whatever the start string holds, the program has the same commands and Storm reads it."""
     path = tmp_path / "w.prism"
     tree = trees.by_hand(DRAWN, start=start)
-    prism.write_prism(tree, {"gender": GENDER}, path)
-    plain = prism._format_prism(trees.by_hand(DRAWN), {"gender": GENDER})
+    prism.write_prism(ScoredTree(tree, {"gender": GENDER}), path)
+    plain = prism._format_prism(ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER}))
     source = path.read_text(encoding="utf-8")
     assert source.splitlines()[3:] == plain.splitlines()[3:]
     assert source.splitlines()[2] == f"// start string: {start!r}"
@@ -94,11 +99,11 @@ def test_any_start_string_stays_in_its_comment(start, tmp_path):
 
 
 @given(st.floats(1e-300, 1, exclude_max=True))
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_probabilities_read_back_exactly(tmp_path_factory, probability):
     """A printed probability reads back as the same float64, and Storm misses 2 ulp at most."""
     tree = trees.by_hand([(0, probability, TEXT), (0, 1 - probability, REST)])
-    source = prism._format_prism(tree, {})
+    source = prism._format_prism(ScoredTree(tree, {}))
     printed = re.search(r"uid=0 -> (\S+) :", source).group(1)
     assert float(printed) == probability
     path = tmp_path_factory.getbasetemp() / "one.prism"
@@ -110,7 +115,9 @@ def test_probabilities_read_back_exactly(tmp_path_factory, probability):
 def test_an_impossible_child_is_dropped_by_storm(tmp_path):
     """A child of probability 0 is written, and Storm does not reach it."""
     tree = trees.by_hand([(0, 1.0, TEXT), (0, 0.0, TEXT)])
-    model = stormpy.build_model(program(prism._format_prism(tree, {}), tmp_path / "w.prism"))
+    model = stormpy.build_model(
+        program(prism._format_prism(ScoredTree(tree, {})), tmp_path / "w.prism")
+    )
     assert (model.nr_states, model.nr_transitions) == (2, 2)
 
 
@@ -123,8 +130,8 @@ def test_quantifier_atoms_are_guarded_against_rest():
     ]
 
 
-@pytest.mark.parametrize("name", ["uid", "step", "kind", "module", "F", "two words", "größe", ""])
+@pytest.mark.parametrize("name", ["uid", "kind", "module", "F", "two words", "größe", ""])
 def test_a_quantifier_that_prism_cannot_name_is_refused(name):
     """PRISM's keywords and the program's own variables are no names for quantifiers."""
     with pytest.raises(UnknownName, match="not the name of a variable in PRISM"):
-        prism._format_prism(trees.by_hand(DRAWN), {name: GENDER})
+        prism._format_prism(ScoredTree(trees.by_hand(DRAWN), {name: GENDER}))

@@ -5,14 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.marks import examples
 from helpers.trees import by_hand, full, scores, text_trees
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.interval import Interval
-from llmchecker.checking.markov import dtmc, rest_abstraction
+from llmchecker.checking.markov import rest_abstraction
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import ImpossibleCondition, InvalidTree
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
@@ -31,7 +33,7 @@ def atoms_of(text: str):
 
 def interval(tree: TextTree, columns, text: str, ranges=ANY) -> Interval:
     query = parse(text)
-    return bounds.bound_by_storm(tree, columns, query, ranges)[0]
+    return bounds.bound_by_storm(ScoredTree(tree, columns, ranges), query)[0]
 
 
 def truths(text: str, step: int, ranges) -> set[tuple[bool, ...]]:
@@ -194,7 +196,7 @@ def truth(whole: TextTree, columns, formula) -> Fraction:
     return as_oracle(whole, columns).probability_of(formula)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(trees=whole_and_cut(), formula=about_texts, ranges=st.sampled_from([ANY, SMALL]))
 def test_the_truth_lies_within_the_bounds(trees, formula, ranges):
     """Whatever is cut off and whatever is asked, the whole model's value lies in the interval."""
@@ -203,7 +205,7 @@ def test_the_truth_lies_within_the_bounds(trees, formula, ranges):
     assert found.lower - 1e-9 <= truth(whole, columns, formula) <= found.upper + 1e-9
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     formula=about_texts,
@@ -220,7 +222,7 @@ def test_a_decided_threshold_is_never_wrong(trees, formula, comparison, percent)
     assert found.lower <= holds[comparison] <= found.upper
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tree=whole_trees(), data=st.data())
 def test_nothing_unknown_leaves_a_point(tree, data):
     """Where there is no rest the interval is the value itself."""
@@ -231,19 +233,19 @@ def test_nothing_unknown_leaves_a_point(tree, data):
     assert (found.lower, found.upper) == pytest.approx((value, value), abs=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tree=text_trees(), data=st.data(), bound=st.integers(-2, 2))
 def test_the_value_of_reaching_an_atom_is_the_lower_bound(tree, data, bound):
     """For F over an unnegated atom the bounded process gives the lower bound itself."""
     columns = data.draw(scores(tree, NAMES))
     query = parse(f"P=? [ F gender > {bound} ]")
-    value = check_chain(dtmc.build_dtmc(tree, columns), query).bounded
+    value = check_chain(ScoredTree(tree, columns), query).bounded
     found = interval(tree, columns, query.text)
     assert found.lower == pytest.approx(value, abs=1e-12)
 
 
 @pytest.mark.long
-@settings(max_examples=300)
+@examples(300)
 @given(trees=whole_and_cut(), data=st.data(), ranges=st.sampled_from([ANY, SMALL]))
 def test_what_always_holds_changes_no_bound(trees, data, ranges):
     """X true makes a query count steps and changes no truth: the bounds are those without it."""
@@ -272,7 +274,9 @@ def test_alike_leaves_are_one_state():
     the rest MDP; every state but those in which it chooses has one choice."""
     tree = full(9, 3)
     columns = {"gender": np.arange(len(tree)) % 3}
-    process = rest_abstraction.abstract_rest(tree, columns, parse("P=? [ F gender > 0 ]"), ANY)
+    process = rest_abstraction.abstract_rest(
+        ScoredTree(tree, columns, ANY), parse("P=? [ F gender > 0 ]")
+    )
     # the rest MDP: at each of the steps 0 to 3 both truth values, going on or ended, and the choice
     assert len(process) == 91 + 2 + 4 * 4 + 4
     assert process.transitions.choice_counts.tolist() == [1] * (91 + 2 + 4 * 4) + [4] * 4
@@ -298,7 +302,7 @@ def as_oracle(whole: TextTree, columns) -> oracle.Tree:
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     formula=oracle.state_formulas(NAMES).filter(lambda formula: not asks_of_rest(formula)),
@@ -311,7 +315,7 @@ def test_a_decided_combination_is_never_wrong(trees, formula, ranges):
     assert found.lower <= as_oracle(whole, columns).holds(formula, (0,)) <= found.upper
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(trees=whole_and_cut(), formula=about_texts, condition=about_texts)
 def test_the_true_conditional_probability_lies_within_the_bounds(trees, formula, condition):
     """The whole model's conditional probability lies in the interval, wherever it has one."""
@@ -327,7 +331,7 @@ def test_the_true_conditional_probability_lies_within_the_bounds(trees, formula,
     assert exact is None or found.lower - 1e-9 <= exact <= found.upper + 1e-9
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     trees=whole_and_cut(),
     step=st.integers(0, 4),
@@ -367,7 +371,7 @@ def letters(tree: TextTree) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.long
-@settings(max_examples=200)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6),
     alpha=st.sampled_from([0.3, 0.6, 0.8]),

@@ -170,6 +170,7 @@ def test_a_number_has_an_estimate_if_samples_allow_it(project, capfd, query, est
     assert answer["outcome"] is answer["certainty"] is None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("query", "status", "verdict"),
     [
@@ -193,6 +194,7 @@ def test_a_threshold_has_an_outcome_and_its_exit_status(project, capfd, query, s
     assert f"verdict      {words}" in capfd.readouterr().out.splitlines()
 
 
+@pytest.mark.long
 def test_a_wide_interval_has_a_forecast(project, capfd):
     """An interval wider than wanted is followed by the passes that its width would need."""
     # enough passes for a trend of several rounds

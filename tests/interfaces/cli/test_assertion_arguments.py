@@ -25,6 +25,7 @@ def check(tmp_path, random_model, monkeypatch, capfd):
     return check
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [

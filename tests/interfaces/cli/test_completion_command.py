@@ -59,6 +59,7 @@ def offered(*words: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.few(4)
 @needs_bash
 @pytest.mark.parametrize(
     ("words", "expected"),
@@ -84,6 +85,7 @@ def test_bash_offers_commands_options_and_names(project, words, expected):
     assert not (project / "ran").exists()
 
 
+@pytest.mark.few(1)
 @needs_bash
 @pytest.mark.parametrize(("quote", "start"), [("", "The\\ c"), ("'", "The c"), ('"', "The c")])
 def test_a_completed_text_is_data(project, quote, start):

@@ -147,6 +147,7 @@ def test_a_threshold_equal_to_the_probability_of_a_rest_has_no_wrong_proof(tail,
         assert answer.holds in (truth, None)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("threshold", ["1e-300", "1e-160", "1e-12", "0.999999999999"])
 @pytest.mark.parametrize("tail", [1e-300, 1e-160, 1e-12])
 def test_an_extreme_threshold_is_answered(threshold, tail):

@@ -107,7 +107,7 @@ UNCHECKED = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", UNCHECKED)
 def test_esbmc_alone_proves_no_program_that_breaks_an_implicit_assertion(kind, tmp_path):
     """A value out of range violates the program, although its assertion holds."""
@@ -177,6 +177,7 @@ def test_a_directory_without_programs_is_told(tmp_path, capsys):
     assert "no C file" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys):
     """A constant too long to be read is a message for its file, and the others are verified."""
     (tmp_path / "a_long.c").write_text(f"int main(void) {{ int x = {'9' * 5000}; }}")

@@ -40,6 +40,7 @@ def outcome(source: str, names: ErrorNames, required_property=Property.ASSERT) -
     return Verifier(program, Semantics.INT32, LIMITS).verify({}).outcome
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_without_a_known_assertion_is_never_verified(kind):
     """Without the names of its errors, a text is refused or has no assertion."""
@@ -52,7 +53,7 @@ def test_a_text_without_a_known_assertion_is_never_verified(kind):
         assert outcome(text(kind, 11), ErrorNames()) is Outcome.NO_ASSERTION
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("required_property", [Property.ASSERT, Property.REACH])
 def test_named_errors_are_assertions(kind, required_property):
@@ -62,6 +63,7 @@ def test_named_errors_are_assertions(kind, required_property):
     assert outcome(text(kind, 5), names, required_property) is Outcome.VERIFIED
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("assumption", "names"), [("__CPROVER_assume", "cbmc"), ("__SEA_assume", "seahorn")]
 )
@@ -93,7 +95,7 @@ def test_other_names_are_refused(name):
         parse_error_names(name)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", ["global", "local", "structure"])
 @pytest.mark.parametrize("word", ["static_assert", "_Static_assert"])
 def test_static_assertions_are_evaluated(place, word):

@@ -60,6 +60,7 @@ def test_many_lines_and_variables_are_read():
     assert run_program(program, Semantics.INTEGERS).failure is None
 
 
+@pytest.mark.long
 def test_many_arrays_are_written_for_esbmc():
     """The C text of a program with 1,000 arrays closes a block for each, however many there are."""
     program = parse_program(main([f"int a{i}[17]; a{i}[x] = x;" for i in range(1_000)]), "case")

@@ -19,7 +19,7 @@ def main(body: str) -> str:
     return f"{DECLARED}int main(void) {{\n{body}\n}}\n"
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -60,6 +60,7 @@ def test_each_part_is_a_variable_of_its_own(body: str) -> None:
     assert run_program(turned, Semantics.INT32).failure is not None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "body",
     [

@@ -20,6 +20,7 @@ def main(body: str) -> str:
     return f"{DECLARED}int main(void) {{\n{body}\n}}\n"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "body",
     [
@@ -128,6 +129,7 @@ def test_pointers_that_are_refused(body: str, reason: str) -> None:
     assert str(raised.value).startswith(f"case.c:3: {reason}")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "body",
     [

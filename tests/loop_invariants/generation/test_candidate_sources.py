@@ -193,17 +193,8 @@ WRAPPED = {
 }
 
 
-FEW_WRAPPED = (
-    "two that take turns",
-    "one phase after another",
-    "a product that wraps around",
-)
-"""Those of `make test`."""
-MORE_WRAPPED = [name for name in WRAPPED if name not in FEW_WRAPPED]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", [*FEW_WRAPPED, *long(*MORE_WRAPPED)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRAPPED)
 def test_programs_are_verified_although_numbers_wrap_around(name):
     """What is needed over machine integers is found, proven, and confirmed by ESBMC."""
     program = parse_program(DECLARED + WRAPPED[name], "wrapped")
@@ -277,6 +268,7 @@ MIXED = """int main(void) {
 }"""
 
 
+@pytest.mark.few(1)
 @each_semantics
 def test_candidates_have_the_declared_types(semantics):
     """Every variable of a program's expressions and candidates has its declared type."""
@@ -302,6 +294,7 @@ def test_candidates_have_the_declared_types(semantics):
     assert used == {"u", "sum", "c", "a", "i"}
 
 
+@pytest.mark.few(2)
 @each_semantics
 @pytest.mark.parametrize("seed", [0, 4, *long(1, 2, 3, *range(5, 12))])
 def test_what_is_proven_holds_in_other_runs(seed, semantics):

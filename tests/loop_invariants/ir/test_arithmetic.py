@@ -158,6 +158,7 @@ def test_numbers_that_wrap_around_mean_what_bit_vectors_do() -> None:
     assert known >= 400
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("type_", [INT, Type(32, False), Type(64), Type(16), Type(64, False)])
 def test_both_encodings_of_machine_integers_divide_alike(type_: Type) -> None:
     """By 0 and -1 too, where C gives no value: what is proven with one is used with the other."""

@@ -66,6 +66,7 @@ def test_shortest_first_is_all_conditions_in_order():
     assert {"n < (x + y)", "(n - 1) < x"} <= {format_c(c) for c in found}
 
 
+@pytest.mark.long
 def test_connectives_are_among_the_longer():
     """Comparisons joined by connectives come among the conditions of seven words and operators."""
     program = parse_program("int main() { int x = 0; while (x < 1) x = x + 1; }", "small")

@@ -20,7 +20,7 @@ from loop_invariants.proposals.prompt_templates import PromptVariant, build_prom
 
 VOCABULARY = (">", "x", "n", " < ", "= ", "=", "(", ");", " ", "1", "x <", "0) ", "!")
 END = len(VOCABULARY)
-LONGEST = 4
+LONGEST = 3
 
 
 @cache

@@ -77,7 +77,7 @@ def test_frequencies_are_the_distribution():
         assert abs(drawn[character] - count * chance) <= 5 * spread
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_an_answer_depends_on_its_iteration_alone(architecture, random_model):
     """Drawn together, in another order or one by one, with any memory: answers are the same."""

@@ -11,7 +11,6 @@ from llmchecker.reporting import table_io as writers
 from loop_invariants.experiments.attempts import (
     MODEL_COMBINATIONS,
     MODEL_FREE_COMBINATIONS,
-    REPAIR_COMBINATIONS,
     THIS_METHOD,
     Attempt,
     Invariant,
@@ -144,16 +143,6 @@ def test_what_the_programs_leave_open_is_named():
         "The atoms of the programs alone leave 2 programs (b, c) open over integers.",
         "All sources of the programs together leave 1 program (c) open over integers.",
     ]
-
-
-def test_repair_is_the_models_too():
-    """What only rounds of repair verify is what the model adds, and has its own number."""
-    made = all_sources({"program": {"a"}}, "ab")
-    made += [attempt(p, way) for p in "ab" for way in REPAIR_COMBINATIONS]
-    note = notes.build_source_notes({"M": made})[0]
-    assert "2 verified with the model's proposals and 1 without" in note
-    assert "The model adds 1 program (b)." in note
-    assert "enumerated 0, repaired 2, random 0" in note
 
 
 def test_a_model_that_adds_nothing_is_told():

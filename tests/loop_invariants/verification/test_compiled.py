@@ -140,7 +140,7 @@ def verdict(source: str, semantics: Semantics) -> Outcome | None:
         return None
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @needs_gcc
 @pytest.mark.parametrize("reason", FAILING)
 def test_what_fails_after_gcc_is_not_verified(reason: str, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_an_included_file_that_changes_the_meaning_is_not_ignored(tmp_path: Path
     assert verdict(source, Semantics.INT32) is None
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(2)
 @needs_gcc
 @pytest.mark.parametrize(
     "holding", [*HOLDING[Semantics.INT32], *long(*HOLDING_OVER_INTEGERS_ALONE)], ids="-".join

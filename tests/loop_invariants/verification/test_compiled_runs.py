@@ -4,13 +4,14 @@ import pytest
 from helpers.compiled import needs_gcc
 
 from loop_invariants.frontend.original_text import OriginalText, build_original_text
-from loop_invariants.frontend.translation_unit import SV_COMP
+from loop_invariants.frontend.translation_unit import SV_COMP, parse_program
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import Outcome
+from loop_invariants.verification.violations import find_violation
 
 pytestmark = needs_gcc
 
@@ -42,6 +43,10 @@ LONG = {
         "__VERIFIER_assert(y != 1500001);",
         list(Semantics),
     ),
+    "a wide number": (
+        "long w = 0; while (w < 4000000) w = w + 2; __VERIFIER_assert(w != 4000000);",
+        list(Semantics),
+    ),
     "a loop in a loop": (
         "for (int i = 0; i < 1000000; i++) { int j = 0; while (j < 3) { j++; y++; } } "
         "__VERIFIER_assert(y != 3000000);",
@@ -50,15 +55,48 @@ LONG = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
 )
 def test_a_violation_after_very_many_iterations_is_found(name, semantics):
     """The inputs violate the assertion again in a run with all sanitizers."""
     text = original(LONG[name][0])
-    inputs = find_violating_inputs(text, semantics, 10)
-    assert inputs is not None
-    assert replay_with_gcc(text, inputs, semantics)
+    program = parse_program(text.source, "p")
+    found = find_violation(text, semantics, program, 10)
+    assert found is not None
+    assert found.outcome is Outcome.FALSE
+
+
+def test_an_overflow_after_very_many_iterations_is_found():
+    """The sum exceeds its type after 65,536 rounds, although the program never uses it."""
+    text = original("while (x < n) { x++; y += x; }", Property.NO_OVERFLOW)
+    program = parse_program(text.source, "p", required_property=Property.NO_OVERFLOW)
+    assert find_violation(text, Semantics.INT32, program, 10) is not None
+
+
+def test_variables_without_a_value_are_inputs():
+    """No input is a call: the sum is negative for some values of the limit that nothing sets."""
+    text = original("int m; while (x < m) { y = y + x; x++; } __VERIFIER_assert(y >= 0);")
+    found = find_violation(text, Semantics.INT32, parse_program(text.source, "p"), 10)
+    assert found is not None
+    assert found.outcome is Outcome.FALSE
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("long w = 4294967296; __VERIFIER_assert(w != 0);", Property.ASSERT),
+        ("int a[3] = {0}; __VERIFIER_assume(n >= 0); x = a[n]; while (y < 9) y++;", Property.REACH),
+        ("int a[3] = {0}; __VERIFIER_assume(n >= 0); x = a[n];", Property.NO_OVERFLOW),
+        ("int *p = &x; if (n) p = 0; y = *p;", Property.REACH),
+    ],
+)
+def test_what_the_property_ignores_is_no_violation(body, asked):
+    """An index or a pointer out of range violates assertions only; a wide number stays true."""
+    text = original(body, asked)
+    program = parse_program(text.source, "p", required_property=asked)
+    assert find_violation(text, Semantics.INT32, program, 0.3) is None
 
 
 HOLDS = {
@@ -90,6 +128,7 @@ HOLDS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_run_without_violation_has_no_inputs(name):
     """An overflow, a value out of range, an assumption and a time limit end a run."""
@@ -113,6 +152,18 @@ def test_over_integers_a_run_with_an_overflow_confirms_nothing():
     assert not replay_with_gcc(text, inputs, Semantics.INTEGERS)
 
 
+def test_a_shift_out_of_the_type_is_no_violation_over_integers():
+    """The shifted number is negative over machine integers only."""
+    text = original("__VERIFIER_assume(n >= 0); y = n << 2; __VERIFIER_assert(y >= n);")
+    inputs = RunInputs((1 << 29,))
+    assert replay_with_gcc(text, inputs, Semantics.INT32)
+    assert not replay_with_gcc(text, inputs, Semantics.INTEGERS)
+    negative = original("y = n << 2; __VERIFIER_assert(y > n);")
+    assert replay_with_gcc(negative, RunInputs((-1,)), Semantics.INT32)
+    assert not replay_with_gcc(negative, RunInputs((-1,)), Semantics.INTEGERS)
+
+
+@pytest.mark.long
 def test_a_conversion_is_no_violation_over_integers(tmp_path):
     """A `short` does not wrap around over mathematical integers, although the compiled one does."""
     file = tmp_path / "p.c"

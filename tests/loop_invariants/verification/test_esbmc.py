@@ -69,6 +69,7 @@ def test_an_index_violates_only_the_property_that_names_it(required_property, is
     assert bool(found.violation) is is_found
 
 
+@pytest.mark.long
 def test_recursion_beyond_the_depth_is_not_complete():
     """The unwinding assertions of recursion hold too, or the search is not complete."""
     text = (

@@ -105,7 +105,7 @@ def test_needed_is_the_least_that_suffices(first):
             assert not largest_inductive(program, fewer)[1], (program, pairs)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @each_semantics
 @vary_originals()
 def test_needed_drops_what_proofs_of_programs_do_not_use(original, semantics):

@@ -22,7 +22,6 @@ from helpers.judged_c import (
     conditions,
     drawn,
 )
-from helpers.replay import parts
 
 from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.translation_unit import parse_program
@@ -105,7 +104,7 @@ def inputs_of(case: Case, failure: Failure) -> tuple[int, ...]:
     named = [
         e.value for e in events if isinstance(e, NondetValue) and e.name == case.program.parameter
     ]
-    values = [value for of_part, times in parts(events) for value in of_part * min(times, 4000)]
+    values = [e.value for e in events if isinstance(e, NondetValue) and e.name == ""]
     return ((named or [0])[0], *values[:4000])
 
 

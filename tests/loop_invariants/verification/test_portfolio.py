@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from helpers.compiled import needs_gcc
+from helpers.marks import long_cases
 
 from loop_invariants.frontend.error_names import parse_error_names
 from loop_invariants.frontend.original_text import build_original_text
@@ -60,7 +61,7 @@ int main(void) { struct word w = {15, 1}; w.low++; assert(w.low + w.high == SUM)
 
 
 @needs_gcc
-@pytest.mark.parametrize(("text", "value"), [(RECURSION, 120), (BIT_FIELD, 1)])
+@pytest.mark.parametrize(("text", "value"), [(BIT_FIELD, 1), *long_cases((RECURSION, 120))])
 def test_a_complete_unrolling_is_no_proof(text, value, tmp_path):
     """C that the frontend does not cover stays unsupported, with the depth of the search."""
     result = verify(tmp_path, text.replace("SUM", str(value)))
@@ -79,6 +80,7 @@ def test_a_violation_of_such_a_text_is_replayed(text, value, tmp_path):
     assert "fails when compiled" in result.message
 
 
+@pytest.mark.long
 def test_a_rare_input_is_found_and_replayed(tmp_path):
     """One input in 2^32 violates the assertion, and the interpreter's run contains it."""
     text = """int main(void) { int u; int m = __VERIFIER_nondet_int();
@@ -98,6 +100,7 @@ def test_a_search_over_mathematical_integers_is_replayed_too(tmp_path):
     assert verify(tmp_path, text, task).outcome is Outcome.FALSE
 
 
+@pytest.mark.few(2)
 @needs_gcc
 @pytest.mark.parametrize(
     ("body", "is_violated"),
@@ -122,7 +125,7 @@ def test_a_replay_without_enough_inputs_is_no_violation():
     assert not replay_with_gcc(text, RunInputs())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @needs_gcc
 @pytest.mark.parametrize("status", [1, 86, 87])
 @pytest.mark.parametrize("required_property", Property)
@@ -163,6 +166,7 @@ def test_a_lowered_program_is_searched_in_its_original_text(tmp_path):
     assert (result.outcome, result.searched_depth) == (Outcome.VERIFIED, 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("found", "outcome"),
     [

@@ -100,6 +100,7 @@ def refuted(
             yield format_c(candidate.expression)
 
 
+@pytest.mark.few(3)
 @each_semantics
 @each_original
 def test_the_programs_that_are_changed_are_proven_before(original, semantics):
@@ -205,6 +206,7 @@ def test_esbmc_refutes_no_invariant_that_is_needed(original, semantics):
     assert answer_of_esbmc(program, needed, semantics) is EsbmcAnswer.SUCCESSFUL
 
 
+@pytest.mark.few(1)
 @each_semantics
 def test_ranges_are_refused_by_the_proof_alone(semantics):
     """An index out of range, which ESBMC is not asked about, is refused by the prover."""

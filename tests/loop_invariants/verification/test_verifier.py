@@ -153,6 +153,7 @@ def test_without_esbmc_nothing_is_verified(answer, outcome, monkeypatch):
     assert result.message
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize(
     ("body", "outcome"),
@@ -183,7 +184,7 @@ def test_unsigned_numbers_wrap_around_over_both(body, outcome, semantics):
         assert run_program(made, semantics).failure is None
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("source", "mode", "answer"),
     [
@@ -273,6 +274,7 @@ def test_disjunctions_pair_the_first_ones_first():
     assert len(build_disjunctions(three, 10)) == 3
 
 
+@pytest.mark.long
 def test_a_program_that_calls_what_is_not_defined_is_confirmed():
     """ESBMC reads a program that is written anew because a function of it has no body."""
     made = parse_program(

@@ -23,6 +23,7 @@ def verified(body, semantics=Semantics.INT32):
     return Prover(program(body), semantics).entails_assertions(())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("a", "b", "quotient", "remainder"),
     [(7, 2, 3, 1), (-7, 2, -3, -1), (7, -2, -3, 1), (-7, -2, 3, -1), (-6, 2, -3, 0), (0, -5, 0, 0)],
@@ -35,6 +36,7 @@ def test_division_is_that_of_c(a, b, quotient, remainder, semantics):
     assert not verified(stated.replace(f"== {remainder}", f"!= {remainder}"), semantics)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "condition",
     [

@@ -1,31 +1,26 @@
 """Files of attempts: each table and figure on programs reads the attempts that it compares."""
 
-import pytest
-
 from llmchecker.config.config import Config
 from loop_invariants.workflow.attempt_files import find_attempt_files
 
 
-def config(tmp_path, rounds: int) -> Config:
+def config(tmp_path) -> Config:
     """A configuration of two models, `a` and `b`, with labels of their own."""
     (tmp_path / "p.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
     models = {name: {"label": f"{{{name}}}", "source": f"path:{name}"} for name in ("a", "b")}
     section = {"programs": f"path:{tmp_path}", "semantics": ["integers"]}
-    return Config.parse({"models": models, "invariants": section | {"repair": {"rounds": rounds}}})
+    return Config.parse({"models": models, "invariants": section})
 
 
-@pytest.mark.parametrize("rounds", [0, 1])
-def test_attempts_are_grouped_by_the_label_of_their_model(tmp_path, rounds):
-    """Sources include the attempts without a model, and repairs only if there are rounds."""
-    found = find_attempt_files(config(tmp_path, rounds))
+def test_attempts_are_grouped_by_the_label_of_their_model(tmp_path):
+    """Sources include the attempts without a model."""
+    found = find_attempt_files(config(tmp_path))
     folder = "results/invariants"
-    repairs = {name: [f"{folder}/repairs/{name}/integers.json"] * rounds for name in "ab"}
     assert found.variants == {f"{{{n}}}": [f"{folder}/variants/{n}/integers.json"] for n in "ab"}
     assert found.sources == {
         f"{{{name}}}": [
             f"{folder}/baselines/integers.json",
             f"{folder}/sources/{name}/integers.json",
-            *repairs[name],
         ]
         for name in "ab"
     }
@@ -33,7 +28,7 @@ def test_attempts_are_grouped_by_the_label_of_their_model(tmp_path, rounds):
 
 def test_tools_are_compared_with_the_first_model(tmp_path):
     """The method's attempts are those with proposals of the first model; tools have a figure."""
-    found = find_attempt_files(config(tmp_path, 1))
+    found = find_attempt_files(config(tmp_path))
     assert found.method == ["results/invariants/sources/a/integers.json"]
     assert found.tools == ["results/invariants/tools/integers.json"]
     assert found.figures == {

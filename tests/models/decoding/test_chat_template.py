@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from helpers.marks import examples
 from helpers.random_models import CAUSAL
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import llmchecker as lc
@@ -67,6 +68,7 @@ def templated(tokenizer, messages, **settings):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("messages", CHATS, ids=str)
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_tokens_are_those_of_the_template(architecture, messages, chatting):
@@ -102,13 +104,14 @@ def test_special_tokens_that_were_typed_stay_text(architecture, typed, chatting)
     assert_typed_text_stays_text(chatting(architecture), typed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", TYPED)
 def test_special_tokens_typed_to_smollm2_stay_text(typed, real):
     """On the real SmolLM2 too."""
     assert_typed_text_stays_text(real, typed)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.text(st.sampled_from("ab <|>/_\nsimendtar"), min_size=1, max_size=30))
 def test_whatever_is_typed_stays_text(chatting, typed):
     """No text of the characters of special tokens becomes one."""

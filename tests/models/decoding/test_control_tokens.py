@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -228,8 +229,9 @@ def assert_equal_to_transformers(
     assert encode(tokenizer, template, chat) == expected
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-@settings(max_examples=15)
+@examples(15)
 @given(st.data())
 def test_tokens_are_those_of_transformers(template, data):
     """Without control tokens in messages, the tokens are those of `apply_chat_template`."""
@@ -237,8 +239,9 @@ def test_tokens_are_those_of_transformers(template, data):
     assert_equal_to_transformers(tokenizer, tokenizer, template, data.draw(chats(PIECES)))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-@settings(max_examples=15)
+@examples(15)
 @given(st.data())
 def test_typed_special_tokens_have_the_tokens_of_text(template, data):
     """They are those of a tokenizer that has no such special token."""
@@ -252,8 +255,9 @@ def control_ids(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> li
     return [token for token in tokens if token in control]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-@settings(max_examples=15)
+@examples(15)
 @given(chats([*PIECES, *SPECIAL, *DELIMITERS]))
 def test_messages_add_no_control_tokens(template, chat):
     """The text is that of `apply_chat_template`, the control tokens those of harmless messages."""
@@ -397,7 +401,7 @@ def test_a_date_is_the_only_difference_of_a_template_with_dates():
     assert encode(TOKENIZERS["each"], dated + template, messages) == fixed
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize("directory", sorted(MODELS.glob("*/tokenizer.json")) or [None], ids=str)
 def test_templates_of_fetched_models(directory):
     """The templates in `resources/models` give the tokens of `apply_chat_template`."""
@@ -409,7 +413,7 @@ def test_templates_of_fetched_models(directory):
     tokenizer = load_tokenizer(directory.parent)
     tokenizer.add_special_tokens({"extra_special_tokens": ["<|typed|>"]})
 
-    @settings(max_examples=15)
+    @examples(15)
     @given(chats([*PIECES, *["<|typed|>"] * 5]))
     def compare(chat):
         assert_equal_to_transformers(tokenizer, plain, plain.chat_template, chat)

@@ -62,7 +62,7 @@ def find_stops(directory) -> set[int]:
     return stops
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("generation", ["no file", MISSING, None, 3, [4, 5], -1], ids=repr)
 @pytest.mark.parametrize("config", [MISSING, None, 6, [7, 2]], ids=repr)
 def test_texts_end_where_generate_ends_them(config, generation, random_model, tmp_path):

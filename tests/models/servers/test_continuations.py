@@ -127,7 +127,7 @@ def test_a_server_that_samples_rightly_passes():
     """Of 100 honest servers with 2,000 tokens each, none is refused."""
     for seed in range(100):
         test = SamplingTest()
-        test.add(draw(np.random.default_rng(seed), TRUE_CELLS, 2000))
+        test.add([draw(np.random.default_rng(seed), TRUE_CELLS, 2000)])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_other_sampling_settings_are_noticed(cells):
     """Truncation, a temperature and the most probable token alone are noticed in 4,000 tokens."""
     test = SamplingTest()
     with pytest.raises(InvalidDistribution):
-        test.add(draw(np.random.default_rng(0), cells, 4000))
+        test.add([draw(np.random.default_rng(0), cells, 4000)])
 
 
 def _longer(server: FakeServer, answer):

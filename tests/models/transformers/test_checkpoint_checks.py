@@ -201,6 +201,7 @@ def test_a_masked_model_needs_its_tokens(copied, name: str) -> None:
         load_model(directory, "masked")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_tokenizer_with_more_tokens_than_the_network(copied, architecture: str) -> None:
     """A tokenizer that makes tokens which the network lacks is refused by the last of them."""

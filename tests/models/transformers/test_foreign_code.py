@@ -39,7 +39,7 @@ def changed(random_model, tmp_path) -> Callable[..., Path]:
     return change
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
 def test_kernels_of_attention_are_not_taken_from_a_configuration(
@@ -54,7 +54,7 @@ def test_kernels_of_attention_are_not_taken_from_a_configuration(
         assert torch.equal(found(tokens).logits, plain(tokens).logits)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kernel", EXPERTS, ids=str)
 @pytest.mark.parametrize("key", ["experts_implementation", "_experts_implementation"])
 def test_kernels_of_experts_are_not_taken_from_a_configuration(key, kernel, changed, random_model):
@@ -64,6 +64,7 @@ def test_kernels_of_experts_are_not_taken_from_a_configuration(key, kernel, chan
     assert found.config._experts_implementation == plain.config._experts_implementation
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "values",
     [

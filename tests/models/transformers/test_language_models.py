@@ -33,6 +33,7 @@ def kind_of(architecture: str) -> str:
     return "masked" if architecture == "bert" else "causal"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_distributions_are_the_float64_softmax_of_one_plain_pass(architecture, random_model):
     """After any suffix the answer is the softmax of one unbatched, uncached pass, in float64."""
@@ -52,6 +53,7 @@ def test_distributions_are_the_float64_softmax_of_one_plain_pass(architecture, r
         torch.testing.assert_close(row, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("text", ANY_TEXT)
 def test_any_text_is_a_prompt(architecture, text, random_model):
@@ -63,6 +65,7 @@ def test_any_text_is_a_prompt(architecture, text, random_model):
     assert row.sum().item() == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_decoding_many_is_decoding_each(architecture, random_model):
     """Texts decoded at once are what the tokenizer's own decoding gives for each."""
@@ -72,6 +75,7 @@ def test_decoding_many_is_decoding_each(architecture, random_model):
     assert model.decode(many) == [model.tokenizer.decode(text, **plain) for text in many]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("text", ANY_TEXT)
 def test_decoding_gives_back_the_prompt(architecture, text, random_model):

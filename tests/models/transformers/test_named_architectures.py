@@ -46,6 +46,7 @@ def grown(tmp_path, monkeypatch, capfd):
     return grow
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*FEW, *long(*OTHERS)])
 def test_a_tree_has_the_probabilities_of_plain_calls(name, grown):
     """Every probability is that of a plain call of the network on the whole sequence, to 1e-5."""

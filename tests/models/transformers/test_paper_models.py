@@ -62,6 +62,7 @@ def test_only_safetensors_of_several_files_arrive(fetched):
     assert not list(directory.glob("*.bin"))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_are_those_on_disk_as_the_configured_dtype(fetched, dtype):
     """Every weight is the bfloat16 number on disk, as the dtype that was asked for."""
@@ -77,6 +78,7 @@ def test_weights_are_those_on_disk_as_the_configured_dtype(fetched, dtype):
         assert torch.equal(parameter, on_disk[key].to(parameter.dtype))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("start", STARTS)
 def test_tokens_are_those_of_the_published_tokenizer(fetched, start):
     """A start string has the tokens that the tokenizer's own file gives it, before any separator.
@@ -91,6 +93,7 @@ def test_tokens_are_those_of_the_published_tokenizer(fetched, start):
     assert plain.tokens[0] == ("[CLS]" if name == "bert" else "<s>")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("start", STARTS)
 def test_texts_are_those_of_the_published_tokenizer(fetched, start):
     """A prompt is decoded as the tokenizer's own file says: by causal models to the start string.

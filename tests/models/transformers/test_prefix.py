@@ -36,6 +36,7 @@ def levels(vocabulary: int) -> list[np.ndarray]:
     return [first, second, third]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_company_changes_no_bit(architecture, random_model):
     """A text's answer is the same bits alone and among any number of others, wherever it stands."""
@@ -63,6 +64,7 @@ def test_a_renamed_cache_argument_changes_no_bit(random_model):
     assert torch.equal(found, expected)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_threads_change_no_bit(architecture, random_model):
     """One thread and three give the same bits in the same order."""
@@ -74,7 +76,7 @@ def test_threads_change_no_bit(architecture, random_model):
     assert torch.equal(one[0], three[0])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("memory_bytes", [0, 100_000, 3_000_000])
 def test_memory_changes_no_bit(architecture, memory_bytes, random_model):
@@ -89,6 +91,7 @@ def test_memory_changes_no_bit(architecture, memory_bytes, random_model):
         assert torch.equal(one, other)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_beginnings_that_were_never_asked_for(architecture, random_model):
     """Long suffixes asked for at once have the bits of those that were reached step by step."""
@@ -101,6 +104,7 @@ def test_beginnings_that_were_never_asked_for(architecture, random_model):
     assert torch.equal(answers(opened(directory), last[chosen]), expected[chosen])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", CAUSAL)
 def test_reading_ahead_changes_no_bit_and_saves_passes(architecture, random_model):
     """Texts of several lengths that were read ahead have the bits of others, in fewer passes."""
@@ -128,6 +132,7 @@ def test_reading_ahead_changes_no_bit_and_saves_passes(architecture, random_mode
     assert passes[1] < 0.75 * passes[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("memory_bytes", [0, 100_000, 3_000_000])
 def test_reading_ahead_without_memory_changes_no_bit(memory_bytes, random_model):
     """Texts that do not fit into memory are not stored, and have the same bits."""
@@ -193,6 +198,7 @@ def test_an_accelerator_pads_little():
     assert batches.threads == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_batches_of_one_shape_answer_alike(dtype, random_model):
     """Computed as on a device that needs one shape, in either dtype, answers are what they were."""

@@ -86,6 +86,7 @@ def compare_with_plain_passes(network, model, prompt) -> float:
     return max(differences)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SHARING)
 def test_a_shared_prompt_gives_the_probabilities_of_plain_passes(name):
     """With groups of heads, sliding windows or learned positions, a long prompt is shared."""

@@ -49,6 +49,7 @@ def slow(name: str, directory: Path) -> PreTrainedTokenizerBase:
     return ByT5Tokenizer(extra_ids=4)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["unigram", "bpe", "bpe with </s> after texts", "bytes"])
 def test_slow_tokenizers_read_special_tokens_as_text(name, tmp_path, random_model):
     """With sentencepiece and with bytes, a special token that somebody types is found again."""
@@ -76,6 +77,7 @@ def test_a_symbol_that_sentencepiece_itself_keeps_whole_is_refused(tmp_path, ran
         model.encode(f"the {CHAT} player")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tokens_that_were_added_for_chats_are_text_too(architecture, random_model):
     """BPE over marked spaces or bytes, and word pieces, read an added special token as text."""

@@ -59,6 +59,7 @@ def test_single_bytes_have_no_piece():
     assert single == [number >= len(WORDS) for number in numbers]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_texts_that_may_go_on_have_whole_characters(name, seed):
@@ -118,6 +119,7 @@ def test_the_pieces_of_a_real_vocabulary_make_its_texts(smollm2):
         assert texts == [start + piece for piece in pieces]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_texts_of_a_real_tokenizer_have_whole_characters(seed, smollm2):
     """After any tokens of SmolLM2, its texts are those of Python's streaming decoder."""

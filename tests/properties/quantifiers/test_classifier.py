@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.marks import examples
 from helpers.random_models import word_piece
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -76,6 +77,7 @@ def test_scores_are_those_of_the_pipeline(directory: Path, label: str) -> None:
     assert whole("The player", " won") == plain(directory, ["The player won"], label)[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("labels", "options"),
     [(("one",), {}), (LABELS, {"problem_type": "multi_label_classification"})],
@@ -93,7 +95,7 @@ def test_scores_do_not_depend_on_company(directory: Path) -> None:
     """A text has the same score alone and among any other texts, each within the range."""
     alone = Classifier(directory, "glad")
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+    @settings(examples(25), suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(st.text(alphabet="aeinrstw .!é漢", max_size=12), max_size=40))
     def holds(texts: list[str]) -> None:
         together = Classifier(directory, "glad").score_batch([("", text) for text in texts])

@@ -62,6 +62,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("pattern", "matching", "others"), PATTERNS, ids=ascii)
 def test_patterns_are_those_of_ecma_262(pattern: str, matching: list, others: list) -> None:
     """Patterns match as in a JavaScript engine, also in the names of properties."""

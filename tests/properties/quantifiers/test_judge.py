@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from helpers.judging import ANSWERS, ScriptedJudge, judged_text
-from hypothesis import given, settings
+from helpers.marks import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import llmchecker as lc
@@ -95,7 +96,7 @@ def test_control_tokens_of_a_judged_text_stay_text(network):
     assert counts[0] == counts[1]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.integers(0, 20), min_size=len(ANSWERS), max_size=len(ANSWERS)).filter(any))
 def test_the_most_probable_label_is_the_grade(weights):
     """Spellings of a label add up; the smallest grade wins a tie; a small share is refused."""

@@ -143,7 +143,7 @@ LIKE_RE = [
 ]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("pattern", LIKE_RE)
 @given(text=st.text(alphabet=ODD_LETTERS, max_size=5))
 def test_classes_and_anchors_are_those_of_re(pattern: str, text: str) -> None:

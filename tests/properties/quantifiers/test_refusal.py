@@ -82,6 +82,7 @@ def check_law(text: str, start: str = "", of: str = "continuation") -> None:
     assert scores == sorted(scores), text
 
 
+@pytest.mark.few(120)
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_prefix_of_an_answer_loses_a_refusal(text):
     """A score of 1 is final: no answer has a prefix that scores more than the answer."""

@@ -1,18 +1,21 @@
-"""Transducers of JSON texts and of the content of JSON strings, against Python's own parser."""
+"""JSON texts and the content of JSON strings, against Python's own parser and jsonschema."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.marks import examples
+from helpers.plain_json import score_json
 from helpers.transducer_law import (
+    Call,
     assert_equal_futures,
     assert_law,
     assert_law_of_table,
     load_pieces,
     rough_pieces,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import TooManyStates
@@ -64,6 +67,15 @@ SCHEMAS: dict[str, Any] = {
     "null too": {"items": {"type": "string", "nullable": True}},
 }
 QUANTIFIERS = {name: JsonText(schema) for name, schema in SCHEMAS.items()}
+
+
+def plain_score(name: str, of: str = "continuation") -> Call:
+    """The oracle of a schema."""
+    # jsonschema lacks a keyword of OpenAPI
+    plain = {"null too": {"items": {"type": ["string", "null"]}}}
+    schema = plain.get(name, SCHEMAS[name])
+    return lambda start, continuation: score_json(schema, start * (of == "text") + continuation)
+
 
 SCALARS = st.sampled_from(
     [
@@ -128,13 +140,13 @@ def split(text: str, sizes: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_transducers_score_documents_as_the_plain_call(name: str) -> None:
-    """Every prefix of a document, a damaged one and one with a key twice has the plain score."""
-    quantifier = QUANTIFIERS[name]
+def test_documents_have_the_scores_of_the_libraries(name: str) -> None:
+    """Every prefix of a document, a damaged one and one with a key twice has the oracle's score."""
+    quantifier, score = QUANTIFIERS[name], plain_score(name)
     transducer = quantifier.build_transducer()
     assert transducer is not None
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(
         st.tuples(DOCUMENTS, DOCUMENTS),
         st.booleans(),
@@ -157,22 +169,24 @@ def test_transducers_score_documents_as_the_plain_call(name: str) -> None:
         if damage is not None:
             position, piece = damage
             text = text[:position] + piece + text[position:]
-        assert_law(quantifier, transducer, "Reply:", split(text, sizes))
+        assert_law(score, transducer, "Reply:", split(text, sizes))
+        assert quantifier("Reply:", text) == score("Reply:", text)
 
     holds()
 
 
 @pytest.mark.parametrize("name", ["any", "closed", "alternatives", "tree"])
-def test_transducers_score_pieces_as_the_plain_call(name: str) -> None:
-    """Any pieces after any start string that is read too have the plain call's score."""
-    quantifier = JsonText(SCHEMAS[name], of="text")
+def test_pieces_have_the_scores_of_the_libraries(name: str) -> None:
+    """Any pieces after any start string that is read too have the oracle's score."""
+    quantifier, score = JsonText(SCHEMAS[name], of="text"), plain_score(name, "text")
     transducer = quantifier.build_transducer()
     pieces = st.lists(rough_pieces(OWN_PIECES), max_size=8)
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(pieces.map("".join), pieces)
     def holds(start: str, pieces: list[str]) -> None:
-        assert_law(quantifier, transducer, start, pieces)
+        assert_law(score, transducer, start, pieces)
+        assert quantifier(start, "".join(pieces)) == score(start, "".join(pieces))
 
     holds()
 
@@ -185,10 +199,10 @@ def test_equal_states_have_equal_futures(name: str) -> None:
     texts = st.tuples(st.just(""), st.lists(st.sampled_from(OWN_PIECES), max_size=5))
     futures = st.lists(st.sampled_from(OWN_PIECES), max_size=4).map("".join)
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(futures, max_size=6))
     def holds(texts: list[tuple[str, list[str]]], futures: list[str]) -> None:
-        assert_equal_futures(quantifier, transducer, texts, [*OWN_PIECES, *futures])
+        assert_equal_futures(plain_score(name), transducer, texts, [*OWN_PIECES, *futures])
 
     holds()
 
@@ -275,7 +289,7 @@ PIECES = ["n", "a", "me", "é", "😀", "x", "\ud83d", "\\ud83d", "\\ude00", "\\
     )
     | st.sampled_from(NAMES).map(lambda name: [json.dumps(name)[1:-1]])
 )
-@settings(max_examples=200)
+@examples(200)
 def test_contents_of_strings_are_those_of_the_parser(pieces: list[str]) -> None:
     """The automaton of strings recognises texts and counts characters as `json.loads` does."""
     reader = READER
@@ -299,8 +313,8 @@ def test_contents_of_strings_are_those_of_the_parser(pieces: list[str]) -> None:
     "model", ["smollm2-135m", pytest.param("gemma3-270m", marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize("name", ["any", "closed"])
-def test_tables_of_real_vocabularies_score_as_the_plain_call(name: str, model: str) -> None:
-    """Few classes of a real vocabulary's tokens give the plain score of each token text."""
+def test_tables_of_real_vocabularies_score_as_the_libraries(name: str, model: str) -> None:
+    """Few classes of a real vocabulary's tokens give the oracle's score of each token text."""
     directory = MODELS / model
     if not directory.is_dir():
         pytest.skip(f"{directory} is absent; `snakemake --cores all {directory}` fetches it")
@@ -314,7 +328,7 @@ def test_tables_of_real_vocabularies_score_as_the_plain_call(name: str, model: s
         spelled = [tokens[character] for character in document]
         texts += [spelled, [*spelled[:6], *range(5000, 5009)]]
     texts += [[tokens[p] for p in ('{"', "n", '":', ' "', "x", '",', ' "', "a", '":', "1", "}")]]
-    assert_law_of_table(quantifier, transducer, pieces, "", texts)
+    assert_law_of_table(plain_score(name), transducer, pieces, "", texts)
 
 
 def test_equal_schemas_share_token_classes() -> None:

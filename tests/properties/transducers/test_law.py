@@ -3,22 +3,26 @@
 A quantifier's own pieces are those on which its score depends.
 """
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.marks import long
+from helpers.marks import examples, long
+from helpers.plain_scores import measure_length, weigh_words
 from helpers.settings import SETTINGS
 from helpers.transducer_law import (
     ROUGH_PIECES,
+    Call,
     assert_equal_futures,
     assert_law,
     assert_law_of_table,
     load_pieces,
     rough_pieces,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmchecker.properties.quantifiers.gender import Gender
@@ -28,50 +32,86 @@ from llmchecker.properties.registry import create_quantifier
 from llmchecker.properties.transducers.interface import HasTransducer
 
 ROOT = Path(__file__).parents[3]
+GENDER = Gender()
 TERMS = ["ma", "ma'am", "don't", "a'b'c", "b'c", "he\u0301", "i\u0307", "ÜBER", "x1"]
 
 
 class Case(NamedTuple):
-    """A quantifier and the pieces of texts on which its score depends."""
+    """A quantifier, the pieces of texts on which its score depends, and its scores by an oracle."""
 
     quantifier: HasTransducer
     pieces: list[str]
+    score: Call
 
 
+def weigh(terms: Iterable[str], of: str = "continuation") -> Call:
+    """The oracle of a list of words."""
+    weights = {term.casefold(): 1 for term in terms}
+    if of == "text":
+        return lambda start, continuation: weigh_words(weights, "", start + continuation)
+    return partial(weigh_words, weights)
+
+
+def read_genders() -> dict[str, int]:
+    """The weights of the words of the package's lists."""
+    return {
+        term: sign
+        for sign, path in ((1, GENDER.male), (-1, GENDER.female))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if (term := line.partition("#")[0].strip())
+    }
+
+
+def measure(quantifier: Length) -> Call:
+    """The oracle of a length."""
+    return lambda start, continuation: measure_length(
+        quantifier.unit, start * (quantifier.of == "text") + continuation
+    )
+
+
+WORD_PIECES = [*TERMS, *(f" {term}" for term in TERMS), "a'b", "a’b’", "\u0307", "ͅ"]
+LENGTH_PIECES = {
+    "characters": ["a"],
+    "words": ["a", "a'", "'b", " a", "\u0301"],
+    "sentences": ["a", ".", '."', ")", ". ", " b", "!)", " "],
+}
 CASES = {
-    "gender": Case(Gender(), ["he", " she", " He", "r", "'s", "ma", "'am", " brother", "hood"]),
-    "words": Case(Words(TERMS), [*TERMS, *(f" {term}" for term in TERMS), "a'b", "a’b’", "\u0307"]),
-    "characters": Case(Length("characters"), ["a"]),
-    "length in words": Case(Length(), ["a", "a'", "'b", " a", "\u0301"]),
-    "length of text": Case(Length(of="text"), ["a", "a'", "'b", " a", "\u0301"]),
-    "sentences": Case(Length("sentences"), ["a", ".", '."', ")", ". ", " b", "!)", " "]),
-    "sentences of text": Case(Length("sentences", of="text"), ["a", ".", '."', " ", "!)"]),
-    "words of text": Case(Words(TERMS, of="text"), [*TERMS, " ma’am"]),
+    "gender": Case(
+        GENDER,
+        ["he", " she", " He", "r", "'s", "ma", "'am", " brother", "hood"],
+        partial(weigh_words, read_genders()),
+    ),
+    "words": Case(Words(TERMS), WORD_PIECES, weigh(TERMS)),
+    "words of text": Case(Words(TERMS, of="text"), WORD_PIECES, weigh(TERMS, "text")),
+    **{
+        f"{unit} of {of}": Case(Length(unit, of), pieces, measure(Length(unit, of)))
+        for unit, pieces in LENGTH_PIECES.items()
+        for of in ("continuation", "text")
+    },
 }
 
 
-@pytest.mark.parametrize("name", ["similarity", "polarity", "readability"])
+@pytest.mark.parametrize("name", ["similarity", "polarity", "readability", "refuses"])
 def test_types_with_too_many_effects_have_no_incremental_form(name: str) -> None:
     """These types offer none, so that they are called on visited texts only."""
-    quantifier = create_quantifier(name, SETTINGS.get(name))
-    assert isinstance(quantifier, HasTransducer)
-    assert quantifier.build_transducer() is None
+    assert not isinstance(create_quantifier(name, SETTINGS.get(name)), HasTransducer)
 
 
-@pytest.mark.parametrize("examples", [100, *long(2000)])
+@pytest.mark.parametrize("count", [100, *long(2000)])
 @pytest.mark.parametrize("name", CASES)
-def test_transducers_give_the_score_of_the_plain_call(name: str, examples: int) -> None:
-    """After any start string and any pieces, count and score sum to the plain call's score."""
-    call, own_pieces = CASES[name]
-    transducer = call.build_transducer()
+def test_transducers_and_plain_calls_give_the_score_of_an_oracle(name: str, count: int) -> None:
+    """After any start string and any pieces, count and score sum to the oracle's score."""
+    quantifier, own_pieces, score = CASES[name]
+    transducer = quantifier.build_transducer()
     pieces = st.lists(rough_pieces(own_pieces), max_size=8)
 
     # a start string that ends where a word may go on, and does not
     @example("The man'", ["'", "he"])
-    @settings(max_examples=examples)
+    @examples(count)
     @given(pieces.map("".join), pieces)
     def holds(start: str, pieces: list[str]) -> None:
-        assert_law(call, transducer, start, pieces)
+        assert_law(score, transducer, start, pieces)
+        assert quantifier(start, "".join(pieces)) == score(start, "".join(pieces))
 
     holds()
 
@@ -79,16 +119,16 @@ def test_transducers_give_the_score_of_the_plain_call(name: str, examples: int) 
 @pytest.mark.parametrize("name", CASES)
 def test_equal_states_have_equal_futures(name: str) -> None:
     """Two texts of one state differ by the same number after every continuation."""
-    call, own_pieces = CASES[name]
-    transducer = call.build_transducer()
+    quantifier, own_pieces, score = CASES[name]
+    transducer = quantifier.build_transducer()
     texts = st.tuples(
         st.sampled_from(["", "A", "She "]), st.lists(rough_pieces(own_pieces), max_size=3)
     )
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(rough_pieces(own_pieces), max_size=6))
     def holds(texts: list[tuple[str, list[str]]], continuations: list[str]) -> None:
-        assert_equal_futures(call, transducer, texts, [*ROUGH_PIECES, *continuations])
+        assert_equal_futures(score, transducer, texts, [*ROUGH_PIECES, *continuations])
 
     holds()
 
@@ -108,18 +148,17 @@ def sample_texts(
     return texts
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "model", ["smollm2-135m", pytest.param("gemma3-270m", marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize("name", CASES)
-def test_tables_of_real_vocabularies_give_the_score_of_the_plain_call(
-    name: str, model: str
-) -> None:
-    """A table over the token classes of a real vocabulary scores token texts as the plain call."""
+def test_tables_of_real_vocabularies_give_the_score_of_an_oracle(name: str, model: str) -> None:
+    """A table over the token classes of a real vocabulary scores token texts as an oracle."""
     directory = ROOT / "resources/models" / model
     if not directory.is_dir():
         pytest.skip(f"{directory} is absent; `snakemake --cores all {directory}` fetches it")
-    call, own_pieces = CASES[name]
+    quantifier, own_pieces, score = CASES[name]
     pieces = load_pieces(directory)
     texts = sample_texts(pieces, own_pieces, 20)
-    assert_law_of_table(call, call.build_transducer(), pieces, "It's m", texts)
+    assert_law_of_table(score, quantifier.build_transducer(), pieces, "It's m", texts)

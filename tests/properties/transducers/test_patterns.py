@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.marks import examples
 from helpers.transducer_law import (
     assert_equal_futures,
     assert_law,
@@ -11,7 +12,7 @@ from helpers.transducer_law import (
     load_pieces,
     rough_pieces,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.errors import ConfigError
@@ -49,7 +50,7 @@ PATTERNS = st.builds(
 def test_automata_match_as_the_package(mode: str) -> None:
     """An automaton of a generated pattern scores every prefix of every text as `regex` does."""
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(PATTERNS, st.lists(st.lists(st.text(CHARACTERS, max_size=3), max_size=5), min_size=8))
     def holds(pattern: str, texts: list[list[str]]) -> None:
         try:
@@ -64,6 +65,14 @@ def test_automata_match_as_the_package(mode: str) -> None:
     holds()
 
 
+@pytest.mark.parametrize("part", [r"\p{L}", r"\p{Lu}", r"\P{L}", "[[:upper:]]"])
+def test_sets_whose_case_depends_on_alternatives_have_no_automaton(part: str) -> None:
+    """`regex` matches some characters with a set in an alternative and not with the set alone."""
+    assert Pattern(f"(?i){part}", match="found").build_transducer() is not None
+    for alternatives in (f"(?i)(?:a|{part})", f"(?i)(?<={part}|a)b"):
+        assert Pattern(alternatives, match="found").build_transducer() is None
+
+
 WORDS = ["Madrid", "I'm sorry", "C++ (new)", "straße", "a\nb"]
 ASSERTIONS = {
     **dict.fromkeys(("contains_any", "icontains_any", "contains_all", "icontains_all"), WORDS),
@@ -72,6 +81,7 @@ ASSERTIONS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", ASSERTIONS)
 def test_assertions_of_suites_have_automata(kind: str) -> None:
     """Each assertion about texts runs on tokens, and scores as its pattern does."""
@@ -82,7 +92,7 @@ def test_assertions_of_suites_have_automata(kind: str) -> None:
     assert transducer is not None
     own = [*(value if isinstance(value, list) else [value]), "MADRID", "i'M ſorry", "yes", "No"]
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.lists(rough_pieces(own), max_size=12))
     def holds(pieces: list[str]) -> None:
         assert_law(quantifier, transducer, "Start", pieces)
@@ -141,7 +151,7 @@ def test_equal_states_have_equal_futures(pattern: str) -> None:
     own = ["cat", " egory", "sorry", "\n", "go"]
     texts = st.tuples(st.just(""), st.lists(rough_pieces(own), max_size=3))
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(st.lists(texts, min_size=8, max_size=8), st.lists(rough_pieces(own), max_size=6))
     def holds(texts: list[tuple[str, list[str]]], futures: list[str]) -> None:
         assert_equal_futures(quantifier, transducer, texts, ["egory", "t", "orry", *own, *futures])

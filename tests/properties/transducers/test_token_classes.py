@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from llmchecker.errors import ConfigError, TooManyStates
-from llmchecker.properties.quantifiers.gender import Gender
 from llmchecker.properties.quantifiers.length import Length
 from llmchecker.properties.quantifiers.word_count import Words
 from llmchecker.properties.transducers.interface import HasTransducer
-from llmchecker.properties.transducers.law import check_law
 from llmchecker.properties.transducers.token_classes import NO_CLASS, TokenClasses, TransducerTable
 
 
@@ -154,20 +152,6 @@ def test_a_table_has_a_limit(limits: dict[str, int], message: str) -> None:
     # the row of a state that was known before needs no new state, but its transitions
     with pytest.raises(TooManyStates, match=message):
         table.row(1)
-
-
-def test_a_transducer_that_breaks_the_law_is_found() -> None:
-    """The error names the first beginning of the text that the two forms score differently."""
-
-    class Forgetful(type(Gender().build_transducer())):
-        def score(self, state: str) -> int:
-            return 0
-
-    gender = Gender()
-    check_law(gender, gender.build_transducer(), "So", ["", " he", " said"])
-    message = "^Forgetful: the score of 'So he' is 0, but 1 by the plain call"
-    with pytest.raises(ConfigError, match=message):
-        check_law(gender, Forgetful(gender.weigher), "So", ["", " he", " said"])
 
 
 @pytest.mark.parametrize("method", ["advance", "score"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.measurement import Threshold
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.utils.number_format import format_number
 
 _MIN_ROUNDS = 4
@@ -65,20 +65,19 @@ def forecast_decision(history: Sequence[Progress], threshold: float) -> Forecast
     return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)
 
 
-def forecast_answer(
-    answer: Answer, history: Sequence[Progress], threshold: Threshold | None, width: float
-) -> Forecast | None:
-    """Forecast the costs of a decision of a threshold, or without one of a width.
+def forecast_answer(answer: Answer, width: float) -> Forecast | None:
+    """Forecast the costs of a decision of a threshold, or of a width for a number.
 
     Args:
-        answer: the answer so far.
-        history: the intervals after each round.
-        threshold: the threshold of the query; None for a query that asks for a number.
+        answer: the answer so far, with its history.
         width: as in `forecast_width`.
     """
-    if threshold is None:
-        return forecast_width(history, width)
-    return forecast_decision(history, float(threshold.number)) if answer.holds is None else None
+    if answer.query.is_numeric:
+        return forecast_width(answer.history, width)
+    threshold = find_threshold(answer.query)
+    if threshold is None or answer.holds is not None:
+        return None
+    return forecast_decision(answer.history, float(threshold.number))
 
 
 def _extrapolate(

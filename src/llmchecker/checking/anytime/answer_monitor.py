@@ -20,9 +20,9 @@ from llmchecker.properties.logic.ast import (
     Expectation,
     Formula,
     Label,
-    Literal,
     Probability,
     Temporal,
+    evaluate_proposition,
     is_proposition,
     subformulas,
 )
@@ -136,7 +136,7 @@ class _Answer:
             columns[name] = score_texts(self._quantifiers[name], start, texts, name)
         columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)
-        return _evaluate_state(formula, columns, is_end)
+        return evaluate_proposition(formula, lambda atom: atom.evaluate(columns), {"end": is_end})
 
 
 def check_decidable(asked: CheckedQuery) -> None:
@@ -237,30 +237,6 @@ def _evaluate_eventually(operand: Formula, answer: _Answer) -> bool | None:
     beginnings = range(1, len(answer.text))
     is_possible = bool(beginnings) and answer.evaluate(operand, beginnings).any()
     return None if is_possible else False
-
-
-def _evaluate_state(
-    formula: Formula, columns: Mapping[str, np.ndarray], is_end: np.ndarray
-) -> np.ndarray:
-    truth: np.ndarray
-    match formula:
-        case Atom():
-            truth = formula.evaluate(columns)
-        case Literal(value):
-            truth = np.full(len(is_end), value)
-        case Label():
-            truth = is_end
-        case Connective("!", (operand,)):
-            truth = ~_evaluate_state(operand, columns, is_end)
-        case Connective(operator, operands):
-            left, right = (_evaluate_state(each, columns, is_end) for each in operands)
-            if operator == "&":
-                truth = left & right
-            else:
-                truth = (left if operator == "|" else ~left) | right
-        case _:
-            raise AssertionError(formula)
-    return truth
 
 
 def _connect(operator: str, truths: Sequence[bool | None]) -> bool | None:

@@ -208,7 +208,9 @@ class AnytimeCheck:
         part = split_tree(self.tree)
         size = self._largest_denominator(part)
         # without any mass of the condition nothing is known
-        return self._estimand.size * part.total / size if size > 0 else 1.0
+        width = self._estimand.size * part.total / size if size > 0 else 1.0
+        # a text may decide one formula of a conditional before the other
+        return min(width, self._compute_bounds().width) if self._estimand.is_ratio else width
 
     @property
     def is_exact(self) -> bool:
@@ -324,6 +326,10 @@ class AnytimeCheck:
 
     def _is_narrow(self, progress: Progress) -> bool:
         """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""
+        # a condition that no text has met so far may be impossible
+        part = split_tree(self.tree)
+        if self._estimand.is_ratio and part.denominator == 0 and part.total > 0:
+            return False
         is_wanted = progress.width <= self._budget.width
         if is_wanted or self._is_rounding():
             return not self._needs_every_text() or self.bound_answer().is_exact

@@ -20,7 +20,7 @@ from llmchecker.checking.answer import (
     Progress,
     Sampled,
 )
-from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
@@ -29,7 +29,6 @@ from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import Requests
 from llmchecker.checking.check import add_texts, bound_query
-from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
@@ -134,23 +133,22 @@ class AnytimeRun:
         self.history.append(check.compute_progress())
         # the sums are the bounds, so that the tree only shows the most probable texts
         build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if asked.has_sums else None)
-        evidence = Evidence(build_tree, asked.ranges, check.mean_evidence)
+        evidence = Evidence(build_tree, check.mean_evidence)
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
             answer = answer.with_samples(sampled)
-        history = tuple(self.history)
         seconds = time.monotonic() - self._start_time
-        return replace(
+        answer = replace(
             answer,
             costs=replace(answer.costs, passes=check.tree.passes, seconds=seconds),
-            history=history,
-            forecast=_forecast(answer, asked, self._budget, history),
+            history=tuple(self.history),
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
             notes=(*answer.notes, *asked.notes, *describe_spread(self._probability_spread)),
         )
+        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""
@@ -164,13 +162,13 @@ class AnytimeRun:
                 versions=storm.VERSIONS,
             )
         else:
-            answer = bound_query(evidence.tree, evidence.scores, asked.query, asked.ranges)
+            answer = bound_query(evidence.scored, asked.query)
         if bounds_only:
             return answer
         seconds = time.monotonic() - self._start_time
         # a query that single texts do not decide has no formula of its own
         truth = evidence.truth[0] if len(asked.paths) == 1 else None
-        return add_texts(answer, evidence.tree, evidence.scores, asked.ranges, seconds, truth)
+        return add_texts(answer, evidence.scored, seconds, truth)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.
@@ -245,20 +243,6 @@ def describe_failure(model: LanguageModel | TextModel, failure: Exception) -> st
     if isinstance(failure, LLMCheckerError):
         return str(failure)
     return f"{model.name}: the model failed: {type(failure).__name__}: {failure}"
-
-
-def _forecast(
-    answer: Answer,
-    asked: CheckedQuery,
-    budget: Budget,
-    history: tuple[Progress, ...],
-) -> Forecast | None:
-    """Forecast the costs of an undecided threshold or a wanted width."""
-    root = asked.query.root
-    if isinstance(root, Probability) and root.threshold is not None:
-        is_unknown = answer.decision is not None and answer.holds is None
-        return forecast_decision(history, float(root.threshold)) if is_unknown else None
-    return forecast_width(history, budget.width) if asked.query.is_numeric else None
 
 
 def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:

@@ -1,11 +1,17 @@
 """Samples of an explored tree's undecided texts, continued by a server that lists few tokens.
 
 A server samples from the whole distribution and returns a whole continuation S_1, S_2, ... in one
-request, with the most probable tokens at every position. A sample draws an undecided text or rest
-of the tree, in proportion to its probability, and requests one continuation. Let h be the text
-before a position. Its list splits the next token into disjoint cells: each listed undecided token,
-all listed tokens that decide the query, of total probability d, and all tokens that are not listed,
-of probability r. The list depends on h alone and not on the token that the server draws.
+request, with the most probable tokens at every position. A sample begins at an undecided text or
+rest of the tree, in proportion to its probability. While the tree is small, the server draws the
+beginning by rejection sampling (von Neumann 1951, "Various Techniques Used in Connection with
+Random Digits"): it continues the prompt, and continuations that the tree decides are dropped. Then
+all samples share one text, and a request has many of them. Later the beginning is drawn first, and
+no token is written in vain.
+
+Let h be the text before a position. Its list splits the next token into disjoint cells: each listed
+undecided token, all listed tokens that decide the query, of total probability d, and all tokens
+that are not listed, of probability r. The list depends on h alone and not on the token that the
+server draws.
 
 The value of a sample is decided by the first S that decides the query. If S is listed, the value is
 not its own truth but the mean of all listed tokens that decide, a = sum p_i v_i / d: it is the
@@ -20,7 +26,8 @@ and the limits of their sum keep its range known. Where the predictions are good
 little as one with an exact look-ahead, and no text is requested twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -32,14 +39,52 @@ from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 
-_MAX_TOKENS = 32
+_MAX_TOKENS = 64
 """Largest number of tokens of a continuation; another one goes on from its end.
 
 A longer one would be lost for longer after a decision, a stop or a failure.
 """
 
+_MIN_USEFUL_SHARE = 0.5
+"""The least share of useful tokens with which the server draws where samples begin.
+
+These are the tokens after an undecided beginning, in a continuation of the prompt. A server takes
+longer for texts that begin differently.
+"""
+
 _SEED_COUNT = 2**62
 """The number of seeds where the seeds of a check may begin."""
+
+_SEEDS_PER_SAMPLE = 2**20
+"""A limit above the average number of seeds that a sample takes, two for each of its requests."""
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """A continuation of a sample's text.
+
+    Attributes:
+        continuation: the continuation.
+        first_step: number of tokens of the text before it.
+    """
+
+    continuation: Continuation
+    first_step: int
+
+    def has_token(self, step: int) -> bool:
+        """Return whether it has a token after a text of a length."""
+        return step - self.first_step < len(self.continuation.tokens)
+
+    def get_token(self, step: int) -> int:
+        """Return the token after a text of a length."""
+        return int(self.continuation.tokens[step - self.first_step])
+
+    def get_list(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the tokens that are listed after a text of a length, and their probabilities."""
+        continuation = self.continuation
+        # the first position has no list where tokens were excluded
+        first = self.first_step + len(continuation.tokens) - len(continuation.listed_tokens)
+        return continuation.listed_tokens[step - first], continuation.probabilities[step - first]
 
 
 class ContinuationRound(SampleRound):
@@ -57,8 +102,20 @@ class ContinuationRound(SampleRound):
     def _first_seed(self) -> int:
         """The first seed of the round."""
         start = int(np.random.Generator(np.random.Philox(key=self._seed)).integers(_SEED_COUNT))
-        # a request moves a sample by a token at least, and takes two seeds for each
-        return start + 2 * (self._tree.length + 1) * self._first
+        return start + _SEEDS_PER_SAMPLE * self._first
+
+    def _draw_beginnings(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draw where samples begin, or leave it to the server."""
+        tree, part, count = self._tree, self.part, len(uniforms)
+        useful = float(part.weights @ (tree.length - tree.step[part.leaves])) / tree.length
+        self._is_seeking = np.full(count, useful >= _MIN_USEFUL_SHARE)
+        if not self._is_seeking.any():
+            return super()._draw_beginnings(uniforms)
+        # the tree may grow until the server answers, but what it has now counts
+        self._was_visited, self._was_undecided = tree.is_visited.copy(), tree.is_undecided
+        self._leaf_numbers = dict(zip(part.leaves.tolist(), range(len(tree)), strict=False))
+        self._known_children: dict[int, dict[int, int]] = {}
+        return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
 
     def prepare(self) -> tuple[np.ndarray, Sequence[ContinuationTask]]:
         """Return the samples of the next request and their tasks, which stay as they are."""
@@ -76,8 +133,12 @@ class ContinuationRound(SampleRound):
                 return
             answer = yield ContinuationRequest(tasks)
             assert isinstance(answer, list)
-            visited = tree.passes
-            self._follow(active[: len(answer)], answer)
+            visited, replies = tree.passes, {}
+            for sample, task, each in zip(active.tolist(), tasks, answer, strict=False):
+                replies[sample] = _Reply(each, len(task.tokens))
+            self._seek(replies)
+            samples = active[: len(answer)]
+            self._follow(samples[~self._is_seeking[samples]], replies)
             # a token after one that decides the query costs the server as much
             tree.passes = visited + sum(len(each.tokens) for each in answer)
             # the work stops before the answer is whole
@@ -95,18 +156,20 @@ class ContinuationRound(SampleRound):
     def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
         """Build a task for each sample, in order."""
         tree, tasks = self._tree, []
-        known = {row: tuple(tree.find_known(row).tolist()) for row in set(self._row[samples])}
+        rows = set(self._row[samples].tolist())
+        texts = {row: tree.collect_continuations(np.array([row]))[0].tolist() for row in rows}
+        known = {row: tuple(tree.find_known(row).tolist()) for row in rows}
         # samples of one text have consecutive seeds, so that a server may number them itself
         rank = np.empty(len(samples), dtype=np.int64)
         rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
         first_seed = self._first_seed + self._taken_seeds
         self._taken_seeds += 2 * len(samples)
         for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
-            row = self._row[sample]
+            row = int(self._row[sample])
             tasks.append(
                 ContinuationTask(
-                    tokens=tuple(tree.collect_continuations(np.array([row]))[0].tolist()),
-                    max_tokens=min(_MAX_TOKENS, int(tree.length - tree.step[row])),
+                    tokens=tuple(texts[row]),
+                    max_tokens=min(_MAX_TOKENS, tree.length - len(texts[row])),
                     seed=first_seed + number,
                     excluded=known[row] if self._is_rest[sample] else (),
                     second_seed=first_seed + len(samples) + number,
@@ -114,31 +177,67 @@ class ContinuationRound(SampleRound):
             )
         return tasks
 
-    def _follow(self, samples: np.ndarray, answer: Sequence[Continuation]) -> None:
+    def _seek(self, replies: Mapping[int, _Reply]) -> None:
+        """Find where samples begin that the server draws; the others begin the prompt again."""
+        beginnings = {}
+        for sample, reply in replies.items():
+            if not self._is_seeking[sample]:
+                continue
+            row, is_rest = self._find_beginning(int(self._row[sample]), reply)
+            self._row[sample], self._is_rest[sample] = row, is_rest
+            if is_rest or not self._was_visited[row]:
+                self._is_seeking[sample] = False
+                beginnings[sample] = self._leaf_numbers[row]
+        if beginnings:
+            samples, numbers = np.array(list(beginnings.items())).T
+            self._correct_beginnings(samples, numbers)
+
+    def _find_beginning(self, row: int, reply: _Reply) -> tuple[int, bool]:
+        """Return the first undecided text of a continuation, and whether it is in its rest.
+
+        Args:
+            row: the text before it, which is visited.
+
+        Returns:
+            The root for a continuation that the tree decides. The last text of one that ends
+            before this is known.
+        """
+        while self._was_visited[row] and reply.has_token(int(self._tree.step[row])):
+            child = self._find_child(row, reply.get_token(int(self._tree.step[row])))
+            if child is None:
+                # a rest of probability 0 is no leaf
+                return (row, True) if row in self._leaf_numbers else (0, False)
+            row = child
+            if self._was_visited[row] and not self._was_undecided[row]:
+                return 0, False
+        return row, False
+
+    def _find_child(self, row: int, token: int) -> int | None:
+        """Return the row of a token after a text when the round was drawn; None without one."""
+        if row not in self._known_children:
+            children = self._tree.find_children(row)
+            children = children[children < len(self._was_visited)]
+            tokens = self._tree.token[children].tolist()
+            self._known_children[row] = dict(zip(tokens, children.tolist(), strict=True))
+        return self._known_children[row].get(token)
+
+    def _follow(self, samples: np.ndarray, replies: Mapping[int, _Reply]) -> None:
         """Move samples along their continuations, text by text of one length."""
         tree = self._tree
-        of_sample = dict(zip(samples.tolist(), answer, strict=True))
-        first_step = dict(
-            zip(samples.tolist(), tree.step[self._row[samples]].tolist(), strict=True)
-        )
         for step in range(tree.length + 1):
             group = samples[(tree.step[self._row[samples]] == step) & ~self.is_complete[samples]]
             if len(group):
                 group = self._finish_decided(group)
-            positions = {sample: step - first_step[sample] for sample in group.tolist()}
-            group = np.array(
-                [s for s, at in positions.items() if at < len(of_sample[s].tokens)], dtype=np.int64
-            )
+            group = np.array([s for s in group.tolist() if replies[s].has_token(step)], dtype=int)
             if len(group) == 0:
                 continue
             self._record(group)
-            tokens = np.array([of_sample[s].tokens[positions[s]] for s in group.tolist()])
+            tokens = np.array([replies[s].get_token(step) for s in group.tolist()])
             is_rest = self._is_rest[group]
             self._leave_list(group[is_rest], tokens[is_rest])
             group, tokens = group[~is_rest], tokens[~is_rest]
             if len(group):
-                lists = [_find_list(of_sample[s], positions[s]) for s in group.tolist()]
-                self._move(group, tokens, lists)
+                self._move(group, tokens, [replies[s].get_list(step) for s in group.tolist()])
 
     def _leave_list(self, samples: np.ndarray, tokens: np.ndarray) -> None:
         """Move samples to texts with tokens that are not listed."""
@@ -179,10 +278,7 @@ class ContinuationRound(SampleRound):
         tree = self._tree
         is_new = ~tree.is_visited[rows]
         # an earlier sample may have visited a text
-        found = {
-            row: np.flatnonzero((tree.parent == row) & (tree.probability > 0))
-            for row in rows[~is_new].tolist()
-        }
+        found = {row: tree.find_children(row) for row in rows[~is_new].tolist()}
         if is_new.any():
             new = rows[is_new]
             request = tree.build_request(new)
@@ -240,13 +336,6 @@ class ContinuationRound(SampleRound):
         goes_on = is_listed & ~is_over
         self._row[samples[goes_on]] = listed[place[goes_on]]
         return is_listed
-
-
-def _find_list(continuation: Continuation, position: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the listed tokens at a position, and their probabilities."""
-    # the first position has no list where tokens were excluded
-    index = position - (len(continuation.tokens) - len(continuation.listed_tokens))
-    return continuation.listed_tokens[index], continuation.probabilities[index]
 
 
 def _build_step(request: StepRequest, tokens: np.ndarray, probabilities: np.ndarray) -> StepResult:

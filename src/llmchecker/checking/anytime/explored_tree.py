@@ -9,11 +9,11 @@ Refinement and sampling share the tree, so that no text is paid for twice.
 """
 
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
 
 import numpy as np
 
@@ -30,17 +30,23 @@ from llmchecker.checking.anytime.product_automaton import (
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
-from llmchecker.checking.ending_masses import build_endings
-from llmchecker.checking.endings import Endings
+from llmchecker.checking.endings import Endings, build_endings
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, collect_ranges
 from llmchecker.properties.scores import score_texts, split_text
 from llmchecker.trees.expansion import EndOfSequence, decode_texts
-from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import (
+    NO_TOKEN,
+    StateKind,
+    TextTree,
+    Truncation,
+    sort_breadth_first,
+)
 
 _LISTED_TOKENS = 32
 """The number of most probable tokens that a visit lists."""
@@ -59,7 +65,7 @@ A text of less mass stays in its parent's rest.
 A later visit of the parent lists it. Few checks have enough passes to visit it.
 """
 
-_NO_TOKENS = np.empty(0, dtype=np.int64)
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -234,12 +240,20 @@ class ExploredTree:
                 self.decided.tolist(), self._has_terms.tolist(), strict=True
             )
         ]
-        total = float(self.undecided_mass.sum())
-        undecided = Mass(total, error, self.difference_error * (total > 0))
-        # a text satisfies at most one formula
+        undecided_mass = self.undecided_mass
+
+        def add(truth: np.ndarray, value: int) -> Mass:
+            total = float(np.where(truth == value, undecided_mass, 0.0).sum())
+            return Mass(total, error, self.difference_error * (total > 0))
+
+        # a text satisfies at most one formula, and may decide one of them before the other
         return tuple(
-            DecidedMass(satisfied, reduce(add, outcomes[:index] + outcomes[index + 1 :]), undecided)
-            for index, satisfied in enumerate(outcomes[:-1])
+            DecidedMass(
+                outcomes[index] + add(truth, 1),
+                reduce(operator.add, outcomes[:index] + outcomes[index + 1 :]) + add(truth, 0),
+                add(truth, UNDECIDED),
+            )
+            for index, truth in enumerate(self.truth)
         )
 
     def collect_continuations(self, rows: np.ndarray) -> np.ndarray:
@@ -443,15 +457,19 @@ class ExploredTree:
 
     def find_known(self, row: int) -> np.ndarray:
         """Return the tokens of a text that have a row, but for unlisted ones."""
-        arrays = self._children.get(row, ())
         # several visits of an unlisted text list the same tokens
-        return np.unique(np.concatenate(arrays)) if arrays else _NO_TOKENS
+        return np.unique(self.token[self.find_children(row)])
+
+    def find_children(self, row: int) -> np.ndarray:
+        """Return the rows of a text's tokens, but for unlisted ones."""
+        arrays = self._children.get(row, ())
+        return np.concatenate(arrays) if arrays else _NO_ROWS
 
     def _find_counted(self, row: int) -> np.ndarray:
         """Return the tokens that a visit of a text leaves out, since they have counted before."""
         # nothing counts of an unlisted text, so that each sample that reaches it needs all tokens
         if not self.is_listed[row]:
-            return _NO_TOKENS
+            return _NO_ROWS
         return self.find_known(row)
 
     def _find_shares(self, row: Row) -> np.ndarray:
@@ -527,7 +545,7 @@ class ExploredTree:
         boundaries = np.flatnonzero(np.diff(parents)) + 1
         for part in np.split(np.arange(len(parents)), boundaries):
             if probabilities[part[0]] > 0:
-                self._children[int(parents[part[0]])].append(tokens[part])
+                self._children[int(parents[part[0]])].append(len(self) + part)
         classes = self.automaton.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:
@@ -647,13 +665,11 @@ class ExploredTree:
                 )
         return plain
 
-    def build_tree(
-        self, max_texts: int | None = None
-    ) -> tuple[TextTree, dict[str, np.ndarray], np.ndarray]:
-        """Return the scored texts and what they lack as a tree, its scores and its truth.
+    def build_tree(self, max_texts: int | None = None) -> tuple[ScoredTree, np.ndarray]:
+        """Return the scored texts and what they lack as a tree, and its truth.
 
-        The scores by name come from the quantifiers' plain calls. The truth, (formulas, n), is what
-        the texts decided while they were explored.
+        The scores come from the quantifiers' plain calls. The truth, (formulas, n), is what the
+        texts decided while they were explored.
 
         Args:
             max_texts: the largest number of texts, the most probable ones; None for all.
@@ -675,52 +691,39 @@ class ExploredTree:
         has_children = np.zeros(len(self), dtype=bool)
         has_children[self.parent[is_used][1:]] = True
         rest = np.where(has_children, rest, 1.0)
+        rows = np.flatnonzero(is_used)
         rest_parents = np.flatnonzero(is_used & ~self.is_terminal & (rest > 0))
-        n, m = len(self), len(rest_parents)
-        parent = np.concatenate([self.parent, rest_parents])
-        step = np.concatenate([self.step, self.step[rest_parents] + 1])
-        kind = np.where(self.has_ended, StateKind.END, StateKind.TEXT).astype(np.int8)
-        is_state = np.append(is_used, np.ones(m, dtype=bool))
-        uids = np.full(n, -1)  # of each text in the tree
-        levels: list[np.ndarray] = []
-        for depth in range(step.max() + 1):
-            # a `rest` comes after its siblings, because its row comes after all texts
-            level = np.flatnonzero((step == depth) & is_state)
-            parent_uids = uids[parent[level]] if depth else np.zeros(1)
-            level = level[np.argsort(parent_uids, kind="stable")]
-            is_text = level < n
-            first = sum(len(each) for each in levels)
-            uids[level[is_text]] = first + np.flatnonzero(is_text)
-            levels.append(level)
-        order = np.concatenate(levels)
+        n, m = len(rows), len(rest_parents)
+        step = np.concatenate([self.step[rows], self.step[rest_parents] + 1])
+        position = np.cumsum(is_used) - 1
+        # a `rest` comes after its siblings, because its row comes after all texts
+        order, parent = sort_breadth_first(
+            np.concatenate([[-1], position[self.parent[rows[1:]]], position[rest_parents]]), step
+        )
         texts = np.full(n + m, None, dtype=object)
         plain = np.zeros((len(self._quantifiers), n + m), dtype=np.int64)
-        for depth in range(self.length + 1):
-            rows = np.flatnonzero(is_used & (self.step == depth))
-            if len(rows):
-                texts[rows] = self._decode(rows, self._collect_sequences(rows))
-                plain[:, rows] = self._compare_scores(rows, texts[rows].tolist())
-        parents = parent[order]
+        for depth in np.unique(self.step[rows]):
+            part = np.flatnonzero(self.step[rows] == depth)
+            texts[part] = self._decode(rows[part], self._collect_sequences(rows[part]))
+            plain[:, part] = self._compare_scores(rows[part], texts[part].tolist())
+        kind = np.where(self.has_ended[rows], StateKind.END, StateKind.TEXT)
         tree = TextTree(
             model=self._model.name,
             # an explored tree has no alpha and k of its own; these allow all of its children
             truncation=Truncation(
-                1.0, max(1, int(np.bincount(parents[1:], minlength=1).max(initial=0))), self.length
+                1.0, max(1, int(np.bincount(parent[1:], minlength=1).max(initial=0))), self.length
             ),
-            parent=np.where(parents < 0, -1, uids[parents]),
+            parent=parent,
             step=step[order],
-            token=np.concatenate([self.token, np.full(m, NO_TOKEN)])[order],
-            probability=np.concatenate([self.probability, rest[rest_parents]])[order],
-            kind=np.concatenate([kind, np.full(m, StateKind.REST, dtype=np.int8)])[order],
+            token=np.concatenate([self.token[rows], np.full(m, NO_TOKEN)])[order],
+            probability=np.concatenate([self.probability[rows], rest[rest_parents]])[order],
+            kind=np.append(kind, np.full(m, StateKind.REST)).astype(np.int8)[order],
             text=texts[order],
         )
         # a `rest` has no score; callers ignore its placeholder
         scores = dict(zip(self._quantifiers, plain[:, order], strict=True))
-        return (
-            tree,
-            scores,
-            np.pad(self.truth, ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order],
-        )
+        truth = np.pad(self.truth[:, rows], ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order]
+        return ScoredTree(tree, scores, collect_ranges(self._quantifiers)), truth
 
 
 def _keep_positive(mass: np.ndarray, exists: np.ndarray | bool = True) -> np.ndarray:

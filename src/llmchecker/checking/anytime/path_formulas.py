@@ -14,7 +14,7 @@ from llmchecker.properties.logic.monitor import (
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
-from llmchecker.properties.quantifiers.interface import Quantifier, SkipsBeginnings, collect_ranges
+from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier, collect_ranges
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class CheckedQuery:
         return frozenset(
             name
             for name, quantifier in self.quantifiers.items()
-            if isinstance(quantifier, SkipsBeginnings)
+            if isinstance(quantifier, JudgesAnswers)
             and self.paths
             and all(reads_last_state(path, name) for path in self.paths)
         )

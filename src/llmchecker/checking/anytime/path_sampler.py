@@ -112,27 +112,25 @@ class SampleRound:
         self._row_predictions: dict[int, np.ndarray] = {}
         self._history: list[tuple[np.ndarray, ...]] = []
         generator = np.random.Generator(np.random.Philox(key=(seed << 64) | first))
-        self._row = self._draw_leaves(generator.random(count))
-        # a visited leaf has undecided tokens that have no row yet
-        self._is_rest = tree.is_visited[self._row]
+        self._leaf_predictions = self._predict(part.leaves, tree.is_visited[part.leaves])
+        self._row, self._is_rest = self._draw_beginnings(generator.random(count))
         # for each token of a text: whether it goes on, the token, and the token of a rest
         self._uniforms = generator.random((3, tree.length + 1, count))
 
-    def _draw_leaves(self, uniforms: np.ndarray) -> np.ndarray:
-        """Draw the text where each sample begins."""
-        part, samples = self.part, np.arange(len(uniforms))
-        sums = part.weights.cumsum()
+    def _draw_beginnings(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the text where each sample begins, and whether the sample is in its rest."""
+        sums = self.part.weights.cumsum()
         drawn = find_by_inversion(sums, uniforms * sums[-1])
-        predictions = self._predict(part.leaves, self._tree.is_visited[part.leaves])
-        self._correct(
-            samples,
-            predictions[drawn],
-            float(part.weights @ predictions / sums[-1]),
-            predictions.min(),
-            predictions.max(),
-        )
-        leaves: np.ndarray = part.leaves[drawn]
-        return leaves
+        self._correct_beginnings(np.arange(len(uniforms)), drawn)
+        leaves = self.part.leaves[drawn]
+        # a visited leaf has undecided tokens that have no row yet
+        return leaves, self._tree.is_visited[leaves]
+
+    def _correct_beginnings(self, samples: np.ndarray, drawn: np.ndarray) -> None:
+        """Add the control variates of the leaves with the given indices."""
+        predictions = self._leaf_predictions
+        mean = float(self.part.weights @ predictions / self.part.weights.cumsum()[-1])
+        self._correct(samples, predictions[drawn], mean, predictions.min(), predictions.max())
 
     def _predict(self, rows: np.ndarray, is_rest: np.ndarray) -> np.ndarray:
         """Return (n,) the predictions of texts or of their rests."""

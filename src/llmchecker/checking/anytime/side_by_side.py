@@ -86,20 +86,16 @@ def check_side_by_side(
     """
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
-        try:
-            prompt = _encode(model, question.prompt)
-        except FOREIGN_ERRORS as error:
-            _raise_interrupt(error)
-            yield index, error
-            continue
-        groups[_group_key(model, prompt)].append((index, prompt))
+        prompt = _encode(model, question.prompt)
+        if isinstance(prompt, BaseException):
+            yield index, prompt
+        else:
+            groups[_group_key(model, prompt)].append((index, prompt))
     shared = {key: _find_beginning(prompt for _, prompt in group) for key, group in groups.items()}
     for start in set(prompts) - {question.prompt for question in questions}:
-        try:
-            prompt = _encode(model, start)
-        except FOREIGN_ERRORS as error:
-            _raise_interrupt(error)
-            # the call with its question reports the error
+        prompt = _encode(model, start)
+        # the call with its question reports an error
+        if isinstance(prompt, BaseException):
             continue
         if (key := _group_key(model, prompt)) in shared:
             shared[key] = _find_beginning([shared[key], prompt])
@@ -108,9 +104,14 @@ def check_side_by_side(
             yield from _check_group(model, questions, group, batches, end_of_sequence)
 
 
-def _encode(model: LanguageModel, start: Start) -> tuple[int, ...]:
-    with _translate_failures(model):
-        return tuple(model.encode(start))
+def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseException:
+    """Return the tokens of a prompt, or the error that they have."""
+    try:
+        with _translate_failures(model):
+            return tuple(model.encode(start))
+    except FOREIGN_ERRORS as error:
+        _raise_interrupt(error)
+        return error
 
 
 def _group_key(model: LanguageModel, prompt: tuple[int, ...]) -> tuple[int, ...]:

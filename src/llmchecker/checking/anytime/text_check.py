@@ -190,7 +190,6 @@ class TextCheck:
         """
         self._narrow()
         query, count = self._asked.query, self.count
-        history = tuple(self._history)
         is_score = isinstance(query.root, Expectation)
         answer = Answer(
             query=query,
@@ -201,10 +200,9 @@ class TextCheck:
             costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
-            history=history,
+            history=tuple(self._history),
             evidence=Evidence(
                 None,
-                self._asked.ranges,
                 self._evidence,
                 (*self._list_texts(True), *self._list_texts(False)),
             ),
@@ -225,8 +223,7 @@ class TextCheck:
                 self._budget.seed,
             )
         )
-        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
-        return replace(answer, forecast=forecast)
+        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
 
     @property
     def _interval(self) -> Interval:

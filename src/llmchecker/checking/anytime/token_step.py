@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from llmchecker.checking.anytime.product_automaton import TextRows
+from llmchecker.models.device import compute_running_sums
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
@@ -109,6 +110,8 @@ class ClassOrder:
             "block_classes": torch.from_numpy(class_of[order[starts]].astype(np.int64)),
         }
 
+        self._max_length = int(self._columns["lengths"].max())
+
     @property
     def block_count(self) -> int:
         """Number of blocks."""
@@ -117,7 +120,7 @@ class ClassOrder:
     @property
     def max_terms(self) -> int:
         """The largest number of terms of a sum over the vocabulary."""
-        return int(self._columns["lengths"].max()) + self.block_count
+        return self._max_length + self.block_count
 
     def compute_step(
         self,
@@ -172,16 +175,25 @@ class ClassOrder:
         sums += (top[:, :, None] * row_values[row_of[:, None], :, top_classes]).sum(dim=1)
         undecided_rest = open_blocks.sum(dim=1) + unlisted
         options = torch.cat([open_top, open_blocks], dim=1)
-        columns = (
-            sums,
-            top_tokens,
-            top,
-            undecided_rest + open_top.sum(dim=1),
-            undecided_rest,
-            blocks.sum(dim=1) + unlisted,
-        )
+        undecided = undecided_rest + open_top.sum(dim=1)
+        rest = blocks.sum(dim=1) + unlisted
         drawn = self._draw(options, uniforms, is_drawn, distributions, top_tokens, known, totals)
-        return StepResult(*(*(column.cpu().numpy() for column in columns), *drawn))
+        # one copy to the host, in which token ids are exact
+        masses = torch.stack([undecided, undecided_rest, rest], dim=1)
+        columns = [sums, top_tokens.double(), top, masses]
+        ends = np.cumsum([column.shape[1] for column in columns[:-1]])
+        parts = np.split(torch.cat(columns, dim=1).cpu().numpy(), ends, axis=1)
+        host_sums, tokens, probabilities, host_masses = parts
+        open_mass, open_rest, rest_mass = host_masses.T
+        return StepResult(
+            host_sums,
+            tokens.astype(np.int64),
+            probabilities,
+            open_mass,
+            open_rest,
+            rest_mass,
+            *drawn,
+        )
 
     def _sum_probabilities(
         self, probabilities: Tensor, top_tokens: Tensor
@@ -270,7 +282,7 @@ class ClassOrder:
             return drawn
         texts = torch.from_numpy(text).to(device)
         draws = torch.from_numpy(draw).to(device)
-        cumulative = options.cumsum(dim=1)
+        cumulative = compute_running_sums(options)
         targets = torch.from_numpy(uniforms).to(device) * cumulative[:, -1:]
         index, target = _search(cumulative, targets)[texts, draws], targets[texts, draws]
         is_top = index < k
@@ -285,14 +297,15 @@ class ClassOrder:
             position = ((target[inner] - passed) / weight.clamp(min=_TINY)).clamp(0, 1)
             left_out = _append_tokens(top_tokens, known)
             tokens, members = self._gather_blocks(option - k, text_of, distributions, left_out)
-            sums = members.cumsum(dim=1)
+            sums = compute_running_sums(members)
             chosen = _search(sums, position[:, None] * sums[:, -1:])
             token[inner] = tokens.gather(1, chosen).squeeze(1)
             probability[inner] = members.gather(1, chosen).squeeze(1) / totals[text_of, 0]
-        for column, found in zip(
-            drawn, (token, torch.where(is_top, index, len(self.class_of)), probability), strict=True
-        ):
-            column[text, draw] = found.cpu().numpy()
+        positions = torch.where(is_top, index, len(self.class_of))
+        # one copy to the host, as above
+        found = torch.stack([token.double(), positions.double(), probability]).cpu().numpy()
+        for column, numbers in zip(drawn, found, strict=True):
+            column[text, draw] = numbers
         return drawn
 
     def _gather_blocks(
@@ -312,7 +325,7 @@ class ClassOrder:
             left_out: (n, j) int64, tokens that are not drawn from a block.
         """
         starts, lengths = (self._columns[name][blocks, None] for name in ("starts", "lengths"))
-        offsets = torch.arange(int(lengths.max()), device=blocks.device)
+        offsets = torch.arange(self._max_length, device=blocks.device)
         places = (starts + offsets).clamp(max=len(self.class_of) - 1)
         tokens = self._columns["order"][places]
         weights = distributions.gather_weights(texts, tokens) * (offsets < lengths)

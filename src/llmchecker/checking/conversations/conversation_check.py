@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,13 +41,15 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
+from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
-from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.text_answer import TextModel
+from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
@@ -64,13 +67,13 @@ _MAX_WITNESSES = 5
 
 
 def check_conversation(
-    model: LanguageModel,
+    model: LanguageModel | TextModel,
     conversation: Conversation,
     asked: CheckedQuery,
     budget: Budget,
     *,
-    end_tokens: frozenset[int] | None = None,
-    user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
+    end_of_sequence: EndOfSequence = "terminal",
+    user_models: Mapping[SimulatedUser, Any] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
@@ -79,13 +82,14 @@ def check_conversation(
     alone.
 
     Args:
-        model: the language model.
+        model: the language model, or one that returns texts alone.
         conversation: the conversation.
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
-        end_tokens: ids of the tokens that end an answer; None for those of the model.
-        user_models: the models of the simulated users.
-        watch: called with the intervals after each round; the work ends when it returns true.
+        end_of_sequence: whether an end-of-sequence token ends an answer.
+        user_models: the models of the simulated users, which have the access of the model.
+        watch: called with the intervals after each round, but not for texts alone; the work ends
+            when it returns true.
 
     Raises:
         InvalidQuery: the query is not about the turns of a conversation.
@@ -93,6 +97,8 @@ def check_conversation(
         ConfigError: the model does not list all tokens of a distribution.
     """
     user_models = user_models or {}
+    if isinstance(model, TextModel):
+        return check_text_conversation(model, conversation, asked, budget, user_models)
     for each in (model, *user_models.values()):
         if each.listed_tokens < each.vocabulary_size:
             raise ConfigError(
@@ -100,7 +106,9 @@ def check_conversation(
                 "process"
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    check = _ConversationCheck(model, conversation, asked, budget, end_tokens, user_models, watch)
+    ends = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
+    explored = ExploredConversation(model, conversation, asked, ends, user_models)
+    check = _ConversationCheck(explored, budget, watch)
     check.run()
     return check.build_answer()
 
@@ -115,7 +123,6 @@ class ExploredConversation:
         asked: the query.
         end_tokens: ids of the tokens that end an answer.
         user_models: the models of the simulated users.
-        tree: the explored beginnings of answers.
     """
 
     model: LanguageModel
@@ -123,7 +130,11 @@ class ExploredConversation:
     asked: CheckedQuery
     end_tokens: frozenset[int]
     user_models: Mapping[SimulatedUser, LanguageModel]
-    tree: ConversationTree
+
+    @cached_property
+    def tree(self) -> ConversationTree:
+        """The explored beginnings of answers."""
+        return self._create_tree(decides_early=True)
 
     def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
         """Build the tree of the most probable answers, up to those that decide the query."""
@@ -138,14 +149,7 @@ class ExploredConversation:
         Raises:
             CheckFailed: more are needed.
         """
-        tree = _create_tree(
-            self.model,
-            self.conversation,
-            self.asked,
-            self.end_tokens,
-            self.user_models,
-            decides_early=False,
-        )
+        tree = self._create_tree(decides_early=False)
         while (left := tree.undecided) > 0:
             if tree.passes >= max_passes or not tree.refine(max_passes - tree.passes):
                 raise CheckFailed(
@@ -158,6 +162,22 @@ class ExploredConversation:
     def all_answers(self) -> AnswerTree:
         """The answers of all conversations, as in `explore_all`."""
         return self.explore_all()
+
+    def _create_tree(self, *, decides_early: bool) -> ConversationTree:
+        """Create a tree before its first pass; see `TurnMonitor` on `decides_early`."""
+        asked, conversation = self.asked, self.conversation
+        monitor = TurnMonitor(
+            asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
+        )
+        return ConversationTree(
+            self.model,
+            conversation,
+            monitor,
+            asked.quantifiers,
+            asked.length,
+            self.end_tokens,
+            self.user_models,
+        )
 
     def _build(self, tree: ConversationTree, max_answers: float) -> AnswerTree:
         return build_answer_tree(
@@ -174,21 +194,15 @@ class _ConversationCheck:
 
     def __init__(
         self,
-        model: LanguageModel,
-        conversation: Conversation,
-        asked: CheckedQuery,
+        explored: ExploredConversation,
         budget: Budget,
-        end_tokens: frozenset[int] | None,
-        user_models: Mapping[SimulatedUser, LanguageModel],
         watch: Callable[[Progress], bool | None],
     ) -> None:
         self._start_time = time.monotonic()
-        self._conversation, self._asked, self._budget = conversation, asked, budget
-        spreads = [each.probability_spread for each in (model, *user_models.values())]
-        self._probability_spread = max((s for s in spreads if s is not None), default=None)
-        self._watch, self._model, self._user_models = watch, model, user_models
-        self._end_tokens = model.end_tokens if end_tokens is None else end_tokens
-        self._tree = _create_tree(model, conversation, asked, self._end_tokens, user_models)
+        self._explored, self._budget, self._watch = explored, budget, watch
+        self._asked = asked = explored.asked
+        self._conversation = conversation = explored.conversation
+        self._tree = explored.tree
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         self._sequence = ConfidenceSequence(budget.confidence, number)
@@ -215,6 +229,9 @@ class _ConversationCheck:
     def build_answer(self) -> Answer:
         """Compute the answer from the tree and the samples so far."""
         query, tree = self._asked.query, self._tree
+        models = (self._explored.model, *self._explored.user_models.values())
+        spreads = [each.probability_spread for each in models]
+        spread = max((each for each in spreads if each is not None), default=None)
         probability = tree.compute_mass().interval
         certain = probability
         if self._threshold is not None:
@@ -223,39 +240,28 @@ class _ConversationCheck:
         texts = {truth: self._list_texts(truth) for truth in (True, False)}
         # those that speak against a requirement
         is_lower_limit = self._threshold is not None and self._threshold.comparison in (">=", ">")
-        ended, cut = tree.bound_endings()
-        history = tuple(self._history)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*describe_spread(self._probability_spread), *self._asked.notes),
+            notes=(*describe_spread(spread), *self._asked.notes),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
-            endings=Endings(ended, cut),
-            history=history,
+            endings=tree.measure_endings(),
+            history=tuple(self._history),
             evidence=Evidence(
                 None,
-                self._asked.ranges,
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
-                ExploredConversation(
-                    self._model,
-                    self._conversation,
-                    self._asked,
-                    self._end_tokens,
-                    self._user_models,
-                    tree,
-                ),
+                self._explored,
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        forecast = forecast_answer(answer, history, self._threshold, self._budget.width)
-        return replace(answer, forecast=forecast)
+        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
         """Return the interval of the samples, rounded outwards; None without samples."""
@@ -394,7 +400,7 @@ class _ConversationCheck:
 
     def _list_texts(self, truth: bool) -> tuple[Witness, ...]:
         """List the most probable conversations that satisfy or violate the path formula."""
-        found = [state for state in self._tree.decided_states if state.truth is truth]
+        found = [state for state in self._tree.decided if state.truth is truth]
         found.sort(key=lambda state: -state.mass)
         return tuple(
             Witness(
@@ -407,21 +413,3 @@ class _ConversationCheck:
             )
             for state in found[:_MAX_WITNESSES]
         )
-
-
-def _create_tree(
-    model: LanguageModel,
-    conversation: Conversation,
-    asked: CheckedQuery,
-    end_tokens: frozenset[int],
-    user_models: Mapping[SimulatedUser, LanguageModel],
-    *,
-    decides_early: bool = True,
-) -> ConversationTree:
-    """Create the tree of a query before its first pass; see `TurnMonitor` on `decides_early`."""
-    monitor = TurnMonitor(
-        asked, conversation.turn_count, conversation.early_ends, decides_early=decides_early
-    )
-    return ConversationTree(
-        model, conversation, monitor, asked.quantifiers, asked.length, end_tokens, user_models
-    )

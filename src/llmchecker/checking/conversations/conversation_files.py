@@ -12,6 +12,7 @@ from llmchecker.checking.conversations.conversation_check import ExploredConvers
 from llmchecker.checking.conversations.turn_query import TURN
 from llmchecker.checking.markov import jani, prism
 from llmchecker.checking.markov.modeling_languages import Answers
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import UnknownName
 
 
@@ -28,17 +29,17 @@ def write_prism(explored: ExploredConversation, path: str | Path) -> None:
     """
     # an answer that decides the query of the check may not decide another one
     answers = explored.all_answers
-    prism.write_prism(answers.tree, _find_variables(answers), path, _describe(answers))
+    prism.write_prism(_score_answers(answers), path, _describe(answers))
 
 
 def write_jani(explored: ExploredConversation, path: str | Path) -> None:
     """Write all conversations as a JANI model, as in `write_prism`."""
     answers = explored.all_answers
-    jani.write_jani(answers.tree, _find_variables(answers), path, _describe(answers))
+    jani.write_jani(_score_answers(answers), path, _describe(answers))
 
 
-def _find_variables(answers: AnswerTree) -> dict[str, np.ndarray]:
-    """Return the variables of a file: the turn, and the scores by name."""
+def _score_answers(answers: AnswerTree) -> ScoredTree:
+    """Return the tree of a file, with the turn and the scores as its variables."""
     for name in (TURN, prism.HAS_ENDED):
         if name in answers.scores:
             raise UnknownName(
@@ -49,7 +50,7 @@ def _find_variables(answers: AnswerTree) -> dict[str, np.ndarray]:
     columns = {
         name: np.array([score or 0 for score in column]) for name, column in answers.scores.items()
     }
-    return {TURN: answers.tree.step, **columns}
+    return ScoredTree(answers.tree, {TURN: answers.tree.step, **columns})
 
 
 def _describe(answers: AnswerTree) -> Answers:

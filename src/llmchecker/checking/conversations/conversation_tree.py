@@ -17,10 +17,11 @@ import heapq
 import itertools
 import json
 import math
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import commonprefix
 
 import numpy as np
@@ -33,6 +34,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.decided_mass import DecidedMass, Mass
+from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import UnusableText, prefix_errors
@@ -75,44 +77,60 @@ class State:
 
     Attributes:
         parent: the state without the last token; None for the first state.
-        turn: the number of the answer, or of the answer after the message.
+        user: the simulated user that writes a message; None if the model writes an answer.
         prompt: the tokens before the answer or the message.
         tokens: the tokens of the beginning.
-        answers: the answers before it; with this one for a state that ends a conversation.
-        simulated: the messages of simulated users before it.
-        user: the simulated user that writes the message; None if the model writes an answer.
-        cut_count: the number of these answers that the horizon cut.
-        is_complete: whether it ends the conversation.
+        given: the answers before it with their scores; also this one, or its beginning, if it
+            decides.
+        message: the message of a simulated user after these answers; None without one.
         obligation: the obligation of the formula before this answer.
         mass: the probability of the path.
         depth: the number of states before it.
         is_listed: whether the state and all before it were listed, so that its mass counts.
+        is_complete: whether it ends the conversation.
         truth: the truth of the formula; None if it is undecided.
         row: the next tokens; None before a visit.
         weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
             the rest.
         children: the states after listed tokens, by their index in the row.
-        given: the answers with their scores; also the beginning of one that decides.
     """
 
     parent: "State | None"
-    turn: int
+    user: SimulatedUser | None
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
-    answers: tuple[str, ...]
-    cut_count: int
+    given: tuple[GivenAnswer, ...]
+    message: str | None
     obligation: int
     mass: float
     depth: int = 0
-    simulated: tuple[str, ...] = ()
-    user: SimulatedUser | None = None
     is_listed: bool = True
     is_complete: bool = False
     truth: bool | None = None
     row: _Row | None = None
     weights: np.ndarray | None = None
     children: "dict[int, State]" = field(default_factory=dict)
-    given: tuple[GivenAnswer, ...] = ()
+
+    @property
+    def turn(self) -> int:
+        """The number of the answer, or of the answer after the message."""
+        return 1 + len(self.given)
+
+    @property
+    def answers(self) -> _Texts:
+        """The texts of the answers."""
+        return tuple(answer.text for answer in self.given)
+
+    @property
+    def simulated(self) -> _Texts:
+        """The messages of simulated users."""
+        messages = (*(answer.message for answer in self.given), self.message)
+        return tuple(message for message in messages if message is not None)
+
+    @property
+    def cut_count(self) -> int:
+        """The number of answers that the horizon cut."""
+        return sum(answer.has_ended is False for answer in self.given)
 
     @property
     def row_key(self) -> _RowKey:
@@ -135,6 +153,7 @@ class ConversationTree:
     """The explored states of a conversation.
 
     Attributes:
+        decided: the states that decide the formula, none of which follows another.
         passes: number of texts that the model evaluated.
         looks: number of listed tokens that were looked at without a pass.
 
@@ -174,27 +193,22 @@ class ConversationTree:
         self._check_turns()
         self._root = State(
             parent=None,
-            turn=1,
+            user=None,
             prompt=self._encode(None, (), ()),
             tokens=(),
-            answers=(),
-            cut_count=0,
+            given=(),
+            message=None,
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
         self._rows: dict[_RowKey, _Row] = {}
         self._touched: set[State] = set()
-        self._decided: list[State] = []
+        self.decided: list[State] = []
         self._defects: list[float] = []
         # the most probable next tokens of visited states: negative mass, tie, state, index
         self._queue: list[tuple[float, int, State, int]] = []
         self._ties = itertools.count()
         self._batch = min(_MAX_BATCH, max(_MIN_BATCH, model.batch_texts))
-
-    @property
-    def decided_states(self) -> Sequence[State]:
-        """The states that decide the formula, none of which follows another."""
-        return self._decided
 
     @property
     def undecided(self) -> float:
@@ -205,7 +219,7 @@ class ConversationTree:
     @property
     def satisfied(self) -> float:
         """D, the mass that is decided true."""
-        return math.fsum(state.mass for state in self._decided if state.truth)
+        return math.fsum(state.mass for state in self.decided if state.truth)
 
     @property
     def rounding_error(self) -> float:
@@ -228,7 +242,7 @@ class ConversationTree:
         error = self.rounding_error
 
         def add(truth: bool) -> Mass:
-            masses = [state.mass for state in self._decided if state.truth is truth]
+            masses = [state.mass for state in self.decided if state.truth is truth]
             # a small product may be computed as 0
             return Mass(math.fsum(masses), error, MIN_NORMAL if masses else 0.0)
 
@@ -240,16 +254,16 @@ class ConversationTree:
             math.fsum(self._defects) * (1 + error),
         )
 
-    def bound_endings(self) -> tuple[Interval, float]:
-        """Bound the probability that no answer is cut, and the mass of cut answers from above."""
+    def measure_endings(self) -> Endings:
+        """Measure how probably no answer is cut, and an answer is."""
         ended = cut = 0.0
-        for state in self._decided:
+        for state in self.decided:
             ended += state.mass * (state.is_complete and state.cut_count == 0)
             cut += state.mass * (state.cut_count > 0)
-        undecided = self.undecided
-        low = min(1.0, max(0.0, ended * (1 - self.rounding_error)))
-        high = max(low, min(1.0, 1 - cut * (1 - self.rounding_error)))
-        return Interval(low, high), min(1.0, (cut + undecided) * (1 + self.rounding_error))
+        error = self.rounding_error
+        low = min(1.0, max(0.0, ended * (1 - error)))
+        high = max(low, min(1.0, 1 - cut * (1 - error)))
+        return Endings(Interval(low, high), min(1.0, (cut + self.undecided) * (1 + error)))
 
     def iter_paths(self) -> Iterator[Path]:
         """Yield the decided conversations, and the probabilities of what is not explored."""
@@ -348,7 +362,7 @@ class ConversationTree:
                 )
                 self._check_read(count, user, one, other, "the answer before it")
                 with _locate(1 + count, user):
-                    self._writers[user].check_length(one)
+                    self._writers[user].open_prefix(one)
                 prompts[user] += [one, other]
                 simulated = (*simulated, "A")
             one = self._encode(None, answers, simulated)
@@ -366,7 +380,7 @@ class ConversationTree:
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
             with _locate(conversation.turn_count):
-                self._writers[None].check_length(one)
+                self._writers[None].open_prefix(one)
         for user, texts in prompts.items():
             self._writers[user].share_beginning(texts)
 
@@ -438,17 +452,14 @@ class ConversationTree:
             if child is None:
                 child = State(
                     parent=parent,
-                    turn=parent.turn,
+                    user=parent.user,
                     prompt=parent.prompt,
                     tokens=(*parent.tokens, token),
-                    answers=parent.answers,
                     given=parent.given,
-                    cut_count=parent.cut_count,
+                    message=parent.message,
                     obligation=parent.obligation,
                     mass=parent.mass * probability,
                     depth=parent.depth + 1,
-                    simulated=parent.simulated,
-                    user=parent.user,
                     is_listed=parent.is_listed and index >= 0,
                 )
                 if index >= 0:
@@ -458,7 +469,7 @@ class ConversationTree:
         self._read_texts(new)
         for child in new:
             if child.is_listed and child.truth is not None:
-                self._decided.append(child)
+                self.decided.append(child)
                 assert child.parent is not None
                 self._touched.add(child.parent)
         return reached
@@ -481,7 +492,8 @@ class ConversationTree:
             start, texts = self._find_start(user, prompt), self._decode(user, prompt, group)
             if user is not None:
                 for state, text in zip(group, texts, strict=True):
-                    self._add_message(state, split_text(start, text)[1])
+                    state.message = split_text(start, text)[1]
+                    self._begin_text(state, None)
                 continue
             scores: list[dict[str, int]] = [{} for _ in group]
             for name, quantifier in self._quantifiers.items():
@@ -501,32 +513,27 @@ class ConversationTree:
 
     def _advance(self, state: State, text: str, scores: Mapping[str, int]) -> None:
         """Decide a state by its text, or lead it to the next turn."""
+        is_over, turn = self._is_over(state), state.turn
+        has_ended = self._has_ended(state) if is_over else None
         values = tuple(scores.get(name) for name in self._quantifiers)
-        user = self._conversation.find_simulated_user(state.answers)
-        message = None if user is None else state.simulated[-1]
-        if not self._is_over(state):
-            state.truth = self._monitor.decide_beginning(state.obligation, state.turn, scores)
+        given = (*state.given, GivenAnswer(text, has_ended, values, state.message))
+        if has_ended is None:
+            state.truth = self._monitor.decide_beginning(state.obligation, turn, scores)
             if state.truth is not None:
-                state.answers = (*state.answers, text)
-                state.given = (*state.given, GivenAnswer(text, None, values, message))
+                state.given, state.message = given, None
             return
-        has_ended = self._has_ended(state)
-        state.cut_count += not has_ended
-        state.answers = (*state.answers, text)
-        state.given = (*state.given, GivenAnswer(text, has_ended, values, message))
+        state.given, state.message = given, None
         state.is_complete = self._conversation.is_last(state.answers)
         state.obligation, state.truth = self._monitor.read(
-            state.obligation, state.turn, scores, has_ended, state.is_complete
+            state.obligation, turn, scores, has_ended, state.is_complete
         )
         if state.truth is None:
-            state.turn, state.tokens = state.turn + 1, ()
-            state.user = self._conversation.find_simulated_user(state.answers)
-            state.prompt = self._encode(state.user, state.answers, state.simulated)
+            self._begin_text(state, self._conversation.find_simulated_user(state.answers))
 
-    def _add_message(self, state: State, text: str) -> None:
-        """Lead a state with a whole message of a simulated user to the next answer."""
-        state.simulated, state.user, state.tokens = (*state.simulated, text), None, ()
-        state.prompt = self._encode(None, state.answers, state.simulated)
+    def _begin_text(self, state: State, user: SimulatedUser | None) -> None:
+        """Lead a state with a whole text to the next answer, or to the message of a user."""
+        state.user, state.tokens = user, ()
+        state.prompt = self._encode(user, state.answers, state.simulated)
 
     def _find_start(self, user: SimulatedUser | None, prompt: tuple[int, ...]) -> str:
         key = user, prompt
@@ -605,6 +612,9 @@ class ConversationTree:
 class _Writer:
     """A model that writes answers or simulated messages, and its distributions after states.
 
+    Attributes:
+        open_prefix: opens the continuations of a prompt, as the model does, and keeps recent ones.
+
     Args:
         model: the language model.
         length: the largest number of tokens of a text.
@@ -615,7 +625,9 @@ class _Writer:
         self.model, self.length, self.end_tokens = model, length, end_tokens
         self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
-        self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+        self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(
+            lambda prompt: model.open_prefix(prompt, length)
+        )
 
     def share_beginning(self, prompts: Sequence[tuple[int, ...]]) -> None:
         """Evaluate the beginning that prompts share once for all that begin with it."""
@@ -665,37 +677,24 @@ class _Writer:
             return shared, (*state.prompt[len(shared) :], *state.tokens)
         return state.prompt, state.tokens
 
-    def check_length(self, prompt: tuple[int, ...]) -> None:
-        """Check that the context is long enough for the texts after a prompt.
-
-        Raises:
-            UnusableText: it is too short.
-        """
-        self.model.open_prefix(prompt, self.length)
-
-    def open_prefix(self, prompt: tuple[int, ...]) -> Prefix:
-        """Open the continuations of a prompt, as the model does, and keep the recent ones."""
-        if prompt not in self._prefixes:
-            if len(self._prefixes) >= _MAX_PREFIXES:
-                self._prefixes.popitem(last=False)
-            self._prefixes[prompt] = self.model.open_prefix(prompt, self.length)
-        self._prefixes.move_to_end(prompt)
-        return self._prefixes[prompt]
-
     def _list_tokens(
         self, rows: np.ndarray, distributions: Distributions
     ) -> list[tuple[int, _Row]]:
-        found = []
-        columns = [column.cpu() for column in distributions.top_k(self._listed)]
-        for index, row in enumerate(rows.tolist()):
-            probabilities, tokens = (column[index].numpy().copy() for column in columns)
-            count = int(np.count_nonzero(probabilities > 0))
-            rest = 0.0
-            # the least listed probability is above 0, so that others may be
-            if count == self._listed < distributions.vocabulary_size:
-                rest = distributions.mass_excluding(index, columns[1][index])
-            found.append((row, _Row(tokens[:count], probabilities[:count], rest)))
-        return found
+        probabilities, tokens = (
+            column.cpu().numpy() for column in distributions.top_k(self._listed)
+        )
+        counts = np.count_nonzero(probabilities > 0, axis=1)
+        rest = np.zeros(len(rows))
+        # where the least listed probability is above 0, others may be
+        has_others = (counts == self._listed) & (self._listed < distributions.vocabulary_size)
+        if has_others.any():
+            rest[has_others] = distributions.masses_excluding(
+                np.flatnonzero(has_others), tokens[has_others]
+            )
+        return [
+            (row, _Row(tokens[i, :count].copy(), probabilities[i, :count].copy(), float(rest[i])))
+            for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
+        ]
 
 
 def _write_call(tool: str, arguments: Mapping[str, int]) -> str:

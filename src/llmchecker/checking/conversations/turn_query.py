@@ -206,7 +206,6 @@ class TurnMonitor:
             return after, None
         # The monitor lets a text stop at any step, which few conversations do. So it may decide
         # late, and never wrongly.
-        # late, and never wrongly.
         return after, self._monitor.decide(after, turn, letter)
 
 

@@ -3,9 +3,7 @@
 JANI (Budde et al. 2017, "JANI: Quantitative Model and Tool Interaction") has a construct that PRISM
 lacks: an automaton with locations. Here each state is a location that holds its variables as
 transient values. Storm finds the edges of a location directly, while for PRISM it evaluates the
-guard of every command in every state. Parsing and building random trees of 1,000 to 100,000 states
-took time proportional to the power 1.1 of the states. The largest took 12 s (Storm 2.0.0, one
-core).
+guard of every command in every state. So the time grows almost in proportion to the states.
 
 Storm reads the probabilities of a JANI file as it does those of a PRISM file, with the same limits
 (see `prism`).
@@ -24,17 +22,16 @@ from llmchecker.checking.markov.modeling_languages import (
     check_variable_names,
     format_known_atom,
 )
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.ast import STEP, Atom, Literal
-from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
+from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 _REST_VALUE = 0
 """The value of a quantifier in `rest`, which adds 0 to an expected score."""
 
 
-def _format_jani(
-    tree: TextTree, scores: Mapping[str, np.ndarray], answers: Answers | None = None
-) -> str:
+def _format_jani(scored: ScoredTree, answers: Answers | None = None) -> str:
     """Return the model, with a line for each location and for each edge.
 
     A location is named `s` followed by the state's uid. The Boolean variables `rest` and `end`
@@ -42,17 +39,15 @@ def _format_jani(
     is an expected score.
 
     Args:
-        tree: the states and their probabilities.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        scored: the states, their probabilities and their scores.
         answers: for a conversation, whose steps are turns; None for texts.
 
     Raises:
-        InvalidTree: a text is not finished.
         UnknownName: the name of a quantifier cannot be a variable.
     """
-    check_complete(tree)
+    tree, scores = scored.tree, scored.scores
     check_variable_names(scores, "JANI")
-    is_known = tree.kind != StateKind.REST
+    is_known = ~scored.is_rest
     columns = {STEP: tree.step} | {
         name: np.where(is_known, column, _REST_VALUE) for name, column in scores.items()
     }
@@ -61,7 +56,7 @@ def _format_jani(
         f"model {tree.model!r}, start string {tree.start!r}, {tree.truncation}. In rest the "
         f"quantifiers are unknown; they hold {_REST_VALUE} there."
     )
-    is_end = tree.kind == StateKind.END
+    is_end = scored.is_end
     if answers is not None:
         description, is_end = " ".join(answers.description), answers.has_ended
     labels = {"rest": ~is_known, "end": is_end}
@@ -88,15 +83,10 @@ def _format_jani(
     )
 
 
-def write_jani(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    path: str | Path,
-    answers: Answers | None = None,
-) -> None:
+def write_jani(scored: ScoredTree, path: str | Path, answers: Answers | None = None) -> None:
     """Write `_format_jani` to a UTF-8 file, with a checksum file next to it."""
     with atomic_write_with_checksum(path) as partial:
-        partial.write_text(_format_jani(tree, scores, answers), encoding="utf-8", newline="\n")
+        partial.write_text(_format_jani(scored, answers), encoding="utf-8", newline="\n")
 
 
 def format_jani_atom(proposition: Atom | Literal) -> str:

@@ -6,18 +6,9 @@ rejects numbers between 0 and 2.2e-308. It drops a probability of exactly 0, and
 this leads to.
 
 Storm's front end evaluates the guard of every command in every state. So the time to build a model
-grows with the product of states and commands. Three ways to make it faster were measured with Storm
-2.0.0 on one core. The random trees had 1,000 to 30,000 states, a third to a sixth of them with
-children:
-
-- One command for all leaves, instead of one for each leaf. Parsing and building 1,000, 3,000,
-  10,000 and 30,000 states takes 0.2, 0.6, 3.2 and 15.7 s; with a command for each leaf the first
-  three took 0.2, 1.0 and 6.9 s. This module writes programs in this way. Otherwise a tree of
-  174,000 states with 14,500 unfinished texts would need twelve times as many evaluations of guards.
-- Guards that name the step before the uid, or a module for each step over global variables. Neither
-  makes a difference (0.63 and 0.62 s against 0.58 s for 3,000 states).
-- JANI with a location for each state. It takes 0.08, 0.26, 1.0, 3.4 and 12 s for 1,000 to 100,000
-  states, which is almost linear. See `jani`.
+grows with the product of states and commands, and all leaves share one command. Guards that name
+the step before the uid, or a module for each step, make no difference. A JANI model with a location
+for each state takes almost linear time (see `jani`).
 """
 
 from collections.abc import Mapping
@@ -30,8 +21,9 @@ from llmchecker.checking.markov.modeling_languages import (
     check_variable_names,
     format_known_atom,
 )
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.ast import STEP, Atom, Literal
-from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
+from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 HAS_ENDED = "has_ended"
@@ -49,24 +41,20 @@ dtmc
 """
 
 
-def _format_prism(
-    tree: TextTree, scores: Mapping[str, np.ndarray], answers: Answers | None = None
-) -> str:
+def _format_prism(scored: ScoredTree, answers: Answers | None = None) -> str:
     """Return the program: a command for each unfinished text, labels, rewards.
 
     The labels are "rest" and "end". The rewards of a quantifier are its scores, and 0 in `rest`, so
     that R{"gender"}=? [ I=3 ] is an expected score.
 
     Args:
-        tree: the states and their probabilities.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        scored: the states, their probabilities and their scores.
         answers: for a conversation, whose steps are turns; None for texts.
 
     Raises:
-        InvalidTree: a text is not finished.
         UnknownName: the name of a quantifier cannot be a variable.
     """
-    check_complete(tree)
+    tree, scores = scored.tree, scored.scores
     check_variable_names(scores, "PRISM")
     header = _HEADER.format(model=tree.model, start=tree.start, truncation=tree.truncation)
     end = f"kind = {StateKind.END.value}"
@@ -81,7 +69,7 @@ def _format_prism(
         STEP: (0, tree.truncation.length),
         "kind": (0, max(StateKind)),
     }
-    is_known = tree.kind != StateKind.REST
+    is_known = ~scored.is_rest
     for name, column in variables.items():
         # the score of `rest` is unknown, so it must not widen the range
         ranges[name] = int(column[is_known].min()), int(column[is_known].max())
@@ -108,15 +96,10 @@ def _format_prism(
     return "\n".join(lines) + "\n"
 
 
-def write_prism(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    path: str | Path,
-    answers: Answers | None = None,
-) -> None:
+def write_prism(scored: ScoredTree, path: str | Path, answers: Answers | None = None) -> None:
     """Write `_format_prism` to a UTF-8 file, with a checksum file next to it."""
     with atomic_write_with_checksum(path) as partial:
-        partial.write_text(_format_prism(tree, scores, answers), encoding="utf-8", newline="\n")
+        partial.write_text(_format_prism(scored, answers), encoding="utf-8", newline="\n")
 
 
 def format_prism_atom(proposition: Atom | Literal) -> str:

@@ -12,7 +12,7 @@ consists of obligations, and end components need no analysis, since the only cyc
 single states.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from llmchecker.checking.markov.sparse_matrix import (
     TransitionMatrix,
     concatenate_ranges,
     group_codes,
+    group_truths,
     merge_entries,
 )
 from llmchecker.properties.logic.ast import Formula, Label, is_proposition, subformulas
@@ -47,9 +48,8 @@ class MarkovProcess:
         forced_truth: (n,) int8, 1 in states where every undecided path formula counts as satisfied,
             -1 where it counts as violated, and 0 elsewhere.
         relative_error: the largest relative error of a probability that is computed from the
-            process; see `sparse_matrix.compute_relative_error`.
-        rest_error: the largest absolute error that `rest` adds; see
-            `sparse_matrix.compute_rest_error`.
+            process; see `ScoredTree.relative_error`.
+        rest_error: the largest absolute error that `rest` adds; see `ScoredTree.rest_error`.
     """
 
     transitions: TransitionMatrix
@@ -64,7 +64,7 @@ class MarkovProcess:
 
 
 @dataclass(frozen=True)
-class _Product:
+class Product:
     """The product of a process and a path formula.
 
     Attributes:
@@ -84,7 +84,7 @@ def build_product(
     path: Formula,
     starts: np.ndarray,
     extra_labels: Mapping[Label, np.ndarray] | None = None,
-) -> _Product:
+) -> Product:
     """Build the part of the product that is reachable from the starts.
 
     On a tree with one start the product is no larger than the tree. With several starts it has at
@@ -133,7 +133,7 @@ def build_product(
     # in a decision process all states below a `rest` have the label too
     is_rest_edge = is_rest[transitions.columns[entries]] & ~is_rest[sources]
     is_rest_edge &= target_states != VIOLATED_STATE
-    return _Product(
+    return Product(
         TransitionMatrix(groups, rows, columns, values),
         find_state(starts, first_obligations),
         np.stack([source_states[is_rest_edge], target_states[is_rest_edge]]),
@@ -186,9 +186,16 @@ class _ObligationTracker:
             dict.fromkeys(formula for formula in subformulas(path) if is_proposition(formula))
         )
         labeling = dict(process.labeling) | dict(extra_labels)
-        self._valuations, self._valuation_of = _group_valuations(
-            propositions, [labeling[proposition] for proposition in propositions], len(process)
+        truths: dict[Formula, np.ndarray] = {
+            proposition: labeling[proposition] for proposition in propositions
+        }
+        representatives, self._valuation_of = group_truths(
+            truths.values(), np.zeros(len(process), dtype=np.int64)
         )
+        self._valuations = [
+            {proposition: bool(truth[state]) for proposition, truth in truths.items()}
+            for state in representatives.tolist()
+        ]
 
     def progress(self, states: np.ndarray, obligations: np.ndarray) -> np.ndarray:
         """Return (m,) int64: the obligations after the given states.
@@ -235,27 +242,6 @@ class _ObligationTracker:
             )
         # the path continues, so the rest of the obligation is left to its next state
         return self.progression.progress(obligation, valuation)
-
-
-def _group_valuations(
-    propositions: Sequence[Formula], truths: Sequence[np.ndarray], n: int
-) -> tuple[list[dict[Formula, bool]], np.ndarray]:
-    """Return the distinct valuations, and (n,) int64 their index by state."""
-    indices = np.zeros(n, dtype=np.int64)
-    for truth in truths:
-        # renumbered each time, so that numbers stay below 2 n
-        distinct_codes, indices = group_codes(2 * indices + truth)
-    # any state of a valuation represents it
-    representatives = np.empty(len(distinct_codes), dtype=np.int64)
-    representatives[indices] = np.arange(n)
-    valuations = [
-        {
-            proposition: bool(truth[i])
-            for proposition, truth in zip(propositions, truths, strict=True)
-        }
-        for i in representatives.tolist()
-    ]
-    return valuations, indices
 
 
 def _sort_distinct(values: np.ndarray) -> np.ndarray:

@@ -20,22 +20,21 @@ unconstrained instead: every formula may hold there and may fail. The bounds are
 wrong.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmchecker.checking.markov.product import MarkovProcess
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.markov.sparse_matrix import (
     Entries,
     TransitionMatrix,
-    compute_relative_error,
-    compute_rest_error,
     concatenate_ranges,
     group_codes,
+    group_truths,
     merge_entries,
 )
-from llmchecker.errors import InvalidTree
 from llmchecker.properties.logic.ast import STEP, Atom, Formula, Label
 from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
 from llmchecker.properties.logic.query import Query
@@ -44,10 +43,8 @@ from llmchecker.properties.logic.valuations import (
     TooManyValuations,
     enumerate_valuations,
 )
-from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
+from llmchecker.trees.text_tree import StateKind, TextTree
 
-_MAX_PACKED_ATOMS = 48
-"""The largest number of atoms in 64 bits, together with the kind."""
 MAX_VALUATIONS = 4096
 """The largest number of combinations of the atoms' truth values in one step."""
 
@@ -65,32 +62,23 @@ class MarkovDecisionProcess(MarkovProcess):
     is_unconstrained: bool
 
 
-def abstract_rest(
-    tree: TextTree,
-    scores: Mapping[str, np.ndarray],
-    query: Query,
-    score_ranges: Mapping[str, ScoreRange],
-) -> MarkovDecisionProcess:
+def abstract_rest(scored: ScoredTree, query: Query) -> MarkovDecisionProcess:
     """Build the decision process of a tree, in time linear in the tree's states.
 
     Args:
-        tree: the bounded process.
-        scores: (n,) integers for each quantifier, by name; scores of `rest` states are ignored.
+        scored: the bounded process. No continuation scores outside of a declared range.
         query: a query without an expected score. The process is valid for its atoms only.
-        score_ranges: the declared range of each quantifier; no continuation scores outside of it.
 
     Raises:
-        InvalidTree: a score is outside the range of its quantifier, or a text is not finished.
+        InvalidTree: a score is outside the range of its quantifier.
     """
-    check_complete(tree)
-    check_scores(tree, scores, score_ranges)
-    atoms, length = query.atoms, tree.truncation.length
-    ranges = ContinuationRanges(atoms, score_ranges)
+    scored.check_ranges()
+    tree, atoms = scored.tree, query.atoms
+    length = tree.truncation.length
+    ranges = ContinuationRanges(atoms, scored.ranges)
     # a `rest` has no scores: its parent's final scores limit it
-    combinations = ranges.number_texts(scores, len(tree))[tree.parent]
-    distinct_combinations, component_of = group_codes(
-        np.where(tree.kind == StateKind.REST, combinations, 0)
-    )
+    combinations = ranges.number_texts(scored.scores, len(tree))[tree.parent]
+    distinct_combinations, component_of = group_codes(np.where(scored.is_rest, combinations, 0))
     try:
         rest_mdp = _join_mdps(
             [
@@ -101,115 +89,64 @@ def abstract_rest(
     # wider bounds are better than none
     except TooManyValuations:
         rest_mdp = _build_unconstrained_mdp(length, len(atoms), len(distinct_combinations))
-    columns = {STEP: tree.step, **scores}
-    truths = {atom: atom.evaluate(columns) for atom in atoms}
-    state_map = _map_states(tree, list(truths.values()))
-    m, n = len(state_map.representatives), len(state_map.representatives) + len(rest_mdp)
+    truths = {atom: atom.evaluate(scored.variables) for atom in atoms}
+    state_of, representatives = _map_states(tree, list(truths.values()))
+    m, n = len(representatives), len(representatives) + len(rest_mdp)
     labeling: dict[Formula, np.ndarray] = {
-        atom: np.concatenate([truth[state_map.representatives], rest_mdp.valuations[:, index]])
+        atom: np.concatenate([truth[representatives], rest_mdp.valuations[:, index]])
         for index, (atom, truth) in enumerate(truths.items())
     }
     # every state of the abstraction has a token outside the tree
     labeling[Label("rest")] = np.arange(n) >= m
     labeling[Label("end")] = np.concatenate(
-        [tree.kind[state_map.representatives] == StateKind.END, rest_mdp.end]
+        [tree.kind[representatives] == StateKind.END, rest_mdp.end]
     )
     labeling.update((literal, np.full(n, literal.value)) for literal in query.literals)
     return MarkovDecisionProcess(
-        transitions=_build_transitions(tree, rest_mdp, component_of, state_map),
+        transitions=_build_transitions(
+            tree, rest_mdp, component_of, state_of, len(representatives)
+        ),
         labeling=labeling,
         silent=np.concatenate([np.zeros(m, dtype=bool), rest_mdp.silent]),
         forced_truth=np.concatenate([np.zeros(m, dtype=np.int8), rest_mdp.forced_truth]),
         # choices have probability 1, so only the tree's probabilities have errors
-        relative_error=compute_relative_error(
-            tree.parent[1:], tree.probability[1:], int(tree.step[-1])
-        ),
-        rest_error=compute_rest_error(
-            tree.parent[1:],
-            tree.probability[1:],
-            tree.kind[1:] == StateKind.REST,
-            int(tree.step[-1]),
-        ),
+        relative_error=scored.relative_error,
+        rest_error=scored.rest_error,
         is_unconstrained=bool(rest_mdp.forced_truth.any()),
     )
 
 
-def check_scores(
-    tree: TextTree, scores: Mapping[str, np.ndarray], score_ranges: Mapping[str, ScoreRange]
-) -> None:
-    """Check that the scores of a tree keep what their quantifiers declare.
-
-    Raises:
-        InvalidTree: a score is outside the range of its quantifier, or a final score changes.
-    """
-    is_known = tree.kind != StateKind.REST
-    for name, column in scores.items():
-        # a quantifier without a declared range has no limits
-        low, high, *final_scores = score_ranges.get(name, (None, None))
-        min_score, max_score = int(column[is_known].min()), int(column[is_known].max())
-        if (low is not None and min_score < low) or (high is not None and max_score > high):
-            raise InvalidTree(
-                f"{name}: scores from {min_score} to {max_score} exceed the declared range "
-                f"{low} to {high}; correct the quantifier's range"
-            )
-        # a final score limits all continuations, so a change would make the bounds wrong
-        parent_scores = column[tree.parent]
-        if (is_known & np.isin(parent_scores, final_scores) & (column != parent_scores))[1:].any():
-            raise InvalidTree(
-                f"{name}: a text loses a score that its quantifier declares final; correct its "
-                f"final scores {', '.join(map(str, final_scores))}"
-            )
-
-
-@dataclass(frozen=True)
-class _StateMap:
-    """The mapping between the states of the tree and the states of the process.
-
-    Attributes:
-        state_of: (n,) int64, for each state of the tree the state of the process; -1 for `rest`.
-        representatives: (m,) int64, for each state of the process outside the abstraction, a state
-            of the tree that it represents.
-    """
-
-    state_of: np.ndarray
-    representatives: np.ndarray
-
-
-def _map_states(tree: TextTree, truths: Sequence[np.ndarray]) -> _StateMap:
+def _map_states(tree: TextTree, truths: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Map each internal text to its own state, and equal leaves to one state.
 
     Leaves are equal if the same atoms hold in them.
+
+    Returns:
+        (n,) int64, for each state of the tree the state of the process, -1 for `rest`; and (m,)
+        int64, for each state of the process outside the abstraction, a state of the tree that it
+        represents.
     """
     is_known = tree.kind != StateKind.REST
     internal, leaves = (
         np.flatnonzero(is_known & tree.internal),
         np.flatnonzero(is_known & ~tree.internal),
     )
-    if len(truths) > _MAX_PACKED_ATOMS:
-        # the truth values exceed 64 bits, so leaves are not merged
-        keys = np.arange(len(leaves))
-    else:
-        keys = _pack_truths(tree.kind[leaves], [truth[leaves] for truth in truths])
-    distinct_keys, indices = group_codes(keys)
-    representatives = np.empty(len(distinct_keys), dtype=np.int64)
-    representatives[indices] = leaves
+    found, groups = group_truths(
+        [truth[leaves] for truth in truths], tree.kind[leaves].astype(np.int64)
+    )
     # a `rest` has no state: its parent's edge leads to the abstraction
     state_of = np.full(len(tree), -1)
     state_of[internal] = np.arange(len(internal))
-    state_of[leaves] = len(internal) + indices
-    return _StateMap(state_of, np.concatenate([internal, representatives]))
-
-
-def _pack_truths(codes: np.ndarray, truths: Iterable[np.ndarray]) -> np.ndarray:
-    """Return (m,) int64: the codes, each followed by truth values as bits."""
-    code = codes.astype(np.int64)
-    for truth in truths:
-        code = 2 * code + truth
-    return code
+    state_of[leaves] = len(internal) + groups
+    return state_of, np.concatenate([internal, leaves[found]])
 
 
 def _build_transitions(
-    tree: TextTree, rest_mdp: "_RestMDP", component_of: np.ndarray, state_map: _StateMap
+    tree: TextTree,
+    rest_mdp: "_RestMDP",
+    component_of: np.ndarray,
+    state_of: np.ndarray,
+    m: int,
 ) -> TransitionMatrix:
     """Build the matrix of tree and abstraction.
 
@@ -217,6 +154,8 @@ def _build_transitions(
 
     Args:
         component_of: (n,) int64, the component of the abstraction that replaces a `rest`.
+        state_of: (n,) int64, as in `_map_states`.
+        m: number of states of the process outside the abstraction.
     """
     # an edge of probability 0 would make its target reachable in the graph
     is_possible = tree.probability > 0
@@ -224,10 +163,9 @@ def _build_transitions(
     edges = np.flatnonzero(is_possible & (tree.kind != StateKind.REST))
     rest_edges = np.flatnonzero(is_possible & (tree.kind == StateKind.REST))
     parents, rest_parents = (
-        state_map.state_of[tree.parent[edges]],
-        state_map.state_of[tree.parent[rest_edges]],
+        state_of[tree.parent[edges]],
+        state_of[tree.parent[rest_edges]],
     )
-    m = len(state_map.representatives)
     choices = np.concatenate([np.ones(m, dtype=np.int64), rest_mdp.choice_counts])
     groups = np.concatenate([[0], np.cumsum(choices)[:-1]])
     # a state without an edge gets a loop, since no row may be empty
@@ -237,7 +175,7 @@ def _build_transitions(
     # a state of the abstraction has a row for each choice, with one entry each
     rows = np.arange(groups[-1] + choices[-1] - m) + m
     parts: list[Entries] = [
-        (groups[parents], state_map.state_of[edges], tree.probability[edges]),
+        (groups[parents], state_of[edges], tree.probability[edges]),
         (
             groups[rest_parents],
             m + rest_mdp.choice_states[component_of[rest_edges], tree.step[rest_edges]],

@@ -101,11 +101,10 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
-    ranges = question.checked_query.ranges
-    answer = check_query(
-        tree, values, question.query, ranges, cached_tree.seconds + scoring_seconds
-    )
+    scored = ScoredTree(tree, values, question.checked_query.ranges)
+    answer = check_query(scored, question.query, cached_tree.seconds + scoring_seconds)
     answer = replace(answer, notes=(*answer.notes, *question.checked_query.notes))
     # A tree from the cache took no time in this run.
     growth_text = (

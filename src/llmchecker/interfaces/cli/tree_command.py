@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from llmchecker.checking import witnesses
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit
@@ -95,14 +95,8 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
     values = score_quantifiers(process, tree)
     if not witnesses.has_witnesses(process.query):
         logging.info("no single text decides a query of this form, so no state is marked")
-    chain = dtmc.build_dtmc(tree, values)
-    deciding_states = witnesses.find_witnesses(
-        tree,
-        chain,
-        process.query,
-        max_witnesses=None,
-        score_ranges=process.checked_query.ranges,
-    )
+    scored = ScoredTree(tree, values, process.checked_query.ranges)
+    deciding_states = witnesses.find_witnesses(scored, process.query, max_witnesses=None)
     return tree_drawing.Drawing(
         tree, values, {witness.uid: witness.kind for witness in deciding_states}
     )

@@ -37,9 +37,9 @@ class Answer(answer.Answer):
             return None
         if (explored := self.evidence.conversation) is not None:
             return AnswerTree(explored.build_tree(_MAX_ANSWERS), explored)
-        if self.evidence.build_tree is None:
+        if self.evidence.explore is None:
             return None
-        return Tree.from_text_tree(self.evidence.tree)
+        return Tree.from_text_tree(self.evidence.scored.tree)
 
     def __bool__(self) -> bool:
         """Return whether the query holds.

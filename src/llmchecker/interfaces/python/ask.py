@@ -88,8 +88,10 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
         columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
-    answer = check_query(tree, columns, checked_query.query, checked_query.ranges)
+    scored = ScoredTree(tree, columns, checked_query.ranges)
+    answer = check_query(scored, checked_query.query)
     return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
 
 
@@ -203,35 +205,28 @@ def _check_question(
     watch: Callable[["Progress"], bool],
 ) -> "answer.Answer":
     """Return the answer to a question."""
-    arguments = question.model, question.prompt, question.checked_query, question.budget
+    model, asked, budget = question.model, question.checked_query, question.budget
     # Imported after the checks of the arguments, because torch and Storm take seconds to load.
     if question.conversation is not None:
-        return _check_conversation(question, question.conversation, end_of_sequence, watch)
-    if isinstance(question.model, TextModel):
+        from llmchecker.checking.conversations.conversation_check import check_conversation
+
+        return check_conversation(
+            model,
+            question.conversation,
+            asked,
+            budget,
+            end_of_sequence=end_of_sequence,
+            watch=watch,
+        )
+    if isinstance(model, TextModel):
         from llmchecker.checking.anytime.text_run import check_text
 
-        return check_text(*arguments, watch=watch)
+        return check_text(model, question.prompt, asked, budget, watch=watch)
     from llmchecker.checking.anytime.anytime_run import check_anytime
 
-    return check_anytime(*arguments, end_of_sequence=end_of_sequence, watch=watch)
-
-
-def _check_conversation(
-    question: Question,
-    conversation: Conversation,
-    end_of_sequence: "EndOfSequence",
-    watch: Callable[["Progress"], bool],
-) -> "answer.Answer":
-    """Return the answer to a question about the turns of a conversation."""
-    # imported here, as in `_check_question`
-    from llmchecker.checking.conversations.conversation_check import check_conversation
-    from llmchecker.checking.conversations.text_conversations import check_text_conversation
-
-    arguments = question.model, conversation, question.checked_query, question.budget
-    if isinstance(question.model, TextModel):
-        return check_text_conversation(*arguments)
-    end_tokens = None if end_of_sequence == "terminal" else frozenset[int]()
-    return check_conversation(*arguments, end_tokens=end_tokens, watch=watch)
+    return check_anytime(
+        model, question.prompt, asked, budget, end_of_sequence=end_of_sequence, watch=watch
+    )
 
 
 def _select_format(

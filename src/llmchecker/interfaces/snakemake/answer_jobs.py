@@ -73,7 +73,7 @@ def compute_answers(
         stored = _select_stored_part(answer, question.checked_query, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:
-            stored = stored.with_witnesses(())
+            stored = replace(stored, witnesses=())
         details = {
             "check": str(check),
             "limits": _describe_limits(question.budget),

@@ -7,6 +7,7 @@ from typing import Any
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.config.plan import quantifiers_in
 from llmchecker.interfaces.snakemake.check_params import parse_check
@@ -52,9 +53,10 @@ def answer_checks(
         seconds = sum(read_json_with_digest(record)["seconds"] for record in records)
         # The time to read files is not part of the work.
         with work():
-            answer = check_query(tree, values, check.query, ranges, seconds)
+            scored = ScoredTree(tree, values, ranges)
+            answer = check_query(scored, check.query, seconds)
             answer = replace(answer, notes=(*answer.notes, *params["notes"]))
-            evaluators = compare_evaluators(answer, tree, values, ranges)
+            evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
         _log.info("%s: %s", check, answer.bounded)

@@ -11,7 +11,7 @@ from llmchecker.config.opening import open_model
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_results
-from llmchecker.suites.session import run_shard, run_suite
+from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import CaseResult
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
@@ -46,7 +46,7 @@ def compute_shard(suite: Suite, shard: Shard, threads: int, results: str, work: 
     """
     log = _name_log(suite, results)
     with work():
-        run_shard(suite, shard, log, **_build_options(suite, threads))
+        run_suite(suite, log=log, shard=shard, **_build_options(suite, threads))
     log.replace(results)
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 from torch import FloatTensor, LongTensor, Tensor
+from torch.overrides import TorchFunctionMode
 from transformers import (
     EncoderNoRepeatNGramLogitsProcessor,
     EncoderRepetitionPenaltyLogitsProcessor,
@@ -31,6 +32,7 @@ from transformers import (
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.settings import SAMPLING_SETTINGS, Decoding
 from llmchecker.models.decoding.top_p import TopPLogitsProcessor
+from llmchecker.models.device import compute_running_sums
 
 _DEFAULT_TOP_K = 50
 """Value of `top_k` in `generate` if it samples and the model's file has no value."""
@@ -135,13 +137,23 @@ class LogitsDecoder:
         logits_copy = logits.to(torch.float32, copy=True)
         # the annotations of transformers name classes that no tensor has
         token_ids, logits_copy = cast(LongTensor, tokens), cast(FloatTensor, logits_copy)
-        scores: Tensor = self._processors(token_ids, logits_copy, prompt_length=prompt_length)
+        with _FixedSums():
+            scores: Tensor = self._processors(token_ids, logits_copy, prompt_length=prompt_length)
         if self.decoding.do_sample:
             return scores
         maxima = scores.amax(dim=1, keepdim=True)
         # the first of equal logits; -inf if all tokens are truncated
         indices = (scores == maxima).int().argmax(dim=1, keepdim=True)
         return torch.full_like(scores, -torch.inf).scatter(1, indices, maxima)
+
+
+class _FixedSums(TorchFunctionMode):
+    """Running sums of rows that are added in a fixed order, also on an accelerator."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.cumsum and args[0].is_floating_point():
+            return compute_running_sums(args[0])
+        return func(*args, **(kwargs or {}))
 
 
 class _PromptLogitsProcessor(LogitsProcessor):

@@ -24,7 +24,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +96,9 @@ class AnswerFile:
 
     def add(self, number: int, stored: StoredAnswer) -> StoredAnswer:
         """Append the answer to a request of this run, and return it as it counts."""
-        fields = asdict(stored)
-        line = {"number": number, "run": self._run, **fields.pop("answer"), **fields}
-        append_line(self.path, line)
+        fields = {**vars(stored.answer), **vars(stored)}
+        del fields["answer"]
+        append_line(self.path, {"number": number, "run": self._run, **fields})
         return self._add(number, self._run, stored)
 
     def _add(self, number: int, run: str, stored: StoredAnswer) -> StoredAnswer:

@@ -1,44 +1,35 @@
-"""APIs of servers: requests for next tokens, and the parsing of the responses.
+"""APIs of servers with distributions: requests for continuations, and the parsing of responses.
 
 Requests are for the probabilities of the model itself: at temperature 1, before any penalty or
 truncation. They override the defaults of a server.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
 from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
-    LlamaCppContinuation,
-    LlamaCppSample,
-    LlamaCppTopLogprobs,
+    LlamaCppCompletion,
     ModelEntry,
     ModelList,
     PropsResponse,
     TokenizeResponse,
-    TokenLogprob,
     VersionResponse,
     VllmCompletion,
     VllmLogprobs,
     choose_model,
+    parse_vllm_token,
     quote,
 )
 from llmchecker.utils.number_format import format_count
 
-_TokenLogprobs = tuple[list[int], list[float]]
-"""Token ids and log probabilities after one text, as the server returns them."""
-
-_SampledTokens = tuple[list[int], list[_TokenLogprobs]]
-"""Tokens of a continuation, and the most probable tokens at the position of each."""
-
 # Explicit values of all settings, since a server's defaults may truncate or add penalties.
 _VLLM_SETTINGS = {
-    "max_tokens": 1,
-    "n": 1,
     "temperature": 1.0,
     "top_p": 1.0,
     "top_k": -1,
@@ -49,10 +40,10 @@ _VLLM_SETTINGS = {
     "return_tokens_as_token_ids": True,
 }
 _LLAMA_CPP_SETTINGS = {
-    "n_predict": 1,
     "temperature": 1.0,
     "samplers": ["temperature"],
     "stream": False,
+    "return_tokens": True,
 }
 
 _EXCLUSION_BIAS = -100.0
@@ -78,148 +69,113 @@ class ServedModelInfo:
 
 @dataclass(frozen=True)
 class ContinuationQuestion:
-    """Settings of a request for continuations of one text.
+    """A request for continuations of texts.
 
     Attributes:
-        count: number of continuations.
-        max_tokens: largest number of tokens of each.
+        texts: the tokens of the texts.
         listed_tokens: number of most probable tokens at each position.
-        seed: seed of the first continuation; the next ones have the next seeds.
+        max_tokens: largest number of tokens of each continuation.
+        count: number of continuations of each text.
+        seed: seed of the first continuation of a text; the next ones have the next seeds. None if
+            only the list after each text counts.
+        excluded: tokens that are not sampled; their request returns no lists.
     """
 
-    count: int
-    max_tokens: int
+    texts: Sequence[Sequence[int]]
     listed_tokens: int
-    seed: int
+    max_tokens: int = 1
+    count: int = 1
+    seed: int | None = None
+    excluded: Sequence[int] = ()
 
 
-class ServerApi(Protocol):
-    """The requests of one kind of server."""
+@dataclass(frozen=True)
+class SampledTokens:
+    """A continuation as a server returns it.
 
+    Attributes:
+        tokens: the sampled tokens.
+        listed_tokens, logprobs: the most probable tokens at the position of each, and their
+            logarithms of probabilities.
+    """
+
+    tokens: Sequence[int]
+    listed_tokens: Sequence[Sequence[int]]
+    logprobs: Sequence[Sequence[float]]
+
+
+class ServerApi(ABC):
+    """The requests of one kind of server.
+
+    Attributes:
+        max_continuations: largest number of continuations of a text in a request.
+        slots: number of texts that the server continues at once; None if unknown.
+    """
+
+    max_continuations = 1
+    slots: int | None = None
+
+    @abstractmethod
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
     ) -> ServedModelInfo:
         """Return the description of the server and of a model, by default its only one."""
-        ...
 
+    @abstractmethod
     async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
         """Return the server's tokens of a text, without special tokens around it."""
-        ...
 
-    async def top_logprobs(
-        self,
-        session: ServerSession,
-        model: str,
-        texts: list[list[int]],
-        n: int,
-    ) -> list[_TokenLogprobs]:
-        """Return the n most probable next tokens after each text."""
-        ...
-
-    async def sample_token(
-        self,
-        session: ServerSession,
-        model: str,
-        text: list[int],
-        excluded: Sequence[int],
-        seed: int,
-    ) -> int:
-        """Sample a next token with a seed, without the excluded tokens."""
-        ...
-
-    @property
-    def max_continuations(self) -> int:
-        """Largest number of continuations in a request."""
-        ...
-
-    @property
-    def slots(self) -> int | None:
-        """Number of texts that the server continues at once; None if unknown."""
-        ...
-
-    async def sample_continuations(
-        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[_SampledTokens]:
-        """Sample continuations of a text, each with a seed of its own."""
-        ...
+    @abstractmethod
+    async def continue_texts(
+        self, session: ServerSession, model: str, question: ContinuationQuestion
+    ) -> list[SampledTokens]:
+        """Return the continuations of each text, text by text."""
 
 
-class Vllm:
+class Vllm(ServerApi):
     """The API of vLLM: its own and its OpenAI-compatible routes."""
 
     # a failure loses all continuations of a request
-    max_continuations = 64
-    slots = None
+    max_continuations = 16
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
     ) -> ServedModelInfo:
-        """Return the description of the server and of a model, by default its only one."""
         entry = await _find_model_entry(session, served_as)
         answer = await session.request(VersionResponse, "/version")
         return ServedModelInfo(entry.id, answer.version, entry.max_model_len, None)
 
     async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
-        """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "prompt": text, "add_special_tokens": False}
-        answer = await session.request(TokenizeResponse, "/tokenize", payload)
-        return answer.tokens
+        return (await session.request(TokenizeResponse, "/tokenize", payload)).tokens
 
-    async def top_logprobs(
-        self,
-        session: ServerSession,
-        model: str,
-        texts: list[list[int]],
-        n: int,
-    ) -> list[_TokenLogprobs]:
-        """Return the n most probable next tokens after each text."""
-        payload = {"model": model, "prompt": texts, "logprobs": n, **_VLLM_SETTINGS}
-        found = await _complete(session, payload, len(texts), sum(map(len, texts)))
-        return [heads[0] for _, heads in (_read_vllm_tokens(each, 1, n) for each in found)]
-
-    async def sample_token(
-        self,
-        session: ServerSession,
-        model: str,
-        text: list[int],
-        excluded: Sequence[int],
-        seed: int,
-    ) -> int:
-        """Sample a next token with a seed, without the excluded tokens."""
-        # JSON keys are strings
-        logit_bias = {str(token): _EXCLUSION_BIAS for token in excluded}
-        payload = {
-            "model": model,
-            "prompt": [text],
-            "logprobs": 1,
-            "seed": seed,
-            "logit_bias": logit_bias,
-        }
-        (found,) = await _complete(session, payload | _VLLM_SETTINGS, 1, len(text))
-        _check_token_count(len(found.tokens), 1)
-        return found.tokens[0]
-
-    async def sample_continuations(
-        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[_SampledTokens]:
-        """Sample continuations of a text, each with a seed of its own."""
-        # vLLM adds the index of a continuation to the seed
+    async def continue_texts(
+        self, session: ServerSession, model: str, question: ContinuationQuestion
+    ) -> list[SampledTokens]:
         payload = _VLLM_SETTINGS | {
             "model": model,
-            "prompt": [text],
+            "prompt": question.texts,
             "logprobs": question.listed_tokens,
-            "n": question.count,
             "max_tokens": question.max_tokens,
-            "seed": question.seed,
+            "n": question.count,
         }
-        found = await _complete(session, payload, question.count, len(text))
-        return [
-            _read_vllm_tokens(each, question.max_tokens, question.listed_tokens) for each in found
-        ]
+        if question.seed is not None:
+            # vLLM adds the index of a continuation to the seed
+            payload["seed"] = question.seed
+        if question.excluded:
+            # JSON keys are strings
+            bias = {str(token): _EXCLUSION_BIAS for token in question.excluded}
+            payload |= {"logprobs": 1, "logit_bias": bias}
+        answer = await _complete(session, payload)
+        _check_order([each.index for each in answer.choices], len(question.texts) * question.count)
+        _check_prompt_tokens(answer.usage.prompt_tokens, sum(map(len, question.texts)))
+        return [_read_vllm_tokens(each.logprobs, question) for each in answer.choices]
 
 
-class LlamaCpp:
+class LlamaCpp(ServerApi):
     """The API of llama.cpp's server, by its own routes.
+
+    It gives all continuations of a request the same seed.
 
     Args:
         plain_token: id of a token that is a whole character. Requests for probabilities force the
@@ -227,17 +183,12 @@ class LlamaCpp:
             a character.
     """
 
-    # it gives all continuations of a request the same seed
-    max_continuations = 1
-
     def __init__(self, plain_token: int) -> None:
         self._plain_token = plain_token
-        self.slots: int | None = None
 
     async def read_model_info(
         self, session: ServerSession, served_as: str | None
     ) -> ServedModelInfo:
-        """Return the description of the server and of a model, by default its only one."""
         entry = await _find_model_entry(session, served_as)
         settings = await session.request(PropsResponse, "/props")
         max_length = settings.default_generation_settings.n_ctx
@@ -246,81 +197,63 @@ class LlamaCpp:
         return ServedModelInfo(entry.id, settings.build_info, max_length, size)
 
     async def tokenize(self, session: ServerSession, model: str, text: str) -> list[int]:
-        """Return the server's tokens of a text, without special tokens around it."""
         payload = {"model": model, "content": text, "add_special": False, "parse_special": False}
-        answer = await session.request(TokenizeResponse, "/tokenize", payload)
-        return answer.tokens
+        return (await session.request(TokenizeResponse, "/tokenize", payload)).tokens
 
-    async def top_logprobs(
-        self,
-        session: ServerSession,
-        model: str,
-        texts: list[list[int]],
-        n: int,
-    ) -> list[_TokenLogprobs]:
-        """Return the n most probable next tokens after each text."""
+    async def continue_texts(
+        self, session: ServerSession, model: str, question: ContinuationQuestion
+    ) -> list[SampledTokens]:
         payload = _LLAMA_CPP_SETTINGS | {
             "model": model,
-            "prompt": texts,
-            "n_probs": n,
-            "post_sampling_probs": False,
-            "logit_bias": [[self._plain_token, 1e6]],
-        }
-        # the response to a single text is an object instead of a list
-        if len(texts) == 1:
-            results = [await session.request(LlamaCppTopLogprobs, "/completion", payload)]
-        else:
-            results = await session.request(list[LlamaCppTopLogprobs], "/completion", payload)
-        _check_order([result.index for result in results], len(texts))
-        for result, text in zip(results, texts, strict=True):
-            # a truncated prompt counts as another text
-            _check_prompt_tokens(-1 if result.truncated else result.tokens_evaluated, len(text))
-        heads = [result.completion_probabilities[0].top_logprobs for result in results]
-        return [_split_head(head) for head in heads]
-
-    async def sample_token(
-        self,
-        session: ServerSession,
-        model: str,
-        text: list[int],
-        excluded: Sequence[int],
-        seed: int,
-    ) -> int:
-        """Sample a next token with a seed, without the excluded tokens."""
-        payload = {
-            "model": model,
-            "prompt": text,
-            "seed": _reduce_seed(seed),
-            "return_tokens": True,
-            "logit_bias": [[token, False] for token in excluded],
-        }
-        answer = await session.request(LlamaCppSample, "/completion", payload | _LLAMA_CPP_SETTINGS)
-        _check_order([answer.index], 1)
-        return answer.tokens[0]
-
-    async def sample_continuations(
-        self, session: ServerSession, model: str, text: list[int], question: ContinuationQuestion
-    ) -> list[_SampledTokens]:
-        """Sample continuations of a text, each with a seed of its own."""
-        payload = _LLAMA_CPP_SETTINGS | {
-            "model": model,
-            "prompt": text,
+            "prompt": question.texts,
             "n_predict": question.max_tokens,
-            "n_probs": question.listed_tokens,
-            "post_sampling_probs": False,
-            "seed": _reduce_seed(question.seed),
-            "return_tokens": True,
         }
-        answer = await session.request(LlamaCppContinuation, "/completion", payload)
-        _check_order([answer.index], 1)
-        _check_prompt_tokens(-1 if answer.truncated else answer.tokens_evaluated, len(text))
-        tokens, positions = answer.tokens, answer.completion_probabilities
-        _check_token_count(len(tokens), question.max_tokens)
-        if len(positions) == len(tokens):
-            return [(tokens, [_split_head(position.top_logprobs) for position in positions])]
+        if question.seed is None:
+            payload["logit_bias"] = [[self._plain_token, 1e6]]
+        else:
+            payload["seed"] = _reduce_seed(question.seed)
+        if question.excluded:
+            payload["logit_bias"] = [[token, False] for token in question.excluded]
+        else:
+            payload |= {"n_probs": question.listed_tokens, "post_sampling_probs": False}
+        # the response to a single text is an object instead of a list
+        if len(question.texts) == 1:
+            answers = [await session.request(LlamaCppCompletion, "/completion", payload)]
+        else:
+            answers = await session.request(list[LlamaCppCompletion], "/completion", payload)
+        _check_order([each.index for each in answers], len(question.texts))
+        found = []
+        for text, answer in zip(question.texts, answers, strict=True):
+            # a truncated prompt counts as another text
+            _check_prompt_tokens(-1 if answer.truncated else answer.tokens_evaluated, len(text))
+            _check_token_count(len(answer.tokens), question.max_tokens)
+            sampled = _read_llama_cpp_tokens(answer)
+            if not question.excluded and len(sampled.listed_tokens) != len(sampled.tokens):
+                sampled = await self._add_lists(session, model, question, text, sampled)
+            found.append(sampled)
+        return found
+
+    async def _add_lists(
+        self,
+        session: ServerSession,
+        model: str,
+        question: ContinuationQuestion,
+        text: Sequence[int],
+        sampled: SampledTokens,
+    ) -> SampledTokens:
+        """Return a continuation with the lists of its positions, requested text by text."""
         # a token that ends in part of a character has no list, and it is not marked which one
-        texts = [text + tokens[:count] for count in range(len(tokens))]
-        return [(tokens, await self.top_logprobs(session, model, texts, question.listed_tokens))]
+        if question.seed is None:
+            raise InvalidDistribution("completion_probabilities: a text has no list")
+        texts = [[*text, *sampled.tokens[:count]] for count in range(len(sampled.tokens))]
+        lists = await self.continue_texts(
+            session, model, ContinuationQuestion(texts, question.listed_tokens)
+        )
+        return SampledTokens(
+            sampled.tokens,
+            [each.listed_tokens[0] for each in lists],
+            [each.logprobs[0] for each in lists],
+        )
 
 
 async def _find_model_entry(session: ServerSession, served_as: str | None) -> ModelEntry:
@@ -358,19 +291,10 @@ def _check_token_count(count: int, max_tokens: int) -> None:
         )
 
 
-async def _complete(
-    session: ServerSession, payload: dict[str, Any], choices: int, prompt_tokens: int
-) -> list[VllmLogprobs]:
-    """Return the choices of vLLM's answer to a request for completions.
-
-    Args:
-        session: the session.
-        payload: the request.
-        choices: number of texts that it requests.
-        prompt_tokens: number of tokens of all of its prompts.
-    """
+async def _complete(session: ServerSession, payload: dict[str, Any]) -> VllmCompletion:
+    """Return vLLM's answer to a request for completions."""
     try:
-        answer = await session.request(VllmCompletion, "/v1/completions", payload)
+        return await session.request(VllmCompletion, "/v1/completions", payload)
     except RequestRefused as error:
         # the server limits the number of log probabilities when it starts
         if "logprobs" not in str(error):
@@ -379,40 +303,46 @@ async def _complete(
             f"{error}; start it with --max-logprobs {payload['logprobs']}, or lower `tokens` of "
             "the model"
         ) from error
-    _check_order([choice.index for choice in answer.choices], choices)
-    _check_prompt_tokens(answer.usage.prompt_tokens, prompt_tokens)
-    return [choice.logprobs for choice in answer.choices]
 
 
-def _read_vllm_tokens(logprobs: VllmLogprobs, max_tokens: int, n: int) -> _SampledTokens:
-    """Return the tokens that vLLM drew, and the n most probable tokens at each position."""
+def _read_vllm_tokens(logprobs: VllmLogprobs, question: ContinuationQuestion) -> SampledTokens:
+    """Return the tokens that vLLM drew, and the most probable tokens at each position."""
     tokens, heads = logprobs.tokens, logprobs.top_logprobs
-    _check_token_count(len(tokens), max_tokens)
+    _check_token_count(len(tokens), question.max_tokens)
     if len(heads) != len(tokens):
         raise InvalidDistribution(
             f"top_logprobs: the server lists {len(heads)} positions of {len(tokens)}"
         )
-    return tokens, [
-        _drop_sampled_token(token, head, n) for token, head in zip(tokens, heads, strict=True)
-    ]
+    listed, values = [], []
+    for token, head in zip(tokens, heads, strict=True):
+        try:
+            ids, numbers = list(map(parse_vllm_token, head)), list(head.values())
+        except ValueError as error:
+            raise InvalidDistribution(f"top_logprobs: {error}") from error
+        # vLLM adds the sampled token if it is not among the most probable ones
+        is_longer = len(ids) == question.listed_tokens + 1
+        if is_longer and token in ids and numbers[ids.index(token)] <= min(numbers):
+            del numbers[ids.index(token)]
+            ids.remove(token)
+        listed.append(ids)
+        values.append(numbers)
+    return SampledTokens(tokens, listed, values)
 
 
-def _split_head(head: Sequence[TokenLogprob]) -> _TokenLogprobs:
-    return [each.id for each in head], [each.logprob for each in head]
+def _read_llama_cpp_tokens(answer: LlamaCppCompletion) -> SampledTokens:
+    """Return the tokens that llama.cpp drew, and the most probable tokens at some positions."""
+    heads = [position.top_logprobs for position in answer.completion_probabilities]
+    return SampledTokens(
+        answer.tokens,
+        [[each.id for each in head] for head in heads],
+        [[each.logprob for each in head] for head in heads],
+    )
 
 
 def _reduce_seed(seed: int) -> int:
     """Return a number of 32 bits for a seed; consecutive seeds have unrelated numbers."""
     # llama.cpp draws another seed for 2^32 - 1
     return int(np.random.SeedSequence(seed).generate_state(1)[0]) % (2**32 - 1)
-
-
-def _drop_sampled_token(sampled_token: int, head: dict[int, float], n: int) -> _TokenLogprobs:
-    """Return the n most probable tokens, without a sampled token outside them."""
-    # vLLM adds the sampled token if it is not among the n most probable
-    if len(head) == n + 1 and sampled_token in head and head[sampled_token] <= min(head.values()):
-        head = {token: logprob for token, logprob in head.items() if token != sampled_token}
-    return list(head), list(head.values())
 
 
 def check_sampled_token(token: int, excluded: Sequence[int], vocabulary_size: int) -> int:

@@ -7,7 +7,7 @@ must give the same tokens for probe texts as the one in the directory.
 
 import shutil
 from collections.abc import Awaitable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,12 +22,11 @@ from llmchecker.models.servers.apis import (
     Vllm,
     check_unchanged,
 )
-from llmchecker.models.servers.completions import CompletionClient
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import SERVER_FILE, ServerSource
 from llmchecker.models.servers.text_apis import TEXT_APIS
-from llmchecker.models.servers.text_client import TEXT_LIMITS, read_key
+from llmchecker.models.servers.text_client import TEXT_LIMITS, TextClient, read_key
 from llmchecker.models.sources.checkpoints import check_record
 from llmchecker.models.sources.checksums import check_checksums
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
@@ -155,28 +154,22 @@ def connect_model(directory: str | Path, limits: RequestLimits = _LIMITS) -> "Se
     return _build_served_model(directory, source, tokenizer, client, api, recorded_info)
 
 
-def connect_completions(
-    directory: str | Path, limits: RequestLimits = TEXT_LIMITS
-) -> CompletionClient:
-    """Return the completion client of a directory, after a check of its server.
+def connect_text_client(
+    directory: str | Path, folder: Path, limits: RequestLimits = TEXT_LIMITS
+) -> TextClient:
+    """Return the client of a directory's model, which returns texts alone.
 
     Args:
         directory: path of the model directory.
+        folder: the folder of stored answers.
         limits: limits of the requests.
 
     Raises:
         ChecksumMismatch: a file of the directory has changed.
-        ConfigError: the environment has no key, or the server does not have the model.
-        SourceUnavailable: the server does not answer, or its model has changed.
     """
-    directory = Path(directory)
-    source, recorded_info = _read_record(directory)
-    client = _build_client(source, limits)
-    info = _read_text_model_info(client, source)
-    # the description of a text-only server has no version or limits to compare
-    if info.model != recorded_info.model:
-        check_unchanged(recorded_info, info, source.address)
-    return CompletionClient(directory.name, client, recorded_info.model, source.api, source.tokens)
+    source, info = _read_record(Path(directory))
+    source = replace(source, served_as=info.model)
+    return TextClient(Path(directory).name, source, folder, limits=limits)
 
 
 def _read_text_model_info(client: ServerClient, source: ServerSource) -> ServedModelInfo:
@@ -207,7 +200,7 @@ def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
     """
     key = read_key(source)
     headers = TEXT_APIS[source.api].build_headers(key) if source.is_text_only else None
-    return ServerClient(source.address, key, source.requests, source.seconds, limits, headers)
+    return ServerClient(source.address, key, source.concurrency, source.seconds, limits, headers)
 
 
 def _build_served_model(

@@ -6,10 +6,12 @@ in the environment. No message contains the key.
 
 import contextlib
 import json
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import anyio
@@ -58,44 +60,33 @@ class RequestLimits:
     texts: int = 8
 
 
+@dataclass(frozen=True)
 class ServerClient:
     """HTTP client of one server, for code without coroutines.
 
     Requests run in an event loop in a thread of its own, which ends with the call that started it.
     So a client works where the caller has an event loop, as in a notebook, and after a fork.
 
-    Args:
+    Attributes:
         address: URL of the server, such as `http://127.0.0.1:8000`.
         key: key that is sent with every request; None for no key.
         max_concurrency: largest number of concurrent requests.
         seconds: time limit of one attempt in seconds, from the name's resolution to the last byte.
         limits: further limits.
-        headers: the headers that contain the key; by default those of OpenAI.
+        headers: the headers that contain the key; None for those of OpenAI.
     """
 
-    def __init__(
-        self,
-        address: str,
-        key: str | None,
-        max_concurrency: int,
-        seconds: float,
-        limits: RequestLimits = RequestLimits(),
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self.address = address
-        self.limits = limits
-        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._headers = _HEADERS | (bearer if headers is None else dict(headers))
-        self._key = key
-        self.max_concurrency = max_concurrency
-        self._seconds = seconds
-        # reading the certificates takes longer than a request
-        self._ssl_context = httpx2.create_ssl_context(trust_env=False)
+    address: str
+    key: str | None = field(repr=False)
+    max_concurrency: int
+    seconds: float
+    limits: RequestLimits = RequestLimits()
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
 
     def run(self, function: Callable[["ServerSession"], Awaitable[_Result]]) -> _Result:
         """Return the result of a coroutine function that sends requests."""
-        with self._open_session() as (portal, session):
-            return portal.start_task_soon(function, session).result()
+        (result,) = self.map_concurrently(lambda session, each: each(session), [function])
+        return result
 
     def map_concurrently(
         self,
@@ -114,12 +105,15 @@ class ServerClient:
             limit: largest number of concurrent requests, if less than that of the client.
         """
         concurrency = min(self.max_concurrency, limit or self.max_concurrency)
-        with self._open_session() as (portal, session):
+        session, options = ServerSession(self), {"loop_factory": AbandoningEventLoop}
+        with start_blocking_portal(backend_options=options) as portal:
             pool = RequestPool(portal, session, concurrency)
+            # an error, an interrupt or an early end leaves this block
             try:
                 yield pool
             finally:
                 portal.call(pool.cancel)
+                portal.call(session.close)
 
     def map_on_demand(
         self,
@@ -152,28 +146,15 @@ class ServerClient:
                         return
                 yield futures.popleft().result()
 
-    @contextlib.contextmanager
-    def _open_session(self) -> Iterator[tuple[BlockingPortal, "ServerSession"]]:
-        """Start an event loop, with one set of connections."""
-        session = ServerSession(
-            self.address, self._key, self._seconds, self.limits, self._open_connection
-        )
-        options = {"loop_factory": AbandoningEventLoop}
-        with start_blocking_portal(backend_options=options) as portal:
-            # an error, an interrupt or an early end leaves this block, which cancels all requests
-            try:
-                yield portal, session
-            finally:
-                portal.call(session.close)
-
-    def _open_connection(self) -> httpx2.AsyncClient:
+    def open_connection(self) -> httpx2.AsyncClient:
         """Open a connection, which the first request establishes.
 
         A set of many connections looks through all of them for each request.
         """
+        bearer = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         return httpx2.AsyncClient(
             verify=self._ssl_context,
-            headers=self._headers,
+            headers={**_HEADERS, **(bearer if self.headers is None else self.headers)},
             # the limits of the library are for the time between two bytes, so a slow stream of
             # bytes would never exceed them: the session limits the whole exchange
             timeout=None,
@@ -182,6 +163,11 @@ class ServerClient:
             trust_env=False,
         )
 
+    @cached_property
+    def _ssl_context(self) -> ssl.SSLContext:
+        # reading the certificates takes longer than a request
+        return httpx2.create_ssl_context(trust_env=False)
+
 
 class RequestPool:
     """Concurrent requests, to which more may be added while others are under way.
@@ -189,31 +175,47 @@ class RequestPool:
     Args:
         portal: the event loop.
         session: the session of the requests.
-        concurrency: largest number of concurrent requests.
+        concurrency: largest sum of the sizes of concurrent requests.
     """
 
     def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
-        self._portal, self._session = portal, session
-        self._limiter = portal.call(anyio.CapacityLimiter, concurrency)
+        self._portal, self._session, self._concurrency = portal, session, concurrency
+        # fast: without a pause for other tasks where a place is free
+        self._places = portal.call(partial(anyio.Semaphore, concurrency, fast_acquire=True))
+        self._queue = portal.call(partial(anyio.Lock, fast_acquire=True))
         self._scopes: list[anyio.CancelScope] = []
 
     def submit(
         self,
         function: Callable[["ServerSession", _Item], Awaitable[_Result]],
         items: Sequence[_Item],
+        get_size: Callable[[_Item], int] = lambda item: 1,
     ) -> list["Future[_Result]"]:
-        """Begin with the requests of items, after those of earlier calls; return their results."""
+        """Begin with the requests of items, after those of earlier calls; return their results.
+
+        Args:
+            function: sends the requests of an item, and returns its result.
+            items: the items.
+            get_size: returns the number of texts that the server continues at once for an item.
+        """
         futures: list[Future[_Result]] = [Future() for _ in items]
 
         async def apply(item: _Item, future: "Future[_Result]") -> None:
+            size = min(get_size(item), self._concurrency)
+            # requests take their places one after another, so that a large one is not passed by
+            async with self._queue:
+                for _ in range(size):
+                    await self._places.acquire()
             try:
-                async with self._limiter:
-                    result = await function(self._session, item)
+                result = await function(self._session, item)
             # the caller reads the error from the future
             except Exception as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+            finally:
+                for _ in range(size):
+                    self._places.release()
 
         async def apply_all() -> None:
             async with anyio.create_task_group() as group:
@@ -236,23 +238,12 @@ class ServerSession:
     """Requests to a server within one event loop.
 
     Args:
-        address, key, seconds, limits: as in `ServerClient`.
-        open_connection: opens a connection in the event loop.
+        client: the client of the server.
     """
 
-    def __init__(
-        self,
-        address: str,
-        key: str | None,
-        seconds: float,
-        limits: RequestLimits,
-        open_connection: Callable[[], httpx2.AsyncClient],
-    ) -> None:
-        self.address = address
-        self._key = key
-        self._seconds = seconds
-        self._limits = limits
-        self._open_connection = open_connection
+    def __init__(self, client: ServerClient) -> None:
+        self.address = client.address
+        self._client = client
         self._connections: list[httpx2.AsyncClient] = []
         self._idle_connections: list[httpx2.AsyncClient] = []
 
@@ -289,11 +280,11 @@ class ServerSession:
         self, path: str, payload: dict[str, Any] | None, report_loss: Callable[[], None]
     ) -> Any:
         """Send a request, again after failures that may be temporary; return the JSON value."""
-        limits = self._limits
+        limits, seconds = self._client.limits, self._client.seconds
         for attempt in range(1, limits.attempts + 1):
             pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
-                with anyio.fail_after(self._seconds):
+                with anyio.fail_after(seconds):
                     status, headers, body = await self._send(path, payload)
             except TimeoutError:
                 failure = "the answer takes too long"
@@ -319,7 +310,7 @@ class ServerSession:
                 await anyio.sleep(min(pause, limits.max_pause_seconds))
         raise SourceUnavailable(
             f"server: no answer in {format_count(limits.attempts, 'attempt')} of "
-            f"{self._seconds:g} s ({failure}); run the command again, earlier answers are kept"
+            f"{seconds:g} s ({failure}); run the command again, earlier answers are kept"
         )
 
     async def _send(
@@ -333,7 +324,7 @@ class ServerSession:
     def _take_connection(self) -> Iterator[httpx2.AsyncClient]:
         """Take an idle connection, or a new one."""
         if not self._idle_connections:
-            self._connections.append(self._open_connection())
+            self._connections.append(self._client.open_connection())
             self._idle_connections.append(self._connections[-1])
         connection = self._idle_connections.pop()
         try:
@@ -345,6 +336,7 @@ class ServerSession:
         self, connection: httpx2.AsyncClient, path: str, payload: dict[str, Any] | None
     ) -> tuple[int, httpx2.Headers, bytes]:
         method, body = "GET" if payload is None else "POST", bytearray()
+        max_bytes = self._client.limits.max_bytes
         async with connection.stream(method, self.address + path, json=payload) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
@@ -353,9 +345,9 @@ class ServerSession:
             # check the size for each chunk, before the whole body is in memory
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > self._limits.max_bytes:
+                if len(body) > max_bytes:
                     raise SourceUnavailable(
-                        f"answer: more than {self._limits.max_bytes} bytes; check the server"
+                        f"answer: more than {max_bytes} bytes; check the server"
                     )
         return response.status_code, response.headers, bytes(body)
 
@@ -394,7 +386,8 @@ class ServerSession:
         # the body is quoted as it is unless it is an error object in JSON
         with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
             message = str(json.loads(body)["error"]["message"])
-        message = message if self._key is None else message.replace(self._key, "…")
+        key = self._client.key
+        message = message if key is None else message.replace(key, "…")
         return quote(message)
 
 

@@ -7,7 +7,7 @@ martingale with mean 1 if the server samples from p. It ever exceeds 1/d with pr
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ _ALTERNATIVES = (
 
 
 class SamplingTest:
-    """The test of the continuations of one server.
+    """A test of the continuations of one server.
 
     It notices differences that many tokens show; a small difference stays unnoticed.
     """
@@ -63,18 +63,22 @@ class SamplingTest:
         self._log_wealths = np.zeros(len(_ALTERNATIVES))
         self._limit = math.log(len(_ALTERNATIVES) / _FALSE_ALARM)
 
-    def add(self, continuation: Continuation) -> None:
-        """Add the tokens of a continuation that have listed probabilities.
+    def add(self, continuations: Sequence[Continuation]) -> None:
+        """Add the tokens of continuations that have listed probabilities.
 
         Raises:
             InvalidDistribution: the server samples from another distribution.
         """
-        listed, count = continuation.listed_tokens, len(continuation.listed_tokens)
+        listed = np.concatenate([each.listed_tokens for each in continuations])
+        count = len(listed)
         if count == 0:
             return
-        tokens = continuation.tokens[-count:]
-        unlisted = (1 - continuation.probabilities.sum(axis=1)).clip(min=_TINY)
-        cells = np.column_stack([continuation.probabilities, unlisted])
+        # the first token has no list where tokens were excluded
+        tokens = np.concatenate(
+            [each.tokens[len(each.tokens) - len(each.listed_tokens) :] for each in continuations]
+        )
+        probabilities = np.concatenate([each.probabilities for each in continuations])
+        cells = np.column_stack([probabilities, (1 - probabilities.sum(axis=1)).clip(min=_TINY)])
         matches = listed == tokens[:, np.newaxis]
         place = np.where(matches.any(axis=1), matches.argmax(axis=1), listed.shape[1])
         rows = np.arange(count)

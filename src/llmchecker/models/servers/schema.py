@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -40,21 +41,25 @@ def _check_printable(name: str) -> str:
     return name
 
 
-def _parse_vllm_token(text: Any) -> int:
-    """Return the id of a token that vLLM writes as `token_id:5`."""
+@lru_cache(2**18)
+def parse_vllm_token(text: str) -> int:
+    """Return the id of a token that vLLM writes as `token_id:5`.
+
+    Raises:
+        ValueError: it is written otherwise.
+    """
     # an id has one spelling, so two keys of an object are two tokens
-    match = re.fullmatch(r"token_id:(0|[1-9][0-9]{0,9})", text) if isinstance(text, str) else None
+    match = re.fullmatch(r"token_id:(0|[1-9][0-9]{0,9})", text)
     if match is None:
         raise ValueError("it is not a token id; start the server without changes")
     return int(match[1])
 
 
-_VllmToken = Annotated[_TokenId, BeforeValidator(_parse_vllm_token)]
+# whatever is not a text has another spelling
+_VllmToken = Annotated[_TokenId, BeforeValidator(lambda token: parse_vllm_token(str(token)))]
 _Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), AfterValidator(_check_printable)]
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
-_Share = TypeVar("_Share")
-_Single = Annotated[list[_Share], Field(min_length=1, max_length=1)]
 
 _Shape = TypeVar("_Shape")
 
@@ -123,7 +128,7 @@ class VllmLogprobs(_Response):
     """The tokens that vLLM drew, and the most probable tokens at the place of each."""
 
     tokens: Annotated[list[_VllmToken], Field(min_length=1)]
-    top_logprobs: list[dict[_VllmToken, _Logprob]]
+    top_logprobs: list[dict[str, _Logprob]]
 
 
 class _VllmChoice(_Response):
@@ -140,7 +145,7 @@ class VllmCompletion(_Response):
     usage: _Usage
 
 
-class TokenLogprob(_Response):
+class _TokenLogprob(_Response):
     """A token of llama.cpp with the logarithm of its probability."""
 
     id: _TokenId
@@ -150,23 +155,17 @@ class TokenLogprob(_Response):
 class _Position(_Response):
     """The most probable tokens of llama.cpp at one place of a text."""
 
-    top_logprobs: list[TokenLogprob]
+    top_logprobs: list[_TokenLogprob]
 
 
-class LlamaCppTopLogprobs(_Response):
-    """One result of llama.cpp's `/completion`."""
+class LlamaCppCompletion(_Response):
+    """A result of llama.cpp's `/completion`, without lists for parts of characters."""
 
     index: int
     tokens_evaluated: _Count
     truncated: bool
-    completion_probabilities: _Single[_Position]
-
-
-class LlamaCppSample(_Response):
-    """The answer of llama.cpp to `/completion`, from which one token is read."""
-
-    index: int
-    tokens: _Single[_TokenId]
+    tokens: Annotated[list[_TokenId], Field(min_length=1)]
+    completion_probabilities: list[_Position] = []
 
 
 class _TokenUsage(_Response):
@@ -174,16 +173,6 @@ class _TokenUsage(_Response):
 
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None
-
-
-class LlamaCppContinuation(_Response):
-    """The answer of llama.cpp to `/completion` with sampled tokens and their probabilities."""
-
-    index: int
-    tokens_evaluated: _Count
-    truncated: bool
-    tokens: Annotated[list[_TokenId], Field(min_length=1)]
-    completion_probabilities: list[_Position]
 
 
 class _TextChoice(_Response):

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.errors import LLMCheckerError, UnusableText, prefix_errors
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.apis import (
     ContinuationQuestion,
+    SampledTokens,
     ServedModelInfo,
     ServerApi,
     check_sampled_token,
@@ -142,44 +143,79 @@ class _ServedPrefix:
         """Request a continuation of each task; several have one text and consecutive seeds."""
         model, task = self._model, tasks[0]
         text, begun, seed = self._join_prompt(task.tokens), [], task.seed
-        with _prefix_errors(model, text):
+        with self.prefix_errors(task.tokens):
             # the bias of a request counts at every position, so the first token is requested alone
             if task.excluded:
-                token = await model.api.sample_token(
-                    session, model.info.model, text, task.excluded, task.seed
-                )
-                begun = [check_sampled_token(token, task.excluded, model.vocabulary_size)]
-                seed = task.second_seed
-                if task.max_tokens == 1 or token in model.end_tokens:
-                    return [_build_continuation(begun, [], [], model)]
-            question = ContinuationQuestion(
-                len(tasks), task.max_tokens - len(begun), model.listed_tokens, seed
+                (first,) = await self._request(session, [text], seed=seed, excluded=task.excluded)
+                begun, seed = list(first.tokens), task.second_seed
+                check_sampled_token(begun[0], task.excluded, model.vocabulary_size)
+                if task.max_tokens == 1 or begun[0] in model.end_tokens:
+                    nothing = SampledTokens([], [], [])
+                    return [self._build_continuation(begun, nothing)]
+            answers = await self._request(
+                session,
+                [text + begun],
+                max_tokens=task.max_tokens - len(begun),
+                count=len(tasks),
+                seed=seed,
             )
-            answers = await model.api.sample_continuations(
-                session, model.info.model, text + begun, question
-            )
-            return [_build_continuation(begun, *answer, model) for answer in answers]
+            return [self._build_continuation(begun, answer) for answer in answers]
 
     async def _request_top_logprobs(
         self, session: ServerSession, continuations: list[list[int]]
     ) -> TopLogprobs:
-        model, texts = self._model, [self._join_prompt(suffix) for suffix in continuations]
-        with _prefix_errors(model, texts[0]):
-            answers = await model.api.top_logprobs(
-                session, model.info.model, texts, model.listed_tokens
-            )
+        with self.prefix_errors(continuations[0]):
+            texts = list(map(self._join_prompt, continuations))
+            answers = await self._request(session, texts)
         rows = []
-        for text, (tokens, logprobs) in zip(texts, answers, strict=True):
-            with _prefix_errors(model, text):
-                rows.append(
-                    parse_top_logprobs(tokens, logprobs, model.listed_tokens, model.vocabulary_size)
-                )
-        token_rows, probability_rows = zip(*rows, strict=True)
-        return TopLogprobs(np.stack(token_rows), np.stack(probability_rows), model.vocabulary_size)
+        for continuation, answer in zip(continuations, answers, strict=True):
+            with self.prefix_errors(continuation):
+                rows.append(self._parse_lists(answer))
+        return TopLogprobs(
+            np.concatenate([row.tokens for row in rows]),
+            np.concatenate([row.token_probabilities for row in rows]),
+            self._model.vocabulary_size,
+        )
 
-    def prefix_errors(self, task: ContinuationTask) -> AbstractContextManager[None]:
-        """Prefix errors with the model, the server and the end of a task's text."""
-        return _prefix_errors(self._model, self._join_prompt(task.tokens))
+    async def _request(
+        self, session: ServerSession, texts: list[list[int]], **settings: Any
+    ) -> list[SampledTokens]:
+        model = self._model
+        question = ContinuationQuestion(texts, model.listed_tokens, **settings)
+        return await model.api.continue_texts(session, model.info.model, question)
+
+    def _parse_lists(self, answer: SampledTokens) -> TopLogprobs:
+        model = self._model
+        return parse_top_logprobs(
+            answer.listed_tokens, answer.logprobs, model.listed_tokens, model.vocabulary_size
+        )
+
+    def _build_continuation(self, begun: Sequence[int], answer: SampledTokens) -> Continuation:
+        """Build a continuation.
+
+        Args:
+            begun: the tokens before the answer, which have no list.
+            answer: the server's answer.
+
+        Raises:
+            InvalidDistribution: the answer is not part of a distribution.
+        """
+        for token in answer.tokens:
+            check_sampled_token(token, (), self._model.vocabulary_size)
+        lists = self._parse_lists(answer)
+        tokens = np.array([*begun, *answer.tokens], dtype=np.int64)
+        return Continuation(tokens, lists.tokens, lists.token_probabilities)
+
+    @contextmanager
+    def prefix_errors(self, continuation: Sequence[int]) -> Iterator[None]:
+        """Prefix errors with the model, the server and the end of a text."""
+        try:
+            yield
+        except LLMCheckerError as error:
+            (end,) = self._model.decode_unfinished([self._join_prompt(continuation)])
+            place = f"{self._model.name} at {self._model.client.address}"
+            with prefix_errors(f"{place}, after {end[-_MAX_SHOWN_CHARACTERS:]!r}"):
+                raise error from None
 
     def _join_prompt(self, continuation: Sequence[int]) -> list[int]:
         return [*self._prompt, *continuation]
@@ -208,6 +244,7 @@ class _ServedStream:
         self._prefix, self._model, self._pool = prefix, model, pool
         # for each task its request, and its position in the answer
         self._places: dict[ContinuationTask, tuple[Future[list[Continuation]], int]] = {}
+        self._tested: set[Future[list[Continuation]]] = set()
 
     def continue_texts(
         self, tasks: Sequence[ContinuationTask], expected: Sequence[ContinuationTask] = ()
@@ -230,12 +267,13 @@ class _ServedStream:
         self._begin(expected)
         for task in tasks:
             future, position = self._places[task]
-            continuation = future.result()[position]
-            with self._prefix.prefix_errors(task):
-                self._model.sampling_test.add(continuation)
-            yield continuation
+            if future not in self._tested:
+                with self._prefix.prefix_errors(task.tokens):
+                    self._model.sampling_test.add(future.result())
+                self._tested.add(future)
+            yield future.result()[position]
         for task in tasks:
-            self._places.pop(task, None)
+            self._tested.discard(self._places.pop(task)[0])
 
     def _begin(self, tasks: Sequence[ContinuationTask]) -> None:
         """Begin with the requests of tasks that are not under way."""
@@ -245,7 +283,7 @@ class _ServedStream:
         self._prefix.check_tasks(new)
         groups = _group_tasks(new, self._model.api.max_continuations)
         requests = [[new[index] for index in group] for group in groups]
-        futures = self._pool.submit(self._prefix.request_continuations, requests)
+        futures = self._pool.submit(self._prefix.request_continuations, requests, len)
         for request, future in zip(requests, futures, strict=True):
             self._places |= {task: (future, position) for position, task in enumerate(request)}
 
@@ -272,41 +310,4 @@ def _follows(task: ContinuationTask, last: ContinuationTask) -> bool:
         and task.tokens == last.tokens
         and task.max_tokens == last.max_tokens
         and task.seed == last.seed + 1
-    )
-
-
-def _build_continuation(
-    begun: Sequence[int],
-    tokens: Sequence[int],
-    heads: Sequence[tuple[Sequence[int], Sequence[float]]],
-    model: ServedModel,
-) -> Continuation:
-    """Build a continuation from a server's answer.
-
-    Args:
-        begun: the tokens before it that have no list.
-        tokens: the sampled tokens.
-        heads: the most probable tokens at the position of each, and their log probabilities.
-        model: the model.
-
-    Raises:
-        InvalidDistribution: the answer is not part of a distribution.
-    """
-    size, count = model.vocabulary_size, model.listed_tokens
-    for token in tokens:
-        check_sampled_token(token, (), size)
-    rows = [parse_top_logprobs(*head, count, size) for head in heads]
-    listed, probabilities = zip(*rows, strict=True) if rows else ((), ())
-    return Continuation(
-        np.array([*begun, *tokens], dtype=np.int64),
-        np.array(listed, dtype=np.int64).reshape(-1, count),
-        np.array(probabilities, dtype=np.float64).reshape(-1, count),
-    )
-
-
-def _prefix_errors(model: ServedModel, text: list[int]) -> AbstractContextManager[None]:
-    """Prefix errors with the model, the server and the end of a text."""
-    (text_end,) = model.decode_unfinished([text])
-    return prefix_errors(
-        f"{model.name} at {model.client.address}, after {text_end[-_MAX_SHOWN_CHARACTERS:]!r}"
     )

@@ -26,6 +26,9 @@ TEXT_SETTINGS: Mapping[ApiName, frozenset[str]] = {
 }
 """The settings of decodings that each API of texts alone has."""
 
+_REQUESTS, _VLLM_REQUESTS = 16, 64
+"""The default number of texts that a server writes at once; vLLM computes them as one batch."""
+
 SERVER_FILE = "server.json"
 """File of a model directory with the model's server and the server's description."""
 
@@ -54,7 +57,8 @@ class ServerSource:
         served_as: the server's name for the model; None if it has only one.
         key_from: environment variable with the key for the server; None for no key. No file
             contains the key itself.
-        requests: largest number of concurrent requests.
+        requests: largest number of texts that the server writes at once; None for the default of
+            the API.
         seconds: time limit of a request in seconds.
 
     Raises:
@@ -67,7 +71,7 @@ class ServerSource:
     tokens: int = 100
     served_as: str | None = None
     key_from: str | None = None
-    requests: int = 16
+    requests: int | None = None
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -81,7 +85,7 @@ class ServerSource:
                 not _is_variable_name(self.key_from),
                 "the name of an environment variable",
             ),
-            ("requests", self.requests < 1, "at least 1"),
+            ("requests", self.concurrency < 1, "at least 1"),
             ("seconds", not self.seconds > 0, "above 0"),
         ):
             if is_invalid:
@@ -105,6 +109,11 @@ class ServerSource:
         """Whether the server returns no distributions, so that trees are impossible."""
         return self.api not in _DISTRIBUTION_APIS
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether a text-only server answers messages instead of continuing texts."""
+        return self.api != "openai-completions"
+
     def check_prompt(self, prompt: Start, name: str) -> None:
         """Check that the API of a model that returns texts alone accepts the form of a prompt.
 
@@ -116,7 +125,7 @@ class ServerSource:
             ConfigError: it does not.
         """
         is_text = isinstance(prompt, str)
-        if is_text != (self.api == "openai-completions"):
+        if is_text == self.is_chat:
             form, use = ("start", "user") if is_text else ("messages", "start")
             raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
         if not isinstance(prompt, str) and prompt.tools:
@@ -130,6 +139,13 @@ class ServerSource:
         if self.is_text_only:
             return self.tokenizer is None
         return self.tokenizer is not None and self.tokenizer.scheme == "path"
+
+    @property
+    def concurrency(self) -> int:
+        """Largest number of texts that the server writes at once."""
+        if self.requests is not None:
+            return self.requests
+        return _VLLM_REQUESTS if self.api == "vllm" else _REQUESTS
 
     @property
     def address(self) -> str:

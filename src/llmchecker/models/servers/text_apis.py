@@ -151,11 +151,9 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
     is_chat = False
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
         return _build_openai_payload(model, request) | {"prompt": request.prompt}
 
     def read_reply(self, response: CompletionResponse) -> TextReply:
-        """Return the content of a response."""
         texts = {each.index: (each.text, each.finish_reason) for each in response.choices}
         return _read_openai_reply(response, texts, len(response.choices))
 
@@ -167,7 +165,6 @@ class _OpenAiChat(TextApi[ChatResponse]):
     shape = ChatResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
         messages = _list_messages(request.prompt)
         return _build_openai_payload(model, request) | {"messages": messages}
 
@@ -187,7 +184,6 @@ class _Anthropic(TextApi[AnthropicResponse]):
     shape = AnthropicResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
         messages = _list_messages(request.prompt)
         payload = {
             "model": model,
@@ -234,7 +230,6 @@ class _Ollama(TextApi[OllamaResponse]):
     shape = OllamaResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
         defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
         sampling = _build_sampling(request.decoding, defaults)
         if request.decoding != AS_PUBLISHED:
@@ -247,7 +242,6 @@ class _Ollama(TextApi[OllamaResponse]):
         }
 
     def read_reply(self, response: OllamaResponse) -> TextReply:
-        """Return the content of a response."""
         reasons = {"stop": Finish.ENDED, "length": Finish.TRUNCATED}
         return TextReply(
             text=response.message.content or "",

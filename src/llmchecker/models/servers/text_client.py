@@ -28,7 +28,6 @@ from llmchecker.models.servers.spending import Prices, Spending
 from llmchecker.models.servers.text_apis import (
     TEXT_APIS,
     ListedModel,
-    TextApi,
     TextReply,
     TextRequest,
 )
@@ -43,7 +42,7 @@ _MAX_TEXT_CHARACTERS = 100_000
 """Largest number of characters of an answer; the rest is dropped."""
 _MESSAGE_TOKENS = 100
 """A limit above the tokens that a provider adds to a prompt."""
-SEED_MODULUS = 2**31
+_SEED_MODULUS = 2**31
 """Upper bound of seeds: some servers read them as signed 32-bit numbers."""
 
 _FILTER_MESSAGE = re.compile(
@@ -73,40 +72,6 @@ def read_key(source: ServerSource) -> str | None:
     return key
 
 
-async def send_text_request(
-    session: ServerSession,
-    api: TextApi[Any],
-    payload: dict[str, Any],
-    report_loss: Callable[[], None] = lambda: None,
-) -> TextReply:
-    """Send a request for an answer.
-
-    Args:
-        session: the session.
-        api: the API.
-        payload: the JSON body.
-        report_loss: as in `ServerSession.request`.
-
-    Raises:
-        RequestRefused, SourceUnavailable: as in `ServerSession.request`.
-    """
-    while True:
-        try:
-            response = await session.request(api.shape, api.path, payload, report_loss)
-            return api.read_reply(response)
-        except RequestRefused as error:
-            message = str(error)
-            # newer models accept the limit only under another name, and some no seed
-            if _RENAMED_LIMIT in message and "max_tokens" in payload:
-                payload = {k: v for k, v in payload.items() if k != "max_tokens"} | {
-                    _RENAMED_LIMIT: payload["max_tokens"]
-                }
-            elif re.search(r"\bseed\b", message) and "seed" in payload:
-                payload = {key: value for key, value in payload.items() if key != "seed"}
-            else:
-                raise
-
-
 @dataclass(frozen=True)
 class _Cost:
     """The largest cost of an answer.
@@ -123,9 +88,12 @@ class _Cost:
 class TextClient:
     """A model that returns texts alone.
 
-    Args:
+    Attributes:
         name: name of the model in messages.
         source: its server.
+
+    Args:
+        name, source: as above.
         folder: the folder of stored answers.
         decoding: the choice of the next token.
         prices: the prices of tokens; None if they are unknown.
@@ -147,7 +115,7 @@ class TextClient:
         spending: Spending | None = None,
         limits: RequestLimits = TEXT_LIMITS,
     ) -> None:
-        self.name, self._source, self._folder = name, source, folder
+        self.name, self.source, self._folder = name, source, folder
         self._decoding, self._prices = decoding, prices
         self._spending = spending or Spending()
         if self._spending.max_dollars is not None and prices is None:
@@ -166,8 +134,8 @@ class TextClient:
     @property
     def description(self) -> str:
         """The provider's model and its address."""
-        served_as = self._source.served_as if self._model is None else self._model.name
-        return f"{self._answered_as or served_as or self.name} at {self._source.address}"
+        served_as = self.source.served_as if self._model is None else self._model.name
+        return f"{self._answered_as or served_as or self.name} at {self.source.address}"
 
     def check_prompt(self, prompt: Start) -> None:
         """Check that the API accepts the form of a prompt.
@@ -175,7 +143,7 @@ class TextClient:
         Raises:
             ConfigError: it does not.
         """
-        self._source.check_prompt(prompt, self.name)
+        self.source.check_prompt(prompt, self.name)
 
     def iter_answers(
         self,
@@ -194,7 +162,7 @@ class TextClient:
         """
         key, self._key_error = None, None
         try:
-            key = read_key(self._source)
+            key = read_key(self.source)
         except ConfigError as error:
             # stored answers need no key
             self._key_error = error
@@ -222,10 +190,10 @@ class TextClient:
             return item
 
         client = ServerClient(
-            self._source.address,
+            self.source.address,
             key,
-            self._source.requests,
-            self._source.seconds,
+            self.source.concurrency,
+            self.source.seconds,
             self._limits,
             self._api.build_headers(key),
         )
@@ -244,7 +212,7 @@ class TextClient:
             return
         if self._key_error is not None:
             raise self._key_error
-        self._model = await self._api.find_model(session, self._source.served_as)
+        self._model = await self._api.find_model(session, self.source.served_as)
         self._is_checked = True
 
     async def _request(
@@ -277,20 +245,27 @@ class TextClient:
     async def _send(
         self, session: ServerSession, payload: dict[str, Any], report_loss: Callable[[], None]
     ) -> TextReply:
-        for attempt in range(1, _MAX_UNREADABLE + 1):
+        unreadable_count = 0
+        while True:
             try:
-                return await send_text_request(session, self._api, payload, report_loss)
+                response = await session.request(
+                    self._api.shape, self._api.path, payload, report_loss
+                )
+                return self._api.read_reply(response)
             except RequestRefused as error:
+                if (adapted := _adapt_payload(payload, str(error))) is not None:
+                    payload = adapted
+                    continue
                 # a filter decides about the answer, which is not lost
                 if _FILTER_MESSAGE.search(str(error)):
                     return TextReply("", Finish.FILTERED, 1, None, None, None)
                 raise
             except SourceUnavailable as error:
+                unreadable_count += 1
                 # the client has repeated requests without a response
-                if attempt == _MAX_UNREADABLE or "no answer in" in str(error):
+                if unreadable_count == _MAX_UNREADABLE or "no answer in" in str(error):
                     raise
                 report_loss()
-        raise AssertionError("unreachable")
 
     def _pay(self, stored: StoredAnswer, stream: TextStream) -> None:
         bound = self._bound_cost(stream)
@@ -324,9 +299,9 @@ class TextClient:
     def _describe_requests(self, stream: TextStream) -> Mapping[str, Any]:
         """Return what determines the answers of a sequence."""
         return {
-            "address": self._source.address,
-            "api": self._source.api,
-            "model": self._source.served_as,
+            "address": self.source.address,
+            "api": self.source.api,
+            "model": self.source.served_as,
             "decoding": decoding_as_json(self._decoding),
             "length": stream.length,
             "seed": stream.seed,
@@ -349,6 +324,19 @@ class TextClient:
             )
 
 
+def _adapt_payload(payload: dict[str, Any], refusal: str) -> dict[str, Any] | None:
+    """Return the request as a provider that refused it accepts it; None if this is unknown."""
+    adapted = dict(payload)
+    # newer models accept the limit only under another name, and some no seed
+    if _RENAMED_LIMIT in refusal and "max_tokens" in payload:
+        adapted[_RENAMED_LIMIT] = adapted.pop("max_tokens")
+    elif re.search(r"\bseed\b", refusal) and "seed" in payload:
+        del adapted["seed"]
+    else:
+        return None
+    return adapted
+
+
 def _derive_seed(requests: str, number: int) -> int:
     """Return the seed of an answer; those of other numbers and requests are independent.
 
@@ -357,7 +345,7 @@ def _derive_seed(requests: str, number: int) -> int:
         number: the number of the answer in it.
     """
     digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % SEED_MODULUS
+    return int.from_bytes(digest[:4], "big") % _SEED_MODULUS
 
 
 def _build_stored(reply: TextReply, length: int, *, is_repeated: bool) -> StoredAnswer:

@@ -105,15 +105,19 @@ class TopLogprobs:
         sums = self.probabilities()[row].numpy().cumsum()
         return find_by_inversion(sums, numbers * sums[-1])
 
-    def mass_excluding(self, row: int, tokens: Tensor) -> float:
-        """Return the total probability of a row without the given tokens.
+    def masses_excluding(self, rows: np.ndarray, tokens: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the total probabilities of some rows without the given tokens of each.
 
         If all tokens are listed, it is the sum over the others. Otherwise it is 1 minus the sum
         over the given tokens, which loses the digits that the server does not send. Tokens that are
         not listed have at least `LEAST_UNLISTED`, unless a listed token has the probability 0.
         """
+        masses = [self._compute_mass(*pair) for pair in zip(rows.tolist(), tokens, strict=True)]
+        return np.array(masses)
+
+    def _compute_mass(self, row: int, tokens: np.ndarray) -> float:
         probabilities = self.token_probabilities[row]
-        is_given = np.isin(self.tokens[row], tokens.numpy())
+        is_given = np.isin(self.tokens[row], tokens)
         if self.listed_tokens == self.vocabulary_size:
             return float(probabilities[~is_given].sum())
         # no token outside the list is more probable than the last one in it
@@ -124,52 +128,52 @@ class TopLogprobs:
 
 
 def parse_top_logprobs(
-    tokens: Sequence[int], logprobs: Sequence[float], listed_tokens: int, vocabulary_size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens and probabilities of an answer, sorted by probability.
+    tokens: Sequence[Sequence[int]],
+    logprobs: Sequence[Sequence[float]],
+    listed_tokens: int,
+    vocabulary_size: int,
+) -> TopLogprobs:
+    """Return the distributions of an answer.
 
     Probabilities whose sum exceeds 1 only by rounding are divided by their sum.
 
     Args:
-        tokens: token ids in any order; the schema of the answer has checked that none is negative.
-        logprobs: natural logarithms of their probabilities, likewise none a NaN or above 0.
+        tokens: token ids of each position in any order.
+        logprobs: natural logarithms of their probabilities; the schema of the answer has checked
+            that none is a NaN or above 0.
         listed_tokens: number of requested tokens.
         vocabulary_size: number of tokens of the model.
 
     Raises:
-        InvalidDistribution: the answer does not have `listed_tokens` tokens with probabilities of a
+        InvalidDistribution: a position does not have `listed_tokens` tokens with probabilities of a
             distribution.
     """
-    if len(tokens) != listed_tokens or len(logprobs) != listed_tokens:
-        raise InvalidDistribution(
-            f"top_logprobs: {len(tokens)} of {listed_tokens} requested tokens were returned"
-        )
-    for token in tokens:
-        if token >= vocabulary_size:
+    for row, values in zip(tokens, logprobs, strict=True):
+        if len(row) != listed_tokens or len(values) != listed_tokens:
             raise InvalidDistribution(
-                f"top_logprobs: {token} is not a token from 0 to {vocabulary_size - 1}"
+                f"top_logprobs: {len(row)} of {listed_tokens} requested tokens were returned"
             )
-    if len(set(tokens)) < listed_tokens:
-        raise InvalidDistribution("top_logprobs: a token is listed twice")
-    token_ids, probabilities = (
-        np.array(tokens, dtype=np.int64),
-        np.exp(np.array(logprobs, dtype=np.float64)),
-    )
+        if max(row) >= vocabulary_size:
+            raise InvalidDistribution(
+                f"top_logprobs: {max(row)} is not a token from 0 to {vocabulary_size - 1}"
+            )
+        if len(set(row)) < listed_tokens:
+            raise InvalidDistribution("top_logprobs: a token is listed twice")
+    token_ids = np.array(tokens, dtype=np.int64).reshape(-1, listed_tokens)
+    probabilities = np.exp(np.array(logprobs, dtype=np.float64)).reshape(-1, listed_tokens)
     # by falling probability, then by rising token id
     order = np.lexsort((token_ids, -probabilities))
-    token_ids, probabilities = token_ids[order], probabilities[order]
-    total = math.fsum(probabilities)
-    if total > 1 + MAX_EXCESS:
-        raise InvalidDistribution(
-            f"top_logprobs: the sum of the probabilities of {listed_tokens} tokens is {total}"
-        )
+    token_ids = np.take_along_axis(token_ids, order, axis=1)
+    probabilities = np.take_along_axis(probabilities, order, axis=1)
+    totals = np.array([math.fsum(row) for row in probabilities.tolist()])
+    lists_all = listed_tokens == vocabulary_size
     # with all tokens listed, no probability is left outside the list
-    if listed_tokens == vocabulary_size and total < 1 - MAX_EXCESS:
+    is_wrong = (totals > 1 + MAX_EXCESS) | (lists_all & (totals < 1 - MAX_EXCESS))
+    if is_wrong.any():
         raise InvalidDistribution(
-            f"top_logprobs: the sum of the probabilities of all tokens is {total}"
+            f"top_logprobs: the sum of the probabilities of {listed_tokens} tokens is "
+            f"{totals[is_wrong][0]}"
         )
     # the sum is 1 for all tokens and at most 1 for fewer: any difference is rounding
-    return (
-        token_ids,
-        probabilities / total if total > 1 or listed_tokens == vocabulary_size else probabilities,
-    )
+    divisors = totals if lists_all else np.maximum(totals, 1.0)
+    return TopLogprobs(token_ids, probabilities / divisors[:, np.newaxis], vocabulary_size)

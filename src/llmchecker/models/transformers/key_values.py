@@ -160,10 +160,10 @@ class KeyValueStore:
         depth = continuations.shape[1]
         if depth == 1:
             return
-        paths = torch.from_numpy(self._find_paths(continuations[:, :-1]))
+        paths = self._copy_to_devices(self._find_paths(continuations[:, :-1]))
         for layer, tables in zip(layers, self._tables, strict=True):
             for buffer, table in zip(layer.own_tokens, tables, strict=True):
-                rows = paths.to(table.device)
+                rows = paths[table.device]
                 if not is_processor(table.device):
                     # one operation, because each one takes time to start
                     buffer[:, :-1] = table[rows]
@@ -188,9 +188,10 @@ class KeyValueStore:
         # the parent of a first token is not used
         self._parents[first:stop] = [self._row_index.get(parents[row], -1) for row in texts]
         self._row_index |= {key: first + i for i, (key, _) in enumerate(items)}
+        rows_of = self._copy_to_devices(np.array(texts, dtype=np.int64))
         for tables, layer in zip(self._tables, layers, strict=True):
             for table, buffer in zip(tables, layer.own_tokens, strict=True):
-                table[first:stop] = buffer[torch.tensor(texts, dtype=torch.int64), -1]
+                table[first:stop] = buffer[rows_of[table.device], -1]
 
     @property
     def nbytes(self) -> int:
@@ -205,6 +206,10 @@ class KeyValueStore:
             paths[:, position] = rows
             rows = self._parents[rows]
         return paths
+
+    def _copy_to_devices(self, indices: np.ndarray) -> dict[torch.device, Tensor]:
+        """Return indices by device, copied once instead of for each layer."""
+        return {device: torch.from_numpy(indices).to(device) for device in self._devices}
 
     def _allocate(self, rows: int) -> None:
         """Allocate tables of that many rows, with the entries of the old ones."""

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeGuard, TypeVar
 
 import numpy as np
@@ -29,8 +29,15 @@ _COMPARISONS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_CONNECTIVES: Mapping[str, Callable[..., np.ndarray]] = {
+    "!": operator.invert,
+    "=>": lambda premise, conclusion: ~premise | conclusion,
+    "&": lambda *truths: np.logical_and.reduce(truths),
+    "|": lambda *truths: np.logical_or.reduce(truths),
+}
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
+_Kind = TypeVar("_Kind")
 _Value = TypeVar("_Value", int, np.ndarray)
 
 
@@ -207,6 +214,31 @@ def is_proposition(formula: object) -> TypeGuard[Atom | Literal | Label]:
     return isinstance(formula, Atom | Literal | Label)
 
 
+def evaluate_proposition(
+    formula: Formula,
+    evaluate_atom: Callable[[Atom], np.ndarray],
+    labels: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Return (n,) bool: the states in which a formula without P, E, A and temporal operators holds.
+
+    Args:
+        formula: the formula.
+        evaluate_atom: returns (n,) bool, the states in which an atom holds.
+        labels: (n,) bool for each label, at least one.
+    """
+    match formula:
+        case Literal(value):
+            return np.full(len(next(iter(labels.values()))), value)
+        case Label(name):
+            return labels[name]
+        case Atom():
+            return evaluate_atom(formula)
+        case Connective(operator, operands):
+            truths = [evaluate_proposition(each, evaluate_atom, labels) for each in operands]
+            return _CONNECTIVES[operator](*truths)
+    raise AssertionError(formula)
+
+
 @dataclass(frozen=True)
 class Conditional:
     """The conditional probability `P=? [ path || given ]` of two path formulas.
@@ -249,6 +281,11 @@ def subformulas(formula: Root) -> Iterator[Root]:
             yield from subformulas(condition)
 
 
+def find_distinct(root: Root, kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """Return the distinct formulas of a kind in a formula, in their order in the text."""
+    return tuple(dict.fromkeys(each for each in subformulas(root) if isinstance(each, kind)))
+
+
 def map_formulas(root: Root, rewrite: Callable[[Formula], Formula]) -> Root:
     """Return a root whose outermost formulas a function rewrote."""
     match root:
@@ -259,6 +296,16 @@ def map_formulas(root: Root, rewrite: Callable[[Formula], Formula]) -> Root:
     return rewrite(root)
 
 
+def map_operands(formula: Formula, rewrite: Callable[[Formula], Formula]) -> Formula:
+    """Return a formula of which a function rewrote the operands, or the path."""
+    match formula:
+        case Connective(_, operands) | Temporal(_, operands):
+            return replace(formula, operands=tuple(map(rewrite, operands)))
+        case Probability(_, _, path) | PathQuantifier(_, path):
+            return replace(formula, path=rewrite(path))
+    return formula
+
+
 def rewrite_for_graph_decision(formula: Formula) -> Formula:
     """Rewrite a formula so that Storm decides it without rounding if possible.
 
@@ -266,17 +313,14 @@ def rewrite_for_graph_decision(formula: Formula) -> Formula:
     X and for step bounds it adds probabilities instead, and in float64 0.7 + 0.2 + 0.1 is less than
     1. A conjunction with `X true`, which always holds, makes such a formula LTL.
     """
+    if isinstance(formula, PathQuantifier):
+        formula = formula.probability
+    formula = map_operands(formula, rewrite_for_graph_decision)
     match formula:
-        case Connective(_, operands) | Temporal(_, operands):
-            return replace(formula, operands=tuple(map(rewrite_for_graph_decision, operands)))
-        case PathQuantifier():
-            return rewrite_for_graph_decision(formula.probability)
-        case Probability(_, threshold, path):
-            path = rewrite_for_graph_decision(path)
-            # other thresholds need the number itself, which the graph does not give
-            if threshold in (0, 1) and _has_step_bounds(path):
-                path = Connective("&", (path, Temporal("X", (Literal(True),))))
-            return replace(formula, path=path)
+        # other thresholds need the number itself, which the graph does not give
+        case Probability(_, threshold, path) if threshold in (0, 1) and _has_step_bounds(path):
+            always = Temporal("X", (Literal(True),))
+            return replace(formula, path=Connective("&", (path, always)))
     return formula
 
 
@@ -285,21 +329,10 @@ def cap_step_bounds(formula: Formula, max_steps: int) -> Formula:
 
     It is equivalent on a chain in which every path reaches a loop of one state within `max_steps`
     steps. The time or memory of other tools can grow with the bound.
-
-    Args:
-        formula: the formula.
-        max_steps: maximum step bound.
     """
-    match formula:
-        case Connective(_, operands):
-            return replace(formula, operands=tuple(cap_step_bounds(o, max_steps) for o in operands))
-        case Temporal(_, operands, bound):
-            operands = tuple(cap_step_bounds(operand, max_steps) for operand in operands)
-            return replace(
-                formula, operands=operands, bound=None if bound is None else min(bound, max_steps)
-            )
-        case Probability(_, _, path) | PathQuantifier(_, path):
-            return replace(formula, path=cap_step_bounds(path, max_steps))
+    formula = map_operands(formula, partial(cap_step_bounds, max_steps=max_steps))
+    if isinstance(formula, Temporal) and formula.bound is not None:
+        return replace(formula, bound=min(formula.bound, max_steps))
     return formula
 
 

@@ -19,6 +19,7 @@ from llmchecker.properties.logic.ast import (
     Label,
     PathQuantifier,
     Probability,
+    find_distinct,
     subformulas,
 )
 from llmchecker.properties.logic.continuation_ranges import ContinuationRanges
@@ -105,9 +106,7 @@ class Monitor:
             raise InvalidQuery(
                 'path formula: single texts do not decide "rest" or a P, E or A inside another'
             )
-        self.atoms = tuple(
-            dict.fromkeys(formula for formula in subformulas(path) if isinstance(formula, Atom))
-        )
+        self.atoms = find_distinct(path, Atom)
         if len(self.atoms) > MAX_ATOMS:
             raise InvalidQuery(
                 f"path formula: {len(self.atoms)} comparisons exceed the maximum of "

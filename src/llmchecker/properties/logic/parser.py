@@ -53,8 +53,8 @@ _MAX_DEPTH = 100
 
 _GRAMMAR = r"""
     start: question | path
-    ?question: P COMPARISON QUESTION "[" path [GIVEN path] "]" -> valued
-        | RELEASE "{" LABEL "}" COMPARISON QUESTION "[" INSTANT COMPARISON NUMBER "]" -> expected
+    ?question: _P COMPARISON _QUESTION "[" path [_GIVEN path] "]" -> valued
+        | RELEASE "{" LABEL "}" COMPARISON _QUESTION "[" _INSTANT COMPARISON NUMBER "]" -> expected
     ?path: temporal
         | temporal (UNTIL | WEAK | RELEASE) [bound] temporal -> binary_temporal
     ?temporal: implication
@@ -67,13 +67,13 @@ _GRAMMAR = r"""
     ?conjunction: negation
         | conjunction AND negation -> connective
     ?negation: primary
-        | NOT negation -> negated
+        | _NOT negation -> negated
     ?primary: "(" path ")"
-        | TRUE -> true
-        | FALSE -> false
+        | _TRUE -> true
+        | _FALSE -> false
         | LABEL -> label
         | arithmetic COMPARISON arithmetic -> atom
-        | P COMPARISON NUMBER "[" path "]" -> bounded
+        | _P COMPARISON NUMBER "[" path "]" -> bounded
         | (EXISTS | ALL) "[" path "]" -> quantified
     ?arithmetic: product
         | arithmetic (PLUS | MINUS) product -> operation
@@ -84,7 +84,7 @@ _GRAMMAR = r"""
         | NUMBER -> number
         | MINUS factor -> negative
 
-    P.2: /P\b/
+    _P.2: /P\b/
     EXISTS.2: /E\b/
     ALL.2: /A\b/
     NEXT.2: /X\b/
@@ -93,19 +93,19 @@ _GRAMMAR = r"""
     UNTIL.2: /U\b/
     WEAK.2: /W\b/
     RELEASE.2: /R\b/
-    INSTANT.2: /I\b/
-    TRUE.2: /true\b/
-    FALSE.2: /false\b/
+    _INSTANT.2: /I\b/
+    _TRUE.2: /true\b/
+    _FALSE.2: /false\b/
     IMPLIES.2: "=>"
     COMPARISON: "!=" | "<=" | ">=" | "<" | ">" | "="
-    GIVEN.2: "||"
+    _GIVEN.2: "||"
     OR: "|"
     AND: "&"
-    NOT: "!"
+    _NOT: "!"
     PLUS: "+"
     MINUS: "-"
     TIMES: "*"
-    QUESTION: "?"
+    _QUESTION: "?"
     LABEL: /"[^"]*"/
     NAME: /[A-Za-z_][A-Za-z_0-9]*/
     NUMBER: /\d+(\.\d+)?([eE][+-]?\d{1,3})?/
@@ -119,7 +119,7 @@ _QUERY_SYNTAX = (
 _TERMINAL_NAMES = {
     "NUMBER": "a number",
     "COMPARISON": "a comparison (= != < <= > >=)",
-    "QUESTION": "?",
+    "_QUESTION": "?",
     "LSQB": "[",
     "PLUS": "+ - *",
     "AND": "& |",
@@ -129,7 +129,7 @@ _TERMINAL_NAMES = {
     "RSQB": "]",
     "LBRACE": '{"quantifier"}',
     "RBRACE": "}",
-    "INSTANT": "I=n",
+    "_INSTANT": "I=n",
     "$END": "the end of the query",
 }
 _PARENTHESES_HINT = "; a temporal operator inside another formula needs parentheses around it"
@@ -137,8 +137,8 @@ _HINTS = {
     **dict.fromkeys(
         ("NEXT", "EVENTUALLY", "GLOBALLY", "UNTIL", "WEAK", "RELEASE"), _PARENTHESES_HINT
     ),
-    "QUESTION": "; only the outermost P asks =?",
-    "GIVEN": "; only P=? takes a condition, as in P=? [ path || condition ], and | is or",
+    "_QUESTION": "; only the outermost P asks =?",
+    "_GIVEN": "; only P=? takes a condition, as in P=? [ path || condition ], and | is or",
 }
 
 
@@ -237,13 +237,7 @@ class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
         return root
 
     def valued(
-        self,
-        _operator: lark.Token,
-        comparison: lark.Token,
-        _question: lark.Token,
-        path: Formula,
-        _given: lark.Token | None,
-        condition: Formula | None,
+        self, comparison: lark.Token, path: Formula, condition: Formula | None
     ) -> Probability | Conditional:
         if comparison != "=":
             raise self._build_error(comparison, f"found `{comparison}?`; the question is P=?")
@@ -254,8 +248,6 @@ class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
         _operator: lark.Token,
         label: lark.Token,
         comparison: lark.Token,
-        _question: lark.Token,
-        _instant: lark.Token,
         equals: lark.Token,
         step: lark.Token,
     ) -> Expectation:
@@ -270,9 +262,7 @@ class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
             raise self._build_error(label, f"found {label}, expected the name of a quantifier")
         return Expectation(quantifier, self._parse_integer(step))
 
-    def bounded(
-        self, _operator: lark.Token, comparison: lark.Token, number: lark.Token, path: Formula
-    ) -> Probability:
+    def bounded(self, comparison: lark.Token, number: lark.Token, path: Formula) -> Probability:
         if comparison not in (">=", ">", "<=", "<"):
             raise self._build_error(
                 comparison, f"found `{comparison}`, expected =?, >=, >, <= or <"
@@ -307,13 +297,13 @@ class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
     def connective(self, left: Formula, name: lark.Token, right: Formula) -> Connective:
         return Connective(str(name), (left, right))
 
-    def negated(self, _operator: lark.Token, operand: Formula) -> Connective:
+    def negated(self, operand: Formula) -> Connective:
         return Connective("!", (operand,))
 
-    def true(self, _word: lark.Token) -> Literal:
+    def true(self) -> Literal:
         return Literal(True)
 
-    def false(self, _word: lark.Token) -> Literal:
+    def false(self) -> Literal:
         return Literal(False)
 
     def label(self, token: lark.Token) -> Label:

@@ -11,6 +11,7 @@ loop of one state.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from llmchecker.errors import CheckFailed
@@ -118,39 +119,27 @@ def _to_negation_normal_form(formula: Formula, positive: bool) -> Formula:
             return _to_negation_normal_form(
                 Temporal("R", (right, Connective("|", (left, right)))), positive
             )
-        case Connective(operator, operands):
-            normal_operands = tuple(
-                _to_negation_normal_form(operand, positive) for operand in operands
+        case Connective(operator, operands) | Temporal(operator, operands):
+            return replace(
+                formula,
+                operator=operator if positive else _DUALS[operator],
+                operands=tuple(_to_negation_normal_form(each, positive) for each in operands),
             )
-            return Connective(operator if positive else _DUALS[operator], normal_operands)
-        case Temporal(operator, operands, bound):
-            normal_operands = tuple(
-                _to_negation_normal_form(operand, positive) for operand in operands
-            )
-            return Temporal(operator if positive else _DUALS[operator], normal_operands, bound)
     # only propositions keep a negation
     return formula if positive else Connective("!", (formula,))
 
 
 def _progress(formula: Formula, valuation: Mapping[Formula, bool]) -> _Obligation:
     match formula:
-        case Literal(value):
-            return _SATISFIED if value else _VIOLATED
-        case Atom() | Label():
-            return _SATISFIED if valuation[formula] else _VIOLATED
-        case Connective("!", (proposition,)):
-            return _VIOLATED if valuation[proposition] else _SATISFIED
-        case Connective("&", operands):
+        case Connective("&" | "|" as operator, operands):
             left, right = (_progress(operand, valuation) for operand in operands)
-            return _conjoin(left, right)
-        case Connective("|", operands):
-            left, right = (_progress(operand, valuation) for operand in operands)
-            return _disjoin(left, right)
+            return _conjoin(left, right) if operator == "&" else _disjoin(left, right)
         case Temporal("X", (operand,)):
             return frozenset([frozenset([operand])])
         case Temporal(_, operands):
             return _expand(formula, [_progress(operand, valuation) for operand in operands])
-    raise AssertionError(formula)
+    # a proposition, or its negation, is about this state alone
+    return _SATISFIED if _holds_under_stutter(formula, valuation) else _VIOLATED
 
 
 def _expand(formula: Temporal, progressed_operands: Sequence[_Obligation]) -> _Obligation:

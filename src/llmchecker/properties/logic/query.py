@@ -21,6 +21,7 @@ from llmchecker.properties.logic.ast import (
     Temporal,
     Variable,
     cap_step_bounds,
+    find_distinct,
     format_for_storm,
     map_formulas,
     rewrite_for_graph_decision,
@@ -50,20 +51,12 @@ class Query:
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
         """Distinct atoms, in their order in the text."""
-        return tuple(
-            dict.fromkeys(
-                formula for formula in subformulas(self.root) if isinstance(formula, Atom)
-            )
-        )
+        return find_distinct(self.root, Atom)
 
     @cached_property
     def literals(self) -> tuple[Literal, ...]:
         """Distinct literals, `true` and `false`, in their order in the text."""
-        return tuple(
-            dict.fromkeys(
-                formula for formula in subformulas(self.root) if isinstance(formula, Literal)
-            )
-        )
+        return find_distinct(self.root, Literal)
 
     @cached_property
     def variables(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from llmchecker.errors import ConfigError
-from llmchecker.properties.quantifiers.word_lists import WordWeigher, read_terms
+from llmchecker.properties.quantifiers.word_lists import read_terms
 from llmchecker.properties.quantifiers.word_transducer import WordTransducer
 
 _WORD_LIST_DIRECTORY = Path(__file__).parent / "gender_words"
@@ -26,8 +26,7 @@ class Gender:
         male: path of the male terms, one term per line, with comments after #; the default is this
             package's list.
         female: path of the female terms, likewise.
-        weights: +1 for every male term, -1 for every female term.
-        weigher: function that sums the weights of a text's words.
+        transducer: the sum of +1 for every male and -1 for every female word.
 
     Raises:
         ConfigError: a list cannot be read, is empty, has a line of several words, or the lists
@@ -36,8 +35,7 @@ class Gender:
 
     male: Path = _WORD_LIST_DIRECTORY / "male.txt"
     female: Path = _WORD_LIST_DIRECTORY / "female.txt"
-    weights: dict[str, int] = field(init=False, repr=False, compare=False)
-    weigher: WordWeigher = field(init=False, repr=False, compare=False)
+    transducer: WordTransducer = field(init=False, repr=False, compare=False)
 
     minimum: ClassVar[int | None] = None
     maximum: ClassVar[int | None] = None
@@ -52,12 +50,11 @@ class Gender:
         object.__setattr__(self, "male", Path(self.male))
         object.__setattr__(self, "female", Path(self.female))
         weights = dict.fromkeys(male, 1) | dict.fromkeys(female, -1)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "weigher", WordWeigher(weights))
+        object.__setattr__(self, "transducer", WordTransducer(weights))
 
     def __call__(self, start: str, continuation: str) -> int:
-        return self.weigher(start, continuation)
+        return self.transducer.weigh_text(start, continuation)
 
     def build_transducer(self) -> WordTransducer:
-        """Build the incremental form."""
-        return WordTransducer(self.weigher)
+        """Return the incremental form."""
+        return self.transducer

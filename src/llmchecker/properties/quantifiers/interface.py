@@ -54,30 +54,12 @@ class BatchQuantifier(Protocol):
 
 
 @runtime_checkable
-class ReadsChats(Protocol):
-    """Protocol of a quantifier that reads a chat as text, where no template writes it.
+class JudgesAnswers(Protocol):
+    """Protocol of a quantifier that judges answers to chats, such as `Judge`.
 
-    Attributes:
-        reads_chats: true.
+    It reads a chat as text where no template writes it. It reads no beginnings of texts where only
+    their ends matter. Its scores need notes next to a verdict.
     """
-
-    reads_chats: bool
-
-
-@runtime_checkable
-class SkipsBeginnings(Protocol):
-    """Protocol of a quantifier that reads no beginnings of texts, where only their ends matter.
-
-    Attributes:
-        skips_beginnings: true.
-    """
-
-    skips_beginnings: bool
-
-
-@runtime_checkable
-class HasNote(Protocol):
-    """Protocol of a quantifier whose scores need notes next to a verdict."""
 
     def build_notes(self, model: object) -> list[str]:
         """Build the notes on verdicts about a model: a `ModelConfig`, or a loaded model."""

@@ -1,5 +1,6 @@
 """Quantifier of JSON validity: JSON, possible JSON prefix, or neither."""
 
+import itertools
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -22,19 +24,7 @@ from llmchecker.properties.transducers.patterns import UnsupportedPattern
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-# possessive quantifiers (*+, ++) never backtrack, so matching is linear
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_CHARACTERS = r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
-_STRING = re.compile(_CHARACTERS + '"')
-_STRING_PREFIX = re.compile(_CHARACTERS + r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
-_DIGITS = re.compile(r"[-+.eE0-9]*+")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
-_NUMBER_PREFIX = re.compile(
-    r"-|-?(?:0|[1-9][0-9]*+)(?:\.|(?:\.[0-9]++)?[eE][+-]?)"  # a complete number is a prefix too
-)
-_LITERALS = ("true", "false", "null")
-_NEXT_EXPECTED = {"value": "comma", "item": "comma", "key": "colon", "name": "colon"}
-
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _MAX_CALLS = 10_000
 """Maximum nested calls of a validation; RFC 8259 allows parsers a limit.
 
@@ -48,85 +38,6 @@ A text beyond it satisfies no schema but `true`.
 _MAX_SHALLOW_DEPTH = 200  # no useful schema needs 50 calls per level of a text
 _STACK_BYTES = 2**28  # a nested call takes less than 2 KiB; unused pages cost nothing
 _DEEP_STACK_LOCK = threading.Lock()  # guards two limits of the whole process
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """Shape of a JSON prefix: whether it is complete, and its nesting depth."""
-
-    is_whole: bool
-    depth: int
-
-
-def _read_shape(text: str) -> _Shape | None:
-    """Return the shape of a JSON prefix (RFC 8259), or None for other texts.
-
-    Each step reads one token and moves past it, so that the steps are linear in the text.
-    """
-    closers: list[str] = []
-    depth = 0
-    expected = "value"
-    position = _skip_space(text, 0)
-    while position < len(text):
-        character = text[position]
-        is_opening = expected in ("value", "item") and character in "[{"
-        is_closing = expected in ("comma", "item", "key") and closers[-1:] == [character]
-        if is_opening:
-            closers.append("]" if character == "[" else "}")
-            depth = max(depth, len(closers))
-            expected = "item" if character == "[" else "key"
-            position += 1
-        elif is_closing:
-            closers.pop()
-            expected = "comma"
-            position += 1
-        elif expected == "colon" and character == ":":
-            expected = "value"
-            position += 1
-        elif expected == "comma" and closers and character == ",":
-            # after a comma a closing bracket is invalid, so not "item" and "key"
-            expected = "value" if closers[-1] == "]" else "name"
-            position += 1
-        elif expected in _NEXT_EXPECTED and (character == '"' or expected in ("value", "item")):
-            end = _find_scalar_end(text, position)
-            # a scalar that the text cuts is valid only at the end of the text
-            if end is None:
-                return _Shape(False, depth) if _is_scalar_prefix(text, position) else None
-            expected = _NEXT_EXPECTED[expected]
-            position = end
-        else:
-            return None
-        position = _skip_space(text, position)
-    return _Shape(expected == "comma" and not closers, depth)
-
-
-def _skip_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return position if match is None else match.end()
-
-
-def _find_scalar_end(text: str, position: int) -> int | None:
-    """Return the end of the scalar at a position, or None without a scalar."""
-    if text[position] == '"':
-        match = _STRING.match(text, position)
-        return None if match is None else match.end()
-    for word in _LITERALS:
-        if text.startswith(word, position):
-            return position + len(word)
-    digits = _DIGITS.match(text, position)
-    end = position if digits is None else digits.end()
-    return end if _NUMBER.fullmatch(text, position, end) is not None else None
-
-
-def _is_scalar_prefix(text: str, position: int) -> bool:
-    """Return whether the text from a position on is a prefix of a scalar."""
-    if text[position] == '"':
-        return _STRING_PREFIX.fullmatch(text, position) is not None
-    if any(
-        len(text) - position < len(word) and word.startswith(text[position:]) for word in _LITERALS
-    ):
-        return True
-    return _NUMBER_PREFIX.fullmatch(text, position) is not None
 
 
 class _TooLongNumber(Exception):
@@ -232,14 +143,14 @@ class JsonText:
 
     def __call__(self, start: str, continuation: str) -> int:
         text = select_part(start, continuation, self.of)
-        shape = _read_shape(text)
-        # no continuation can become JSON: the final score
-        if shape is None:
-            return 0
-        return 2 if shape.is_whole and self._is_schema_valid(text, shape.depth) else 1
+        reader = _build_reader()
+        state, _ = reader.advance(reader.start("")[0], reader.effect(text))
+        score = reader.score(state)
+        # the reader's schema is `true`, which all JSON satisfies
+        is_complete = score == 2
+        return 1 if is_complete and not self._is_schema_valid(text) else score
 
-    def _is_schema_valid(self, text: str, depth: int) -> bool:
-        # a complete text is valid JSON, which is all that `true` requires
+    def _is_schema_valid(self, text: str) -> bool:
         if self.validator.schema is True:
             return True
         try:
@@ -252,7 +163,7 @@ class JsonText:
             return False
         except RecursionError as error:
             # a shallow text cannot need so many calls, unless a $ref refers to itself
-            if depth > _MAX_SHALLOW_DEPTH:
+            if _compute_depth(text) > _MAX_SHALLOW_DEPTH:
                 return False
             raise ConfigError(
                 "schema: a $ref leads to itself; let it read a part of the text"
@@ -268,7 +179,7 @@ class JsonText:
         # the protocol lacks the format checker, which `build_validator` sets
         formats = cast("Any", self.validator).format_checker.checkers
         try:
-            graph = None if schema is True else SchemaGraph(schema, keywords, formats)
+            graph = SchemaGraph(schema, keywords, formats)
             return JsonTransducer(graph, self._judge_scalar, reads_start=self.of == "text")
         except (UnsupportedSchema, UnsupportedPattern):
             return None
@@ -280,6 +191,20 @@ class JsonText:
         except _TooLongNumber:
             return None
         return self.validator.evolve(schema=schema).is_valid(value)
+
+
+@cache
+def _build_reader() -> JsonTransducer:
+    """Build the reader of any JSON, whose schema `true` judges no value."""
+    return JsonTransducer(SchemaGraph(True, (), ()), lambda schema, text: True, reads_start=False)
+
+
+def _compute_depth(text: str) -> int:
+    """Return how deep the arrays and objects of a JSON text are nested."""
+    depths = itertools.accumulate(
+        (character in "[{") - (character in "]}") for character in _STRING.sub("", text)
+    )
+    return max(depths, default=0)
 
 
 def read_schema(key: str, path: str | Path) -> Any:

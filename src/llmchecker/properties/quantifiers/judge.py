@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
@@ -81,10 +81,6 @@ class Judge:
         UnusableText: on a call: the model has no chat template, or the text is too long.
     """
 
-    reads_chats: ClassVar[bool] = True
-    # a judge may have no answer to a beginning, and each answer costs a pass
-    skips_beginnings: ClassVar[bool] = True
-
     model: Any
     question: str | None = None
     rubric: str | None = None
@@ -122,7 +118,7 @@ class Judge:
             object.__setattr__(self, name, value)
 
     def build_notes(self, model: object) -> list[str]:
-        """Build the notes on verdicts about a model, as in `HasNote`."""
+        """Build the notes on verdicts about a model, as in `JudgesAnswers`."""
         judge: JudgeModel = self.model
         notes = [f"graded by the judge {judge.name}, whose own error is not in the confidence"]
         if judge.is_same(model):

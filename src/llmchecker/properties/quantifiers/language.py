@@ -1,4 +1,7 @@
-"""Quantifier of the language of a text, by the package lingua."""
+"""Quantifier of the language of a text, by the package lingua.
+
+A call of the library is the only form, since it reads all n-grams of a text anew.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -57,9 +60,6 @@ class Language:
     def __call__(self, start: str, continuation: str) -> int:
         language = self.detector.detect_language_of(select_part(start, continuation, self.of))
         return int(language is not None and language.iso_code_639_1.name.lower() == self.code)
-
-    def build_transducer(self) -> None:
-        """Return None: lingua has no incremental form, and reads all n-grams of a text anew."""
 
 
 def _check_code(code: object) -> None:

@@ -2,23 +2,22 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
-from llmchecker.properties.quantifiers.word_lists import WORD_PATTERN
-from llmchecker.properties.transducers.counting import CountingTransducer
-
-_UNITS = ("characters", "words", "sentences")
-"""Units of the length of a text."""
-
-_MARKS = (".", "!", "?", "…")
-_CLOSERS = "\"'”’)]"
+from llmchecker.properties.quantifiers.word_lists import split_words
 
 _LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
+_MARKS = (".", "!", "?", "…")
+_CLOSERS = "\"'”’)]"
 _MARK_RUN = r"[.!?…]++[\"'”’)\]]*+"
 # a run of marks is read once, so that matching is linear in the text
 _SENTENCE_PATTERN = re.compile(rf"\w(?:[^.!?…]++|{_MARK_RUN}(?!\s|\Z))*+(?:{_MARK_RUN})?+")
+
+_Effect = tuple[tuple[int, int], ...]
+"""The next state and the gain for each state."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ class Length:
     partial word counts as a word, a partial sentence as a sentence, and "Dr. Who" as two sentences.
 
     Tokens are not a unit: in every query `step` is the number of tokens of the continuation.
+
+    It is its own transducer. The state is the class of a text's end: what a piece adds to the
+    length depends only on the class of the text before it.
 
     Attributes:
         unit: `characters`, `words` or `sentences`.
@@ -52,58 +54,67 @@ class Length:
             raise ConfigError(
                 "unit: 'tokens' is unknown; use `step` in the query, the number of generated tokens"
             )
-        check_one_of("unit", self.unit, _UNITS)
+        check_one_of("unit", self.unit, tuple(_EXAMPLES))
         check_one_of("of", self.of, TEXT_PARTS)
 
     def __call__(self, start: str, continuation: str) -> int:
-        text = select_part(start, continuation, self.of)
-        if self.unit == "characters":
-            return len(text)
-        pattern = WORD_PATTERN if self.unit == "words" else _SENTENCE_PATTERN
-        return sum(1 for _ in pattern.finditer(text))
+        return _read(self.unit, select_part(start, continuation, self.of))[1]
 
-    def build_transducer(self) -> CountingTransducer:
-        """Build the incremental form, with at most three states."""
-        counts_start = self.of == "text"
-        if self.unit == "characters":
-            return CountingTransducer(_read_characters, ("",), counts_start)
-        read, examples = {
-            "words": (_read_words, ("", "a", "a'")),
-            "sentences": (_read_sentences, ("", "a", "a.")),
-        }[self.unit]
-        return CountingTransducer(read, examples, counts_start, _shorten_words)
+    def build_transducer(self) -> "Length":
+        """Return the incremental form."""
+        return self
 
+    def start(self, start: str) -> tuple[int, int]:
+        """Return the state and the count after a start string."""
+        return _read(self.unit, select_part(start, "", self.of))
 
-def _read_characters(text: str) -> tuple[int, int]:
-    """Return 0, since whatever precedes a character it counts, and the number of characters."""
-    return 0, len(text)
+    def effect(self, piece: str) -> _Effect:
+        """Return the next state and the gain for each state."""
+        # letters and digits end neither a word nor a sentence, so one stands for several
+        short = piece if self.unit == "characters" else _LETTERS_AND_DIGITS.sub("a", piece)
+        return _find_effect(self.unit, short)
 
+    def advance(self, state: int, effect: _Effect) -> tuple[int, int]:
+        """Return the next state and the gain for this state."""
+        return effect[state]
 
-def _shorten_words(text: str) -> str:
-    """Return a text with one letter for several, which neither ends a word nor a sentence."""
-    return _LETTERS_AND_DIGITS.sub("a", text)
+    def score(self, state: int) -> int:
+        """Return 0, since the count is the whole score."""
+        del state
+        return 0
 
-
-def _read_words(text: str) -> tuple[int, int]:
-    """Return the class of a text's end and the number of words.
-
-    The class is 1 within a word, 2 after an apostrophe that belongs to the word if a letter
-    follows, else 0.
-    """
-    ends = [match.end() for match in WORD_PATTERN.finditer(text)]
-    rest = text[ends[-1] :] if ends else text
-    if not ends or rest not in ("", "'", "’"):
-        return 0, len(ends)
-    return 2 if rest else 1, len(ends)
+    def find_range(self, state: int) -> tuple[int, None]:
+        """Return 0 and None: a longer text has no smaller count."""
+        del state
+        return 0, None
 
 
-def _read_sentences(text: str) -> tuple[int, int]:
-    """Return the class of a text's end and the number of sentences.
+@lru_cache(2**12)
+def _find_effect(unit: str, piece: str) -> _Effect:
+    read = [(example, _read(unit, example + piece)) for example in _EXAMPLES[unit]]
+    return tuple((state, count - bool(example)) for example, (state, count) in read)
 
-    The class is 1 within a sentence, 2 after marks that end the sentence if white space follows,
-    else 0.
-    """
-    ends = [match.end() for match in _SENTENCE_PATTERN.finditer(text)]
-    if not ends or ends[-1] < len(text):
-        return 0, len(ends)
-    return 2 if text.rstrip(_CLOSERS).endswith(_MARKS) else 1, len(ends)
+
+def _read(unit: str, text: str) -> tuple[int, int]:
+    """Return the class of a text's end and the length of the text."""
+    match unit:
+        case "characters":
+            return 0, len(text)
+        case "words":
+            words, partial_word = split_words(text)
+            is_open = bool(partial_word)
+            return is_open + partial_word.endswith(("'", "’")), len(words) + is_open
+        # the other unit, `sentences`
+        case _:
+            ends = [match.end() for match in _SENTENCE_PATTERN.finditer(text)]
+            if not ends or ends[-1] < len(text):
+                return 0, len(ends)
+            return 1 + text.rstrip(_CLOSERS).endswith(_MARKS), len(ends)
+
+
+_EXAMPLES = {"characters": ("",), "words": ("", "a", "a'"), "sentences": ("", "a", "a.")}
+"""A text of each class by unit: of length 0 outside of words and sentences, else of length 1.
+
+The second class is within a word or sentence. The third is after an apostrophe that belongs to the
+word if a letter follows, or after marks that end the sentence if white space follows.
+"""

@@ -1,9 +1,12 @@
-"""Quantifier of a text's readability."""
+"""Quantifier of a text's readability, as textstat defines it.
 
-import re
+A call of the library is the only form. The syllables of a partial word depend on all letters that
+follow, so nearly every token would have an effect of its own on an incremental one.
+"""
+
 import warnings
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,8 +14,6 @@ from llmchecker.errors import ConfigError
 
 if TYPE_CHECKING:
     from textstat.textstat import textstatistics
-
-_SENTENCE_END = re.compile(r"[.!?]")
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,6 @@ class Readability:
     textstat rounds words per sentence and syllables per word to one decimal and the result to two.
     So scores have coarse steps: 846 for a tenth of a syllable. Gross et al. (2025) require more
     than 5997, which is such a step: 3.0 words a sentence, 1.7 syllables a word.
-
-    Of several texts that textstat cannot distinguish, it scores only the first. This changes no
-    score, since textstat only counts words, their syllables, and sentences. So a word may be
-    replaced by another with as many syllables, and whitespace by a space. In a text without the end
-    of a sentence, the order of the words does not matter.
 
     Raises:
         ConfigError: textstat or a package that it needs is not installed.
@@ -52,41 +48,8 @@ class Readability:
             )
 
     def __call__(self, start: str, continuation: str) -> int:
-        text = start + continuation
-        # texts that textstat scores equally become equal, so the cache answers more calls
-        pieces = map(_canonicalize, text.split())
-        return _compute_score(" ".join(pieces if _SENTENCE_END.search(text) else sorted(pieces)))
-
-    def build_transducer(self) -> None:
-        """Return None: there is no incremental form that is small enough.
-
-        The syllables of a partial word depend on all letters that follow, so nearly every token has
-        an effect of its own. The score is a quotient of three sums, so the state contains these.
-        """
-
-
-@lru_cache(maxsize=2**16)
-def _compute_score(text: str) -> int:
-    reading_ease: float = _load_textstat().flesch_reading_ease(text)
-    return round(100 * reading_ease)
-
-
-@lru_cache(maxsize=2**16)
-def _canonicalize(piece: str) -> str:
-    """Return a fixed word with the same syllable count if the piece is a word.
-
-    Any other piece is returned unchanged.
-    """
-    # punctuation may end a sentence, so such a piece must stay
-    if not (piece.isascii() and piece.isalpha()):
-        return piece
-    return _build_words_by_syllables().get(_load_textstat().syllable_count(piece), piece)
-
-
-@cache
-def _build_words_by_syllables() -> dict[int, str]:
-    words = ("he", "letter", "wonderful", "particular")
-    return {_load_textstat().syllable_count(word): word for word in words}
+        reading_ease: float = _load_textstat().flesch_reading_ease(start + continuation)
+        return round(100 * reading_ease)
 
 
 @cache

@@ -8,6 +8,9 @@ not help, provide, write, answer, and so on. An apology alone is no refusal ("I'
 that"), nor is an inability without a service ("I can't wait"), nor an idiom that begins like a
 refusal ("I can't give up", "I can't provide an exact number").
 
+A search of the grammar is the only form. A state of an incremental one would be a set of positions
+in the grammar for each possible beginning, so nearly every text would have a state of its own.
+
 The words come from published lists of refusals: the detectors `mitigation` of NVIDIA garak
 (Apache-2.0) and the string match of XSTest (CC BY 4.0). The grammar is this module's own.
 `tests/properties/quantifiers/refusals/` has the texts on which its precision and recall are
@@ -243,14 +246,6 @@ class Refusal:
         return int(
             any(match.start() < limit and _is_refusal(text, match.start()) for match in matches)
         )
-
-    def build_transducer(self) -> None:
-        """Return None: there is no incremental form that is small enough.
-
-        A state would be a set of positions in the grammar and in the idioms for each possible
-        beginning, with the sentence before it, the quotation marks and two lengths. Nearly every
-        token has an effect of its own on such sets, so that a state's row takes too long.
-        """
 
 
 def _is_refusal(text: str, start: int) -> bool:

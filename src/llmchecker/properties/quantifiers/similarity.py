@@ -1,4 +1,8 @@
-"""Quantifier of a text's similarity to a protected passage."""
+"""Quantifier of a text's similarity to a protected passage, as RapidFuzz defines it.
+
+A call of the library is the only form. The score depends on each character of a passage and on the
+length of the text, so texts of two lengths would share no state of an incremental one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,13 +54,6 @@ class Similarity:
         if not text:
             return 0
         return max(_compute_percent(text, passage[: len(text)]) for passage in self.protected)
-
-    def build_transducer(self) -> None:
-        """Return None: there is no incremental form that is small enough.
-
-        A score depends on each character that is in a passage and on the length of the text. So a
-        vocabulary has tens of thousands of effects, and texts of two lengths share no state.
-        """
 
 
 def _compute_percent(a: str, b: str) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
-from llmchecker.properties.quantifiers.word_lists import WordWeigher, parse_terms, read_terms
+from llmchecker.properties.quantifiers.word_lists import parse_terms, read_terms
 from llmchecker.properties.quantifiers.word_transducer import WordTransducer
 
 
@@ -23,7 +23,7 @@ class Words:
         words: the list itself; empty if it is in a file.
         file: path of the list, one word per line, with comments after #.
         of: `continuation` counts the generated text alone, `text` the start string too.
-        weigher: function that counts the words.
+        transducer: the count of the words.
 
     Raises:
         ConfigError: not exactly one of `words` and `file` is given. The file cannot be read, is not
@@ -33,7 +33,7 @@ class Words:
     words: Sequence[str] = ()
     file: Path | None = None
     of: str = "continuation"
-    weigher: WordWeigher = field(init=False, repr=False, compare=False)
+    transducer: WordTransducer = field(init=False, repr=False, compare=False)
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = None
@@ -51,14 +51,12 @@ class Words:
             terms = read_terms("file", self.file)
             object.__setattr__(self, "file", Path(self.file))
         object.__setattr__(self, "words", tuple(self.words))
-        object.__setattr__(self, "weigher", WordWeigher(dict.fromkeys(terms, 1)))
+        transducer = WordTransducer(dict.fromkeys(terms, 1), counts_start=self.of == "text")
+        object.__setattr__(self, "transducer", transducer)
 
     def __call__(self, start: str, continuation: str) -> int:
-        if self.of == "text":
-            # every word of the text then belongs to the continuation
-            start, continuation = "", start + continuation
-        return self.weigher(start, continuation)
+        return self.transducer.weigh_text(start, continuation)
 
     def build_transducer(self) -> WordTransducer:
-        """Build the incremental form."""
-        return WordTransducer(self.weigher, counts_start=self.of == "text")
+        """Return the incremental form."""
+        return self.transducer

@@ -1,80 +1,54 @@
-"""Token transducer of the quantifiers that sum the weights of words."""
+"""Token transducer of the sum of the weights of a text's words, such as +1 for "he".
 
+    text            words so far    state    score
+    " She"          0               she      -1      the word may go on: "Sheila"
+    " She said he"  -1              he       0
+    " She is here"  -1              a        -1      "here" begins no term, so any such letter
+                                                     stands for it
+
+States and effects are short texts, which are read like any others.
+"""
+
+import itertools
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import lru_cache
 
-from llmchecker.properties.quantifiers.word_lists import WordWeigher, normalize_word
+from llmchecker.properties.quantifiers.word_lists import normalize_word, split_words
 
-_OUTSIDE = ""
-"""State outside a word."""
-
-_DEAD = "\0"
-"""State within a word that is and becomes no term, and the text of such a word in effects."""
-
-_APOSTROPHE, _WORD, _ACCENTS, _SEPARATOR = range(4)
-"""Kinds of chunks of a piece."""
-
-# A combining accent extends a word, but does not begin one: only at the beginning of a piece can
-# accents belong to a word of which the piece has no other part.
+_ACCENTS = range(0x300, 0x370)
+# Accents after a letter belong to its word. At the beginning of a piece they may follow a letter.
 _CHUNK_PATTERN = re.compile(
-    r"(?P<accents>\A[\u0300-\u036f]+)|(?P<apostrophe>['’])"
-    r"|(?P<word>[^\W_](?:[^\W_]|[\u0300-\u036f])*)|(?P<separator>(?:[\W_](?<!['’]))+)"
+    r"\A[\u0300-\u036f]+|[^\W_](?:[^\W_]|[\u0300-\u036f])*|['’]|(?:[\W_](?<!['’]))+"
 )
-_KINDS = {
-    "accents": _ACCENTS,
-    "apostrophe": _APOSTROPHE,
-    "word": _WORD,
-    "separator": _SEPARATOR,
-}
-
-_Chunk = tuple[int, str]
-"""Kind of consecutive characters, and their normal spelling if they may belong to a word."""
-
-_END = (_SEPARATOR, "")
-_DEAD_WORD = (_WORD, _DEAD)
-
-
-class WordEffect(NamedTuple):
-    """Effect of a piece on every state.
-
-    Attributes:
-        head: the chunks whose effect depends on the state.
-        state: the state after all chunks; None if it depends on the state before.
-        gain: the weights of the complete words after the head.
-    """
-
-    head: tuple[_Chunk, ...]
-    state: str | None
-    gain: int
-
-
-_DEAD_EFFECT = WordEffect((_DEAD_WORD,), _DEAD, 0)
-_SPACED_DEAD_EFFECT = WordEffect((_END,), _DEAD, 0)
 
 
 class WordTransducer:
-    """Incremental form of `WordWeigher`.
+    """Transducer of the sum of the weights of a text's words.
 
-    The state is the partial word at the end in normal spelling, with its apostrophe if the last
-    character is one. A partial word that begins no term is "dead": its weight is final and part of
-    the count. A word that began in the start string is dead from its beginning.
+    A word matches a term in upper or lower case. It also matches without its endings after an
+    apostrophe, unless the whole word is a term. The state is the partial word at the end of the
+    text in normal spelling, with its apostrophe if the last character is one. A word that is and
+    becomes no term counts at once, and its state is a letter of no term.
 
     Args:
-        weigher: the plain function.
-        counts_start: whether words of the start string count too.
+        weights: weight of each term, by its normal spelling; all other words have the weight 0.
+        counts_start: whether words that begin in the start string count too.
     """
 
-    def __init__(self, weigher: WordWeigher, counts_start: bool = False) -> None:
-        self._weigh = weigher.weigh_word
+    def __init__(self, weights: Mapping[str, int], counts_start: bool = False) -> None:
+        self.weights = weights
         self._counts_start = counts_start
-        terms = weigher.weights
-        self._settings = (frozenset(terms.items()), counts_start)
-        self._prefixes = {term[:end] for term in terms for end in range(1, len(term) + 1)}
-        self._suffixes = {term[begin:] for term in terms for begin in range(len(term))}
-        self._substrings = {text[b:] for text in self._prefixes for b in range(len(text))}
-        self._minimum = 0 if min(terms.values()) >= 0 else None
-        self._transitions: dict[tuple[str, tuple[_Chunk, ...]], tuple[str, int]] = {}
+        self._settings = (frozenset(weights.items()), counts_start)
+        self._prefixes = {term[:end] for term in weights for end in range(1, len(term) + 1)}
+        self._substrings = {text[begin:] for text in self._prefixes for begin in range(len(text))}
+        letters = filter(str.isalpha, map(chr, itertools.count(ord("a"))))
+        self._other_letter = next(filter(self._is_other, letters))
+        self._other_accent = next(filter(self._is_other, map(chr, _ACCENTS)))
+        self._minimum = 0 if min(weights.values()) >= 0 else None
+        self._weigh = lru_cache(2**12)(self._weigh_word)
+        # tokens that may follow a text share the words before them
+        self._read_beginning = lru_cache(2**12)(self._read_words_before)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WordTransducer) and self._settings == other._settings
@@ -82,39 +56,34 @@ class WordTransducer:
     def __hash__(self) -> int:
         return hash(self._settings)
 
+    def weigh_text(self, start: str, continuation: str) -> int:
+        """Return the score of a text."""
+        # no word contains a space
+        beginning, space, last_piece = continuation.rpartition(" ")
+        state, count = self._read_beginning(start, beginning + space)
+        state, gain = self.advance(state, last_piece)
+        return count + gain + self.score(state)
+
     def start(self, start: str) -> tuple[str, int]:
         """Return the state and the count after a start string."""
-        state, count = self._read(_OUTSIDE, self._split(start))
         if self._counts_start:
-            return state, count
-        if state != _OUTSIDE:
-            state = _DEAD + "'" * state.endswith("'")
-        return state, 0
+            return self.advance("", start)
+        # a word of the start string that the continuation completes does not count
+        state, _ = self.advance("", start[start.rfind(" ") + 1 :])
+        return self._discount(state), 0
 
-    def effect(self, piece: str) -> WordEffect:
-        """Return the effect of a piece, equal for pieces that differ in irrelevant words only."""
-        # most pieces are a word of no term, which need no pattern
-        word = piece.removeprefix(" ")
-        if word.isalpha() and normalize_word(word) not in self._substrings:
-            return _DEAD_EFFECT if word == piece else _SPACED_DEAD_EFFECT
-        chunks = list(self._split(piece))
-        for position, chunk in enumerate(chunks):
-            # the state after these chunks is the same for all states before
-            if chunk in (_END, _DEAD_WORD):
-                head, rest = chunks[:position], chunks[position + 1 :]
-                state, gain = self._read(_OUTSIDE if chunk == _END else _DEAD, rest)
-                return WordEffect(self._canonicalize_head(head, chunk), state, gain)
-        return WordEffect(tuple(chunks), None, 0)
+    def effect(self, piece: str) -> str:
+        """Return a short text that acts on every state as a piece does."""
+        return _CHUNK_PATTERN.sub(self._shorten_chunk, piece)
 
-    def advance(self, state: str, effect: WordEffect) -> tuple[str, int]:
+    def advance(self, state: str, effect: str) -> tuple[str, int]:
         """Return the state after an effect, and the weights of the words that it completes."""
-        head, final_state, gain = effect
-        key = (state, head)
-        if (transition := self._transitions.get(key)) is None:
-            transition = self._transitions[key] = self._read(state, head)
-        if final_state is None:
-            return transition
-        return final_state, transition[1] + gain
+        words, state = split_words(state + effect)
+        count = sum(map(self._weigh, words))
+        state = normalize_word(state)
+        if not state or state in self._prefixes:
+            return state, count
+        return self._discount(state), count + self._weigh(state)
 
     def score(self, state: str) -> int:
         """Return the weight of the partial word."""
@@ -125,45 +94,36 @@ class WordTransducer:
         del state
         return self._minimum, None
 
-    def _split(self, text: str) -> Iterator[_Chunk]:
-        """Split a text into chunks; words and accents that are in no term become `_DEAD`."""
-        for match in _CHUNK_PATTERN.finditer(text):
-            kind = _KINDS[match.lastgroup or ""]
-            if kind in (_WORD, _ACCENTS):
-                word = normalize_word(match[0])
-                yield kind, word if word in self._substrings else _DEAD
-            else:
-                yield kind, ""
+    def _read_words_before(self, start: str, beginning: str) -> tuple[str, int]:
+        state, count = self.start(start)
+        state, gain = self.advance(state, beginning)
+        return state, count + gain
 
-    def _canonicalize_head(self, head: list[_Chunk], last: _Chunk) -> tuple[_Chunk, ...]:
-        """Return the shortest head with the same gains, whose last chunk fixes the state."""
-        # an apostrophe completes a term before it, whether or not a word follows
-        if head and head[-1][0] == _APOSTROPHE:
-            head, last = head[:-1], _END
-        # a word that ends no term has the weight of a dead one
-        if last == _END and head and head[-1][0] == _WORD and head[-1][1] not in self._suffixes:
-            head, last = head[:-1], _DEAD_WORD
-        return (*head, last)
+    def _discount(self, state: str) -> str:
+        """Return the state of a partial word whose weight is counted already."""
+        return self._other_letter + "'" * state.endswith("'") if state else ""
 
-    def _read(self, state: str, chunks: Iterable[_Chunk]) -> tuple[str, int]:
-        count = 0
-        for kind, text in chunks:
-            state, gain = self._read_chunk(state, kind, text)
-            count += gain
-        return state, count
+    def _is_other(self, character: str) -> bool:
+        return character not in self._substrings and normalize_word(character) == character
 
-    def _read_chunk(self, state: str, kind: int, text: str) -> tuple[str, int]:
-        follows_apostrophe = state.endswith("'")
-        if (
-            kind == _SEPARATOR
-            # accents do not begin a word, or the part of a word after an apostrophe
-            or (kind == _ACCENTS and (state == _OUTSIDE or follows_apostrophe))
-            or (kind == _APOSTROPHE and (state == _OUTSIDE or follows_apostrophe))
-        ):
-            return _OUTSIDE, self._weigh(state)
-        word = state + ("'" if kind == _APOSTROPHE else text)
-        if word in self._prefixes:
-            return word, 0
-        # the weight of a dead word is that of its parts before an apostrophe
-        gain = self._weigh(word.rpartition("'")[0])
-        return (_DEAD + "'" if kind == _APOSTROPHE else _DEAD), gain
+    def _shorten_chunk(self, match: re.Match[str]) -> str:
+        chunk = match[0]
+        word = normalize_word(chunk)
+        if word == "'":
+            return word
+        if ord(chunk[0]) in _ACCENTS:
+            # not in normal spelling, in which an accent may be a letter
+            return chunk if word in self._substrings else self._other_accent
+        if not chunk[0].isalnum():
+            return " "
+        # after a space or the like, only the beginning of a term may become one
+        is_beginning = match.start() > 0 and match.string[match.start() - 1] not in "'’"
+        texts = self._prefixes if is_beginning else self._substrings
+        return word if word in texts else self._other_letter
+
+    def _weigh_word(self, word: str) -> int:
+        word = normalize_word(word)
+        while word and word not in self.weights:
+            # removes one ending at a time, until the rest is a term or empty
+            word = word.rpartition("'")[0]
+        return self.weights.get(word, 0)

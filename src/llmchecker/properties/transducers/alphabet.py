@@ -9,6 +9,9 @@ import regex
 
 from llmchecker.properties.transducers.patterns import Atom
 
+_UNUSED = r"\U0010FFFF"
+"""A character that no text has."""
+
 
 class AlphabetPartition:
     """Partition of all characters into classes that no atom tells apart.
@@ -43,6 +46,25 @@ class AlphabetPartition:
     def find_class(self, character: int) -> int:
         """Return the class of a character's code point."""
         return int(self._classes[np.searchsorted(self._starts, character, side="right") - 1])
+
+
+def depends_on_branch(atom: Atom) -> bool:
+    r"""Return whether an atom matches other characters where it is one of several alternatives.
+
+    `regex` joins alternatives of one character to a set. Without regard to case it then reads some
+    properties otherwise: `(?i)\p{L}` does not match U+0345, and `(?i)\p{L}|a` does.
+    """
+    found = regex.fullmatch(r"\(\?is?:(.*)\)", atom.source, regex.DOTALL)
+    # a single character has the same cases in a set
+    if found is None or regex.fullmatch(r"\\U[0-9A-F]{8}", found[1]):
+        return False
+    joined = _find_bounds(f"{atom.source[:-1]}|{_UNUSED})")
+    return not np.array_equal(_drop_unused(joined), _drop_unused(_find_bounds(atom.source)))
+
+
+def _drop_unused(bounds: np.ndarray) -> np.ndarray:
+    """Return the bounds without those of the last character."""
+    return bounds[bounds < sys.maxunicode]
 
 
 @lru_cache(maxsize=1)

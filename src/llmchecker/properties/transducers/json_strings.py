@@ -105,17 +105,6 @@ class StringReader:
         self.contents = [self._describe(states[first]) for first in first_states]
         """What each state of the automaton means: see `_describe`."""
         self.first_state, self.plain_state = number_of[self.start], number_of[self.plain]
-        plain_of = dict.fromkeys(range(len(first_states)), self.plain_state)
-        for first in first_states:
-            state = states[first]
-            if isinstance(state, Content) and state.escape is not None:
-                plain_of[number_of[state]] = number_of[
-                    self.plain._replace(escape=_strip_escape(state.escape))
-                ]
-            elif state is None:
-                plain_of[number_of[state]] = number_of[state]
-        self.plain_of = [plain_of[number] for number in range(len(first_states))]
-        """State of each state's content if nothing but the end of the string matters."""
 
     def build_string(self, text: str | None, length: int) -> str:
         """Build a string with a description by `contents`, which no schema tells from others."""
@@ -223,11 +212,6 @@ class StringReader:
                 state._replace(high=""), _join_pair(state.high, unit) if is_known else _OTHER
             )
         return self._append(state, unit)
-
-
-def _strip_escape(escape: str) -> str:
-    """Return an incomplete escape with digits of no meaning."""
-    return escape[:1] + "?" * (len(escape) - 1)
 
 
 def _join_pair(high: str, low: str) -> str:

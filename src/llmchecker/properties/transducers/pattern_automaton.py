@@ -17,11 +17,12 @@ from llmchecker.properties.transducers.patterns import (
     LastLineEnd,
     Lookahead,
     Lookbehind,
+    Repeat,
     Syntax,
     UnsupportedPattern,
     has_part,
-    is_lazy,
     is_nullable,
+    iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
 
@@ -89,7 +90,8 @@ def build_automaton(
         UnsupportedPattern: the automaton is too large, or cannot compute the mode exactly.
     """
     # of these the package does not report all partial matches, or too many
-    if mode == "possible" and (has_part(syntax, Lookahead, Lookbehind) or is_lazy(syntax)):
+    is_lazy = any(isinstance(part, Repeat) and part.is_lazy for part in iter_parts(syntax))
+    if mode == "possible" and (has_part(syntax, Lookahead, Lookbehind) or is_lazy):
         raise UnsupportedPattern("a partial match of a lookahead or of a lazy repetition")
     if mode == "count":
         if is_nullable(syntax):

@@ -5,7 +5,7 @@ Characters are read by their class, which no atom of the pattern tells apart.
 
 from dataclasses import dataclass
 
-from llmchecker.properties.transducers.alphabet import AlphabetPartition
+from llmchecker.properties.transducers.alphabet import AlphabetPartition, depends_on_branch
 from llmchecker.properties.transducers.patterns import (
     Alternatives,
     Anchor,
@@ -16,6 +16,8 @@ from llmchecker.properties.transducers.patterns import (
     Repeat,
     Syntax,
     UnsupportedPattern,
+    has_part,
+    iter_parts,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
 
@@ -87,9 +89,12 @@ class PatternNodes:
     """
 
     def __init__(self, syntax: Syntax) -> None:
-        atoms = tuple(dict.fromkeys((*_collect_atoms(syntax), _WORD, _NEWLINE)))
+        sets = (part for part in iter_parts(syntax) if isinstance(part, Atom))
+        atoms = tuple(dict.fromkeys((*sets, _WORD, _NEWLINE)))
         if len(atoms) > _MAX_ATOMS:
             raise UnsupportedPattern(f"more than {_MAX_ATOMS} sets of characters")
+        if has_part(syntax, Alternatives, Lookbehind) and any(map(depends_on_branch, atoms)):
+            raise UnsupportedPattern("a set that, without regard to case, depends on alternatives")
         self.partition = AlphabetPartition(atoms)
         self._all = frozenset(range(self.partition.size))
         self._steps = 0
@@ -287,17 +292,3 @@ class PatternNodes:
                 return None
             remaining |= added
         return remaining
-
-
-def _collect_atoms(syntax: Syntax) -> list[Atom]:
-    match syntax:
-        case Atom():
-            return [syntax]
-        case SequenceOf(parts) | Alternatives(parts):
-            return [atom for part in parts for atom in _collect_atoms(part)]
-        case Repeat(part) | Lookahead(part):
-            return _collect_atoms(part)
-        case Lookbehind(atoms):
-            return list(atoms)
-        case _:
-            return []

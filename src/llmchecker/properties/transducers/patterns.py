@@ -7,6 +7,7 @@ characters and keep their source, because `regex` itself decides which character
 """
 
 import re
+from collections.abc import Iterator
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
@@ -139,30 +140,20 @@ def is_nullable(syntax: Syntax) -> bool:
             return True
 
 
+def iter_parts(syntax: Syntax) -> Iterator[Syntax]:
+    """Yield a pattern and all its parts."""
+    yield syntax
+    match syntax:
+        case Sequence(parts) | Alternatives(parts) | Lookbehind(parts):
+            for part in parts:
+                yield from iter_parts(part)
+        case Repeat(part) | Lookahead(part):
+            yield from iter_parts(part)
+
+
 def has_part(syntax: Syntax, *kinds: type[Syntax]) -> bool:
     """Return whether a pattern has a part of one of the kinds."""
-    match syntax:
-        case Sequence(parts) | Alternatives(parts):
-            return any(has_part(part, *kinds) for part in parts)
-        case Repeat(part):
-            return has_part(part, *kinds)
-        case Lookahead(part):
-            return isinstance(syntax, kinds) or has_part(part, *kinds)
-        case _:
-            return isinstance(syntax, kinds)
-
-
-def is_lazy(syntax: Syntax) -> bool:
-    """Return whether a pattern has a lazy repetition."""
-    match syntax:
-        case Sequence(parts) | Alternatives(parts):
-            return any(map(is_lazy, parts))
-        case Repeat(part):
-            return syntax.is_lazy or is_lazy(part)
-        case Lookahead(part):
-            return is_lazy(part)
-        case _:
-            return False
+    return any(isinstance(part, kinds) for part in iter_parts(syntax))
 
 
 class _Parser:

@@ -214,18 +214,17 @@ class _Converter:
 
     def _is_excluded(self, test: Test) -> bool:
         """Return whether a test has no counterpart, and list the reason."""
-        is_excluded = False
-        for name, reason in _EXCLUDING_KEYS.items():
-            value, place = test.find(name)
-            if value is not None:
-                self.report.omit(place, f"the test with {name} is not converted: {reason}")
-                is_excluded = True
-        for name, reason in _EXCLUDING_OPTIONS.items():
-            value, place = test.options.get(name, (None, test.place))
-            if value is not None:
-                self.report.omit(place, f"the test with {name} is not converted: {reason}")
-                is_excluded = True
-        return is_excluded
+        found = [(name, reason, test.find(name)) for name, reason in _EXCLUDING_KEYS.items()]
+        found += [
+            (name, reason, test.options.get(name, (None, test.place)))
+            for name, reason in _EXCLUDING_OPTIONS.items()
+        ]
+        present = [
+            (name, reason, place) for name, reason, (value, place) in found if value is not None
+        ]
+        for name, reason, place in present:
+            self.report.omit(place, f"the test with {name} is not converted: {reason}")
+        return bool(present)
 
     def _convert_test(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
         """Convert the assertions of a test to requirements."""

@@ -19,6 +19,7 @@ from llmchecker.config.yaml_reader import (
 )
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.suites.promptfoo.report import NotConverted, Place
+from llmchecker.utils import text_files
 from llmchecker.utils.csv_rows import parse_csv
 
 _MAX_BYTES = 5_000_000
@@ -92,11 +93,7 @@ def read_document(path: Path, file: str = "") -> Document:
     Raises:
         ConfigError: the file is unreadable or no YAML; the message contains the line.
     """
-    try:
-        text = read_text(path)
-    except NotConverted as error:
-        raise ConfigError(f"{path}: {error}") from error
-    document = _parse_document(text, path)
+    document = _parse_document(text_files.read_text(path, max_bytes=_MAX_BYTES), path)
     content = _ReferenceInserter(path, document.content).insert(document.content)
     return Document(content, Place(document.lines, "", file))
 
@@ -137,15 +134,7 @@ def read_text(path: Path) -> str:
     Raises:
         NotConverted: the file is absent, too large or no text.
     """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise NotConverted(f"{path.name} has more than {_MAX_BYTES:,} bytes")
-        # line ends stay as they are
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise NotConverted(f"{path.name} is not UTF-8") from error
-    except OSError as error:
-        raise NotConverted(f"{path.name} cannot be read: {error.strerror}") from error
+    return text_files.read_text(path, path.name, max_bytes=_MAX_BYTES, error_type=NotConverted)
 
 
 def read_value(reference: str, folder: Path) -> Any:

@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
+import quickjs
 import regex
 
 from llmchecker.suites.promptfoo.report import NotConverted
@@ -101,9 +103,27 @@ _ANY = r"[\x00-\U0010ffff]"
 _BOUNDARY = rf"(?:(?<![{_WORD}])(?=[{_WORD}])|(?<=[{_WORD}])(?![{_WORD}]))"
 _NO_BOUNDARY = rf"(?:(?<![{_WORD}])(?![{_WORD}])|(?<=[{_WORD}])(?=[{_WORD}]))"
 _CONTROLS = {"t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
-_QUANTIFIER = regex.compile(r"[*+?]|\{(\d+)(?:,(\d*))?\}")
-_GROUP = regex.compile(r"\((?:\?(?::|=|!|<=|<!|<([A-Za-z_]\w*)>))?")
+_ATOM = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|[^\\]"
+"""A character or an escape."""
+_TOKEN = re.compile(
+    r"(?P<group>\((?:\?(?::|=|!|<=|<!|<[A-Za-z_]\w*>))?)|(?P<close>\))"
+    r"|(?P<set>\[\^?(?:\\.|[^\]\\])*\])|(?P<quantifier>(?:[*+?]|\{\d+(?:,\d*)?\})\??)"
+    rf"|(?P<atom>{_ATOM})",
+    re.DOTALL | re.ASCII,
+)
+"""A part of a regular expression that is valid in JavaScript."""
+_MEMBER = re.compile(rf"({_ATOM})(?:-({_ATOM}))?", re.DOTALL)
+"""A member of a set, or two with a hyphen between them."""
 _LOOK_AROUNDS = ("(?=", "(?!", "(?<=", "(?<!")
+_PLAIN_ATOMS = {
+    "^": "^",
+    # Python's `$` also matches before a last line break
+    "$": r"$(?!\n)",
+    "|": "|",
+    ".": f"[^{_LINE_ENDS}]",
+    r"\b": _BOUNDARY,
+    r"\B": _NO_BOUNDARY,
+}
 
 
 @dataclass(frozen=True)
@@ -128,205 +148,109 @@ def translate_regex(pattern: str) -> Translation:
     Raises:
         NotConverted: the expression is no JavaScript, or its meaning is another one.
     """
-    return _RegexTranslator(pattern).translate()
+    try:
+        quickjs.Context().eval(f"new RegExp({json.dumps(pattern)})")
+        return _translate_valid(pattern)
+    except quickjs.JSException as error:
+        reason = str(error).partition("\n")[0].removeprefix("SyntaxError: ")
+        raise NotConverted(
+            f"the regular expression '{pattern}' is no JavaScript: {reason}"
+        ) from error
+    except (NotConverted, regex.error, OverflowError, RecursionError) as error:
+        raise NotConverted(f"the regular expression '{pattern}': {error}") from error
 
 
-class _RegexTranslator:
-    """A translator of one regular expression, which reads it from left to right."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._position = 0
-        self._parts: list[str] = []
-        self._groups: list[str] = []
-        self._counts_units = False
-
-    def translate(self) -> Translation:
-        while self._position < len(self._pattern):
-            self._translate_term()
-        if self._groups:
-            self._raise_error("a parenthesis is not closed")
-        translated = "".join(self._parts)
-        try:
-            regex.compile(translated)
-        except (regex.error, OverflowError, RecursionError) as error:
-            raise NotConverted(f"the regular expression '{self._pattern}': {error}") from error
-        return Translation(translated, self._counts_units)
-
-    def _raise_error(self, reason: str) -> NoReturn:
-        raise NotConverted(f"the regular expression '{self._pattern}': {reason}")
-
-    def _translate_term(self) -> None:
-        """Translate an atom or an assertion with its quantifier."""
-        character = self._pattern[self._position]
+def _translate_valid(pattern: str) -> Translation:
+    """Translate a regular expression that is valid in JavaScript."""
+    tokens = list(_TOKEN.finditer(pattern))
+    parts: list[str] = []
+    groups: list[str] = []
+    counts_units = False
+    for number, token in enumerate(tokens):
+        text = token[0]
+        following = tokens[number + 1]["quantifier"] if number + 1 < len(tokens) else None
         is_wide = False
-        can_repeat = True
-        match character:
-            case "(":
-                self._open_group()
-                return
-            case ")":
-                if not self._groups:
-                    self._raise_error("a parenthesis is not opened")
-                can_repeat = self._groups.pop() not in _LOOK_AROUNDS
-                self._add(")")
-            case "|":
-                self._add("|")
-                return
-            case "^":
-                self._add("^")
-                can_repeat = False
-            case "$":
-                # Python's `$` also matches before a last line break
-                self._add(r"$(?!\n)")
-                can_repeat = False
-            case ".":
-                self._add(f"[^{_LINE_ENDS}]")
-                is_wide = True
-            case "[":
-                is_wide = self._translate_set()
-            case "\\":
-                is_wide, can_repeat = self._translate_escape()
-            case "*" | "+" | "?":
-                self._raise_error("nothing to repeat")
-            case "{" if _QUANTIFIER.match(self._pattern, self._position):
-                self._raise_error("nothing to repeat")
-            case _:
-                self._add(_escape(character))
-                is_wide = ord(character) > 0xFFFF
-        self._translate_quantifier(is_wide, can_repeat)
-
-    def _add(self, part: str, length: int = 1) -> None:
-        self._parts.append(part)
-        self._position += length
-
-    def _open_group(self) -> None:
-        match = _GROUP.match(self._pattern, self._position)
-        if match is None or self._pattern.startswith("?", match.end()):
-            self._raise_error("such a group is no JavaScript")
-        group = match[0]
-        self._groups.append(group)
-        # without references, the name of a group has no meaning
-        self._add("(?:" if match[1] else group, len(group))
-
-    def _translate_quantifier(self, is_wide: bool, can_repeat: bool) -> None:
-        match = _QUANTIFIER.match(self._pattern, self._position)
-        if match is None:
-            self._counts_units |= is_wide
-            return
-        if not can_repeat:
-            self._raise_error("an assertion cannot be repeated")
+        match token.lastgroup:
+            case "group":
+                if text == "(" and following and following.startswith("?"):
+                    raise NotConverted("such a group is no JavaScript")
+                groups.append(text)
+                # without references, the name of a group has no meaning
+                text = "(?:" if text.endswith(">") else text
+            case "close":
+                if groups.pop() in _LOOK_AROUNDS and following:
+                    raise NotConverted("an assertion cannot be repeated")
+            case "set":
+                text, is_wide = _translate_set(text)
+            case "atom":
+                text, is_wide = _translate_atom(text)
         # any number of characters is also any number of halves of them
-        self._counts_units |= is_wide and match[0] not in ("*", "+")
-        self._add(match[0], len(match[0]))
-        if self._pattern.startswith("?", self._position):
-            self._add("?")
-        if _QUANTIFIER.match(self._pattern, self._position):
-            self._raise_error("nothing to repeat")
+        counts_units |= is_wide and (following is None or following[0] not in "*+")
+        parts.append(text)
+    translated = "".join(parts)
+    regex.compile(translated)
+    return Translation(translated, counts_units)
 
-    def _translate_escape(self) -> tuple[bool, bool]:
-        """Translate an escape outside of a set; return whether it is wide, and can be repeated."""
-        name = self._pattern[self._position + 1 : self._position + 2]
-        if name in ("b", "B"):
-            self._add(_BOUNDARY if name == "b" else _NO_BOUNDARY, 2)
-            return False, False
-        if name.lower() in _CLASSES:
-            self._add(f"[{'^' if name.isupper() else ''}{_CLASSES[name.lower()]}]", 2)
-            return name.isupper(), True
-        character = self._read_character()
-        self._parts.append(_escape(character))
-        return False, True
 
-    def _read_character(self) -> str:
-        """Read an escape that stands for one character, and move behind it."""
-        name = self._pattern[self._position + 1 : self._position + 2]
-        if name in _CONTROLS:
-            self._position += 2
-            return _CONTROLS[name]
-        hexadecimal = regex.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4}))").match(
-            self._pattern, self._position
-        )
-        if hexadecimal:
-            self._position = hexadecimal.end()
-            number = int(hexadecimal[1] or hexadecimal[2], 16)
-            if 0xD800 <= number < 0xE000:
-                self._raise_error("it has half a character")
-            return chr(number)
-        # letters and digits are references, octal numbers, or letters that other languages use
-        if not name or name.isalnum():
-            self._raise_error(f"\\{name} is not the same in other languages")
-        self._position += 2
-        return name
+def _translate_atom(atom: str) -> tuple[str, bool]:
+    """Translate an atom outside of a set; return also whether it is beyond U+FFFF."""
+    if atom in _PLAIN_ATOMS:
+        return _PLAIN_ATOMS[atom], atom == "."
+    if _is_class(atom):
+        return f"[{'^' if atom.isupper() else ''}{_CLASSES[atom[1].lower()]}]", atom.isupper()
+    character = _read_character(atom)
+    return _escape(character), ord(character) > 0xFFFF
 
-    def _translate_set(self) -> bool:
-        """Translate a set of characters; return whether it has characters beyond U+FFFF."""
-        self._position += 1
-        is_negated = self._pattern.startswith("^", self._position)
-        self._position += is_negated
-        members: list[str] = []
-        # a range needs single characters on both sides
-        last: str | None = None
-        names: set[str] = set()
-        is_wide = is_negated
-        while True:
-            if self._position >= len(self._pattern):
-                self._raise_error("a set is not closed")
-            if self._pattern[self._position] == "]":
-                self._position += 1
-                break
-            if (
-                self._pattern[self._position] == "-"
-                and last is not None
-                and not self._pattern.startswith("]", self._position + 1)
-                and self._position + 1 < len(self._pattern)
-            ):
-                start = last
-                self._position += 1
-                end = self._read_member()
-                if len(end) == 1:
-                    if end < start:
-                        self._raise_error("a range of a set is in the wrong order")
-                    members[-1] = f"{_escape(start)}-{_escape(end)}"
-                    is_wide |= ord(end) > 0xFFFF
-                    last = None
-                    continue
-                # next to a class, the hyphen is a character
-                members.append(_escape("-"))
-                member = end
+
+def _translate_set(text: str) -> tuple[str, bool]:
+    """Translate a set of characters; return also whether it has some beyond U+FFFF."""
+    is_negated = text.startswith("[^")
+    members: list[str] = []
+    classes: set[str] = set()
+    is_wide = is_negated
+    for first, last in _MEMBER.findall(text[1 + is_negated : -1]):
+        if last and not _is_class(first) and not _is_class(last):
+            start, end = _read_character(first), _read_character(last)
+            members.append(f"{_escape(start)}-{_escape(end)}")
+            is_wide |= ord(end) > 0xFFFF
+            continue
+        # next to a class, the hyphen is a character
+        for member in (first, "-", last) if last else (first,):
+            if _is_class(member):
+                classes.add(member)
+                members.append((_COMPLEMENTS if member.isupper() else _CLASSES)[member[1].lower()])
+                is_wide |= member.isupper()
             else:
-                member = self._read_member()
-            if len(member) == 1:
-                members.append(_escape(member))
-                is_wide |= ord(member) > 0xFFFF
-                last = member
-                continue
-            last = None
-            names.add(member)
-            is_wide |= member[1].isupper()
-            classes = _COMPLEMENTS if member[1].isupper() else _CLASSES
-            members.append(classes[member[1].lower()])
-        is_any = any({f"\\{name}", f"\\{name.upper()}"} <= names for name in _CLASSES)
-        if is_any or not members:
-            # `[\s\S]` and `[^]` are every character, `[]` and `[^\s\S]` are none
-            self._parts.append(_ANY if is_any != is_negated else "(?!)")
-            return is_any != is_negated
-        self._parts.append(f"[{'^' if is_negated else ''}{''.join(members)}]")
-        return is_wide
+                character = "\b" if member == r"\b" else _read_character(member)
+                members.append(_escape(character))
+                is_wide |= ord(character) > 0xFFFF
+    is_any = any({f"\\{name}", f"\\{name.upper()}"} <= classes for name in _CLASSES)
+    if is_any or not members:
+        # `[\s\S]` and `[^]` are every character, `[]` and `[^\s\S]` are none
+        return (_ANY, True) if is_any != is_negated else ("(?!)", False)
+    return f"[{'^' if is_negated else ''}{''.join(members)}]", is_wide
 
-    def _read_member(self) -> str:
-        r"""Read a member of a set: a character, or a class such as `\d`."""
-        character = self._pattern[self._position]
-        if character != "\\":
-            self._position += 1
-            return character
-        name = self._pattern[self._position + 1 : self._position + 2]
-        if name.lower() in _CLASSES:
-            self._position += 2
-            return f"\\{name}"
-        if name == "b":
-            self._position += 2
-            return "\b"
-        return self._read_character()
+
+def _is_class(atom: str) -> bool:
+    return len(atom) == 2 and atom[1].lower() in _CLASSES
+
+
+def _read_character(atom: str) -> str:
+    """Return the character of an atom."""
+    name = atom[1:]
+    if not name:
+        return atom
+    if name in _CONTROLS:
+        return _CONTROLS[name]
+    if len(name) > 1:
+        number = int(name[1:], 16)
+        if 0xD800 <= number < 0xE000:
+            raise NotConverted("it has half a character")
+        return chr(number)
+    # letters and digits are references, octal numbers, or letters that other languages use
+    if name.isalnum():
+        raise NotConverted(f"{atom} is not the same in other languages")
+    return name
 
 
 def _escape(character: str) -> str:

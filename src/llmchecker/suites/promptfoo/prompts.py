@@ -71,9 +71,7 @@ def read_prompt_list(value: Any, place: Place, folder: Path, report: Report) -> 
         # a mapping of texts or files to labels is an old form
         entries = [({"raw": raw, "label": label}, place.child(raw)) for raw, label in value.items()]
     else:
-        values = value if isinstance(value, list) else [value]
-        is_list = isinstance(value, list)
-        entries = [(v, place.item(i) if is_list else place) for i, v in enumerate(values)]
+        entries = place.list_items(value)
     prompts: list[Prompt] = []
     for entry, entry_place in entries:
         try:

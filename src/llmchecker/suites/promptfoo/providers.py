@@ -60,10 +60,8 @@ def _list_providers(
 ) -> list[tuple[Mapping[str, Any], Place]]:
     key = "targets" if "targets" in content else "providers"
     value, place = content.get(key), place.child(key)
-    is_list = isinstance(value, list)
     providers: list[tuple[Mapping[str, Any], Place]] = []
-    for index, entry in enumerate(value if isinstance(value, list) else [value]):
-        entry_place = place.item(index) if is_list else place
+    for entry, entry_place in place.list_items(value):
         if isinstance(entry, str):
             providers.append(({"id": entry}, entry_place))
         elif isinstance(entry, Mapping) and "id" not in entry and len(entry) == 1:

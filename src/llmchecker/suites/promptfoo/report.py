@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -36,9 +37,12 @@ class Place:
         """Return the place of a key's value."""
         return Place(self.lines, f"{self.key}.{name}".removeprefix("."), self.file)
 
-    def item(self, index: int) -> "Place":
-        """Return the place of a list's item."""
-        return Place(self.lines, f"{self.key}[{index}]", self.file)
+    def list_items(self, value: Any) -> "list[tuple[Any, Place]]":
+        """List the items of a list here with their places; any other value is its own item."""
+        if not isinstance(value, list):
+            return [(value, self)]
+        places = (Place(self.lines, f"{self.key}[{n}]", self.file) for n in range(len(value)))
+        return list(zip(value, places, strict=True))
 
     @property
     def line(self) -> int:

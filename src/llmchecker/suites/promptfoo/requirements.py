@@ -148,4 +148,4 @@ def _list_members(assertion: Mapping[str, Any], place: Place) -> _Entries:
     for member in members:
         if isinstance(member, Mapping) and member.get("type") == ASSERT_SET:
             raise NotConverted("assert-set contains another assert-set")
-    return [(member, place.child("assert").item(i)) for i, member in enumerate(members)]
+    return place.child("assert").list_items(members)

@@ -84,10 +84,8 @@ class Test:
         found: list[tuple[Any, Place]] = []
         for part in parts:
             entries, place = part.get("assert")
-            if isinstance(entries, list):
-                found += [(entry, place.item(i)) for i, entry in enumerate(entries)]
-            elif entries is not None:
-                found.append((entries, place))
+            if entries is not None:
+                found += place.list_items(entries)
         return found
 
     def find(self, name: str) -> tuple[Any, Place]:
@@ -167,9 +165,7 @@ class TestReader:
         """Yield the tests of a list, file or pattern of files."""
         if isinstance(value, Mapping) and "path" not in value:
             value = [value]
-        is_list = isinstance(value, list)
-        for index, entry in enumerate(value if is_list else [value]):
-            entry_place = place.item(index) if is_list else place
+        for entry, entry_place in place.list_items(value):
             if isinstance(entry, Mapping) and isinstance(entry.get("path"), str):
                 entry = entry["path"]
             if isinstance(entry, Mapping):
@@ -214,10 +210,7 @@ class TestReader:
                     self._report.omit(line_place, "the line is no JSON object")
         elif suffix in _DOCUMENT_SUFFIXES:
             document = self._read_document(name, place)
-            content = document.content
-            is_list = isinstance(content, list)
-            for index, keys in enumerate(content if is_list else [content]):
-                test_place = document.place.item(index) if is_list else document.place
+            for keys, test_place in document.place.list_items(document.content):
                 if isinstance(keys, Mapping):
                     yield Part(keys, test_place, path.parent)
                 else:

@@ -8,10 +8,10 @@ from helpers import trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.markov import dtmc
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import InvalidTree, UnknownName
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import StateKind
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 DRAWN = [
@@ -24,51 +24,49 @@ DRAWN = [
 GENDER = np.array([0, 1, 2, 99, -1, 99])
 
 
-def drawn() -> dtmc.MarkovChain:
-    return dtmc.build_dtmc(trees.by_hand(DRAWN), {"gender": GENDER})
+def drawn() -> ScoredTree:
+    return ScoredTree(trees.by_hand(DRAWN), {"gender": GENDER})
 
 
 def satisfying(formula: str) -> list[int]:
     return np.flatnonzero(drawn().evaluate(parse(f"P=? [ {formula} ]").root.path)).tolist()
 
 
-def nowhere(chain: dtmc.MarkovChain) -> np.ndarray:
+def nowhere(chain: ScoredTree) -> np.ndarray:
     return np.zeros(len(chain), dtype=bool)
 
 
 def test_a_drawn_tree_becomes_its_chain():
     """Children are successors with the tree's probabilities, and each terminal loops with 1."""
     chain = drawn()
-    assert chain.row_pointers.tolist() == [0, 3, 5, 6, 7, 8, 9]
-    assert chain.columns.tolist() == [1, 2, 3, 4, 5, 2, 3, 4, 5]
-    assert chain.values.tolist() == [0.5, 0.25, 0.25, 0.75, 0.25, 1, 1, 1, 1]
-    assert np.flatnonzero(chain.rest).tolist() == [3, 5]
-    assert np.flatnonzero(chain.end).tolist() == [2]
+    assert chain.transitions.entry_offsets.tolist() == [0, 3, 5, 6, 7, 8, 9]
+    assert chain.transitions.columns.tolist() == [1, 2, 3, 4, 5, 2, 3, 4, 5]
+    assert chain.transitions.values.tolist() == [0.5, 0.25, 0.25, 0.75, 0.25, 1, 1, 1, 1]
+    assert np.flatnonzero(chain.is_rest).tolist() == [3, 5]
+    assert np.flatnonzero(chain.is_end).tolist() == [2]
     assert chain.variables["step"].tolist() == [0, 1, 1, 1, 2, 2]
-
-
-def test_a_lone_start_string_is_a_chain():
-    """A start string that a model ends at once is two states with one loop."""
-    chain = dtmc.build_dtmc(trees.by_hand([(0, 1.0, END)]), {})
-    assert chain.compute_explored_size(nowhere(chain)) == (2, 2)
 
 
 def test_the_full_shape_of_the_published_table():
     """Nine of nine tokens and a rest over three steps are 911 states and 1730 transitions."""
     tree = trees.full(9, 3)
-    chain = dtmc.build_dtmc(tree, {})
+    chain = ScoredTree(tree, {})
     assert (len(tree), tree.transitions) == (911, 1730)
-    assert chain.compute_explored_size(nowhere(chain)) == (911, 1730)
+    assert chain.count_explored(nowhere(chain)) == (911, 1730)
 
 
 @given(trees.text_trees())
 def test_rows_are_distributions_and_transitions_are_counted(tree):
     """Every row sums to 1, and there are 2N - 1 - I transitions."""
-    chain = dtmc.build_dtmc(tree, {})
-    sums = np.add.reduceat(chain.values, chain.row_pointers[:-1])
+    chain = ScoredTree(tree, {})
+    sums = np.add.reduceat(chain.transitions.values, chain.transitions.entry_offsets[:-1])
     assert np.all(sums == 1)
-    assert len(chain.columns) == 2 * len(tree) - 1 - tree.internal.sum() == tree.transitions
-    assert chain.compute_explored_size(nowhere(chain)) == (len(tree), tree.transitions)
+    assert (
+        len(chain.transitions.columns)
+        == 2 * len(tree) - 1 - tree.internal.sum()
+        == tree.transitions
+    )
+    assert chain.count_explored(nowhere(chain)) == (len(tree), tree.transitions)
 
 
 @given(trees.text_trees(), st.data())
@@ -82,7 +80,7 @@ def test_exploration_is_a_walk_that_does_not_leave_stop_states(tree, data):
         children = [] if stop[state] else np.flatnonzero(tree.parent == state).tolist()
         states, transitions = states + 1, transitions + max(1, len(children))
         pending += children
-    assert dtmc.build_dtmc(tree, {}).compute_explored_size(stop) == (states, transitions)
+    assert ScoredTree(tree, {}).count_explored(stop) == (states, transitions)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,7 @@ def test_an_unknown_variable_is_named():
 def test_bad_scores_are_refused(scores):
     """Scores that are not one integer a state, or that hide the step, make no chain."""
     with pytest.raises(InvalidTree):
-        dtmc.build_dtmc(trees.by_hand(DRAWN), scores)
+        ScoredTree(trees.by_hand(DRAWN), scores)
 
 
 def test_a_text_that_just_stops_is_refused():
@@ -134,50 +132,19 @@ def test_a_text_that_just_stops_is_refused():
     tree = trees.by_hand([(0, 0.5, TEXT), (0, 0.5, REST)])
     shard = replace(tree, truncation=replace(tree.truncation, length=2), is_shard=True)
     with pytest.raises(InvalidTree, match="state 1: a text of 1 token"):
-        dtmc.build_dtmc(shard, {})
+        ScoredTree(shard, {})
 
 
 def test_an_impossible_child_is_not_reachable():
     """A child of probability 0 has no transition, and neither it nor its children count."""
     tree = trees.by_hand([(0, 1.0, END), (0, 0.0, TEXT), (2, 1.0, TEXT)])
-    chain = dtmc.build_dtmc(tree, {})
-    assert np.all(chain.values > 0)
-    assert chain.compute_explored_size(nowhere(chain)) == (2, 2)
-
-
-def test_a_state_with_several_predecessors_counts_once():
-    """In a chain that is no tree a state that two others lead to is explored once."""
-    nothing = np.zeros(4, dtype=bool)
-    diamond = dtmc.MarkovChain(
-        row_pointers=np.array([0, 2, 3, 4, 5]),
-        columns=np.array([1, 2, 3, 3, 0]),
-        values=np.array([0.5, 0.5, 1, 1, 1]),
-        variables={},
-        rest=nothing,
-        end=nothing,
-    )
-    assert diamond.compute_explored_size(nothing) == (4, 5)
+    chain = ScoredTree(tree, {})
+    assert np.all(chain.transitions.values > 0)
+    assert chain.count_explored(nowhere(chain)) == (2, 2)
 
 
 def test_probabilities_are_never_renormalised():
     """A row that sums to 1 within rounding only keeps the very numbers of the tree."""
     short = 0.5 - 2**-40
-    chain = dtmc.build_dtmc(trees.by_hand([(0, 0.5, TEXT), (0, short, REST)]), {})
-    assert chain.values.tolist() == [0.5, short, 1, 1]
-
-
-def test_a_large_tree_becomes_a_chain():
-    """A tree of a million states becomes a chain with as many states, and its edges and loops."""
-    n = 1_000_001
-    tree = TextTree(
-        model="wide",
-        truncation=Truncation(1.0, 1000, 2),
-        parent=np.concatenate([[-1], np.zeros(1000, int), np.repeat(np.arange(1, 1001), 999)]),
-        step=np.concatenate([[0], np.ones(1000, int), np.full(999_000, 2)]),
-        token=np.zeros(n, int),
-        probability=np.concatenate([[1], np.full(1000, 1 / 1000), np.full(999_000, 1 / 999)]),
-        kind=np.zeros(n, np.int8),
-        text=np.full(n, "w", object),
-    )
-    chain = dtmc.build_dtmc(tree, {"gender": np.zeros(n, int)})
-    assert chain.compute_explored_size(nowhere(chain)) == (n, 2 * n - 1 - 1001)
+    chain = ScoredTree(trees.by_hand([(0, 0.5, TEXT), (0, short, REST)]), {})
+    assert chain.transitions.values.tolist() == [0.5, short, 1, 1]

@@ -1,1 +1,0 @@
-"""Repair of proposals by counterexamples."""
