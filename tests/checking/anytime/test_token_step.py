@@ -55,8 +55,9 @@ def random_case(seed: int, n: int = 5):
 @pytest.mark.parametrize("has_known", [False, True])
 def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
     """Values, undecided mass and rests are the sums that a loop over the vocabulary finds; listed
-    tokens are the most probable ones, and known ones count nowhere."""
+    tokens are the most probable ones, as many as each text wants, and known ones count nowhere."""
     classes, logits, rows, values = random_case(seed)
+    k = np.array([8, 3, 8, 1, 5])
     known = [np.arange(7 * i * has_known, dtype=np.int64) * 11 for i in range(5)]
     result = ClassOrder(classes).compute_step(
         Distributions.from_logits(logits),
@@ -65,7 +66,7 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
         known,
         NO_DRAWS,
         NO_DRAWS > 0,
-        np.full(5, 8),
+        k,
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
     for i in range(5):
@@ -73,8 +74,8 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
         p = probabilities[i].copy()
         p[known[i]] = 0
         is_open = row.truth[0][classes] < 0
-        listed = result.tokens[i]
-        order = np.lexsort((np.arange(VOCABULARY), -p))[:8]
+        listed = result.tokens[i, : k[i]]
+        order = np.lexsort((np.arange(VOCABULARY), -p))[: k[i]]
         assert np.array_equal(listed[p[listed] > 0], order[p[order] > 0])
         is_rest = ~np.isin(np.arange(VOCABULARY), listed)
         close = {"rel": 1e-12, "abs": 0}
@@ -82,7 +83,8 @@ def test_sums_are_plain_sums_over_all_tokens(seed, has_known):
         assert result.undecided[i] == pytest.approx(math.fsum(p[is_open]), **close)
         assert result.undecided_rest[i] == pytest.approx(math.fsum(p[is_open & is_rest]), **close)
         assert result.rest[i] == pytest.approx(math.fsum(p[is_rest]), **close)
-        assert result.probabilities[i] == pytest.approx(p[listed], **close)
+        assert result.probabilities[i, : k[i]] == pytest.approx(p[listed], **close)
+        assert not result.probabilities[i, k[i] :].any()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -138,7 +140,7 @@ def test_draws_are_in_proportion_to_undecided_probability():
         known,
         uniforms,
         uniforms >= 0,
-        np.full(3, 16),
+        np.array([16, 4, 9]),
     )
     probabilities = torch.softmax(logits.double(), dim=1).numpy()
     for i in range(3):
