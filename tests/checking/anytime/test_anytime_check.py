@@ -32,6 +32,7 @@ def check(seed: int, query: str = KIND.query, **limits) -> Progress:
     return run.compute_progress()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch):
     """With refinements the bounds are narrower than those of as many passes of samples alone, and

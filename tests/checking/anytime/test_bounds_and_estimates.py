@@ -60,6 +60,7 @@ def test_bounds_hold_the_truth_and_the_estimate(path, passes):
         assert ends == sorted(ends)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("path", PATHS, ids=oracle.written)
 @pytest.mark.parametrize("passes", [4, 4000])
 def test_a_threshold_has_the_same_verdict_by_certainty_and_by_estimate(path, passes):

@@ -26,7 +26,7 @@ def build_values(numerator, denominator=None, low=0.0, high=1.0, earlier=(), siz
     return Values(numerator, denominator, low, high, size, variances, planned=2.0 * len(numerator))
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("threshold", [None, 0.1, 0.8])
 @pytest.mark.parametrize("probability", [0.05, 0.5, 0.9])
 @pytest.mark.parametrize(("small", "large"), [(0.0, 1.0), (-0.3, 1.1), (0.4, 0.5)])

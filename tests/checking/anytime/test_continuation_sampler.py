@@ -114,6 +114,7 @@ class Beginnings:
         self.predictor.learn(situations, is_rest, values)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("earlier", "meanwhile", "stop"),
     [(0, 0, 99), (0, 0, 1), (200, 0, 99), (200, 0, 1), (0, 200, 99), (200, 200, 1)],

@@ -205,12 +205,14 @@ def test_intervals_of_continued_samples_cover_the_truth(name):
     assert not is_too_often(count_misses(runs, range(100), 0.9, PASSES), 100, 0.9)
 
 
+@pytest.mark.long
 def test_stakes_without_the_range_are_detected(monkeypatch):
     """If a gambler may lose more than all of its wealth, too many intervals miss."""
     monkeypatch.setattr(confidence_sequence._Gambler, "_log_wealths", compute_unlimited_wealths)
     assert is_too_often(count_misses(Runs.of_kind("few"), range(100), 0.9, 40), 100, 0.9)
 
 
+@pytest.mark.long
 def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):
     """If the decided mass depends on the samples of the round, too many intervals miss."""
     monkeypatch.setattr(anytime_check, "_MIN_ROUND", 24)

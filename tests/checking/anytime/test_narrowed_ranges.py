@@ -120,6 +120,7 @@ SCHEMA = {"type": "object", "required": ["a"], "additionalProperties": False,
           "properties": {"a": {"type": "integer"}}}  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", ["F (G json = 2)", "G json > 0", "F json = 2", "F (G json = 1)"])
 def test_json_that_cannot_satisfy_its_schema_is_decided(path: str) -> None:
     """A text with an undeclared property, or of another type, is not visited."""

@@ -12,7 +12,7 @@ from helpers.transducer_law import (
     load_pieces,
     rough_pieces,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.errors import ConfigError
@@ -50,7 +50,7 @@ PATTERNS = st.builds(
 def test_automata_match_as_the_package(mode: str) -> None:
     """An automaton of a generated pattern scores every prefix of every text as `regex` does."""
 
-    @examples(60)
+    @settings(max_examples=60)
     @given(PATTERNS, st.lists(st.lists(st.text(CHARACTERS, max_size=3), max_size=5), min_size=8))
     def holds(pattern: str, texts: list[list[str]]) -> None:
         try:
