@@ -85,9 +85,5 @@ def test_the_listed_tokens_are_the_first_of_all_tokens_in_order(seed, spread):
     distributions = Distributions.from_logits(torch.from_numpy(logits))
     probabilities, found = distributions.probabilities().tolist(), distributions.top_k(k)[1]
     for row, listed in zip(probabilities, found.tolist(), strict=True):
-
-
-    rows = distributions.probabilities().tolist()
-    for row, listed in zip(rows, distributions.top_k(k)[1], strict=True):
         order = sorted(range(vocabulary), key=lambda token, row=row: (-row[token], token))
         assert listed == order[:k]
