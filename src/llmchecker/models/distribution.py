@@ -256,7 +256,8 @@ class Distributions:
         least = np.partition(maxima, len(maxima) - k)[len(maxima) - k]
         # few tokens have a weight above 0; of the others, the first ones are listed
         bound = 0.0 if self.row_maxima is None else float(self.row_maxima[row]) - _MAX_EXPONENT
-        if least <= bound:
+        # a NaN is not larger either; the caller finds such rows
+        if not least > bound:
             return np.union1d(np.flatnonzero(self._row_weights(row).numpy()), np.arange(k))
         offsets = len(maxima) * np.arange(size)[:, np.newaxis]
         # the last tokens are in no block
