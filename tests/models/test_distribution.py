@@ -83,6 +83,8 @@ def test_the_listed_tokens_are_the_first_of_all_tokens_in_order(seed, spread):
     k = int(rng.integers(1, 20))
     logits = np.round(rng.normal(size=(3, vocabulary)) * spread).astype(np.float32)
     distributions = Distributions.from_logits(torch.from_numpy(logits))
-    for row, listed in zip(distributions.probabilities().tolist(), distributions.top_k(k)[1]):
+    for row, listed in zip(
+        distributions.probabilities().tolist(), distributions.top_k(k)[1], strict=True
+    ):
         order = sorted(range(vocabulary), key=lambda token, row=row: (-row[token], token))
         assert listed.tolist() == order[:k]
