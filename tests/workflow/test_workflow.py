@@ -705,7 +705,7 @@ def rules() -> dict[str, tuple[str | None, set[str]]]:
 def test_every_rule_has_a_log_a_message_and_an_environment():
     """Every rule states its output, log and message; a rule inherits its script or has its own."""
     found = rules()
-    assert len(found) == 33
+    assert len(found) == 32
     for name, (parent, directives) in found.items():
         assert {"log", "message", "output"} <= directives, name
         inherited = found[parent][1] if parent else directives
@@ -715,6 +715,6 @@ def test_every_rule_has_a_log_a_message_and_an_environment():
 def test_every_script_writes_the_log_of_its_job():
     """Every script does its work under the job's log, so that a failure says why."""
     scripts = sorted((ROOT / "workflow/scripts").glob("*.py"))
-    assert len(scripts) == 31
+    assert len(scripts) == 30
     for script in scripts:
         assert "\nwith job_log(snakemake.log[0])" in script.read_text(encoding="utf-8"), script

@@ -15,7 +15,7 @@ from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.interpreter.machine import Machine
 from loop_invariants.ir.expressions import Semantics, Type, wrap
 from loop_invariants.ir.statements import Program
-from loop_invariants.verification.esbmc_annotation import _format_program
+from loop_invariants.verification.esbmc_annotation import format_program
 
 RUNS = 6
 
@@ -109,7 +109,7 @@ def test_what_is_written_for_esbmc_is_c(tmp_path: Path) -> None:
         except UnsupportedProgram:
             continue
         texts.append(
-            _format_program(program, {}).replace("int main(void)", f"int main_{seed}(void)")
+            format_program(program, {}).replace("int main(void)", f"int main_{seed}(void)")
         )
     helpers = "void __ESBMC_assume(int);\nvoid __ESBMC_assert(int, const char *);\n"
     (tmp_path / "all.c").write_text(helpers + DECLARED + "\n".join(texts))
