@@ -106,7 +106,7 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    words = [*START.split(), *sorted(lc.Gender().weights), *_make_up_words(vocabulary)]
+    words = [*START.split(), *sorted(lc.Gender().transducer.weights), *_make_up_words(vocabulary)]
     # the first words are the most frequent ones, so that each becomes one token
     texts = [f" {word}" * (3 if number < 100 else 1) for number, word in enumerate(words)]
     tokenizer.train_from_iterator(texts, trainer)
