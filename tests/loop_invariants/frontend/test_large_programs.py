@@ -7,7 +7,7 @@ from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.interpreter.simulation import run_program
 from loop_invariants.ir.expressions import Semantics
-from loop_invariants.verification.esbmc_annotation import _format_program
+from loop_invariants.verification.esbmc_annotation import format_program
 
 
 def main(lines: list[str]) -> str:
@@ -64,5 +64,5 @@ def test_many_lines_and_variables_are_read():
 def test_many_arrays_are_written_for_esbmc():
     """The C text of a program with 1,000 arrays closes a block for each, however many there are."""
     program = parse_program(main([f"int a{i}[17]; a{i}[x] = x;" for i in range(1_000)]), "case")
-    text = _format_program(program, {})
+    text = format_program(program, {})
     assert text.count("{") == text.count("}") == 1_001
