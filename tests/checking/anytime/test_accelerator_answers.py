@@ -29,6 +29,11 @@ QUERIES = {
     "json": ("P=? [ G json < 1 ]", 6, {"json": lc.JsonText()}),
     "opaque": ("P=? [ F letters > 1 ]", 6, {"letters": count_letters}),
 }
+ROUNDING = 1e-6
+"""The largest difference of a probability of float32 logits, which batches of other sizes round.
+
+With AVX512 there is none. With AVX2 these batches are too small for the same order of addition.
+"""
 TRUNCATING = Decoding(temperature=0.7, top_k=40, top_p=0.9)
 
 
@@ -58,9 +63,9 @@ def test_answers_are_those_of_a_processor(decoding, random_model, request):
     accelerator = request.getfixturevalue("accelerator")
     model = apply_decoding(load_model(random_model("llama"), device="cuda"), decoding)
     for name, values in expected.items():
-        assert ask(model, name) == pytest.approx(values, abs=1e-9), name
+        assert ask(model, name) == pytest.approx(values, abs=ROUNDING), name
     tree = lc.grow(model, PROMPT, alpha=0.8, k=4, length=2)
-    assert tree.probability == pytest.approx(expected_tree.probability, abs=1e-9)
+    assert tree.probability == pytest.approx(expected_tree.probability, abs=ROUNDING)
     assert not accelerator.nondeterministic
 
 
@@ -124,7 +129,7 @@ def test_suites_and_comparisons_are_those_of_a_processor(random_model, request, 
     expected = answer(load_model(random_model("gemma3")))
     accelerator = request.getfixturevalue("accelerator")
     model = load_model(random_model("gemma3"), device="cuda")
-    assert answer(model) == pytest.approx(expected, abs=1e-9)
+    assert answer(model) == pytest.approx(expected, abs=ROUNDING)
     assert not accelerator.nondeterministic
 
 
@@ -139,7 +144,7 @@ def test_memory_that_runs_out_during_a_check_changes_no_answer(random_model, acc
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
     model.network.base_model.register_forward_pre_hook(fail, with_kwargs=True)
-    assert ask(model, "words", 160) == pytest.approx(expected, abs=1e-9)
+    assert ask(model, "words", 160) == pytest.approx(expected, abs=ROUNDING)
     assert model.executor.max_rows == 8
     limits[0] = 1
     with pytest.raises(MachineLimit, match=r"device cuda:0, 8\.0 GB free: too little memory"):

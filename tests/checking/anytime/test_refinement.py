@@ -19,7 +19,7 @@ def test_a_batch_has_the_largest_total_gain(seed, max_texts):
         groups = defaultdict(list)
         for uid in range(len(tree.step)):
             missing = tree.length - 1 - tree.step[uid] + int(tree.is_visited[uid])
-            gain = tree.undecided_rest[uid] * _HORIZON_WEIGHT**missing
+            gain = tree.undecided_mass[uid] * _HORIZON_WEIGHT**missing
             if (tree.truth[:, uid] < 0).any() and gain > 0:
                 groups[tree.step[uid]].append((gain, -uid))
         totals = []

@@ -12,7 +12,7 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -33,7 +33,7 @@ from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
 from llmchecker.checking.endings import Endings, build_endings
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, InvalidDistribution
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
@@ -105,8 +105,8 @@ class ExploredTree:
         is_listed: (n,) bool, whether the probability of the text is known.
         probability: (n,) float64, of the text given its parent.
         mass: (n,) float64, of the path from the root.
-        undecided_rest: (n,) float64, the mass of undecided tokens without a row; all of the mass
-            of an unvisited text.
+        undecided_rest: (n,) float64, the probability of undecided tokens without a row, given the
+            text; 1 for an unvisited text.
         rest: (n,) float64, the probability of all tokens without a row, given the text.
         situation: (n,) int64, as in `ProductAutomaton.number_situations`.
         controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended: as in
@@ -209,8 +209,8 @@ class ExploredTree:
     @property
     def undecided_mass(self) -> np.ndarray:
         """(n,) float64: the undecided mass of each text that is in no other row."""
-        mass: np.ndarray = np.where(self.is_undecided, self.undecided_rest, 0.0)
-        return mass
+        exists = self.is_undecided & self.is_listed & (self.undecided_rest > 0)
+        return _keep_positive(self.mass * self.undecided_rest, exists)
 
     @property
     def rounding_error(self) -> float:
@@ -357,6 +357,7 @@ class ExploredTree:
             rows: the texts.
             request, result: the request of the visit, and its answer.
         """
+        result = self._keep_masses(rows, request, result)
         self.passes += len(rows)
         is_new = ~self.is_visited[rows]
         # a later visit sees the decided tokens again
@@ -382,25 +383,65 @@ class ExploredTree:
             text,
         )
         dropped = np.where(is_kept, 0.0, result.probabilities)
-        is_open = request.rows.gather(
-            "is_undecided",
-            np.arange(len(rows))[:, np.newaxis],
-            self.automaton.class_of[result.tokens],
-        )
+        is_open = self._find_open(request, result)
         dropped_open = np.where(is_open, dropped, 0.0)
         self.rest[rows] = result.rest + dropped.sum(axis=1)
-        undecided = result.undecided_rest + dropped_open.sum(axis=1)
-        self.undecided_rest[rows] = _keep_positive(
-            self.mass[rows] * undecided, (undecided > 0) & self.is_listed[rows]
-        )
+        self.undecided_rest[rows] = result.undecided_rest + dropped_open.sum(axis=1)
         drawn = self._find_drawn(rows, request, result, firsts, counts)
         if self.scores_children and len(text):
             self.score(firsts[text] + position)
         return Children(firsts, counts, drawn)
 
+    def _keep_masses(
+        self, rows: np.ndarray, request: StepRequest, result: StepResult
+    ) -> StepResult:
+        """Return a result whose probabilities add up to what the tree has left for each text.
+
+        In another batch an accelerator computes other bits. Then a second evaluation of a text only
+        splits the probability that the first one left: of decided and of undecided tokens.
+
+        Raises:
+            InvalidDistribution: the second evaluation has no undecided token left.
+        """
+        left, rest = self.undecided_rest[rows], self.rest[rows]
+        is_again = self.is_visited[rows] & self.is_listed[rows]
+        differs = is_again & (np.abs(left - result.undecided) > self.rounding_error)
+        differs |= is_again & (np.abs(rest - result.mass) > self.rounding_error)
+        if not differs.any():
+            return result
+        if (is_lost := differs & (left > self.rounding_error) & (result.undecided == 0)).any():
+            text = self._decode(rows, self._collect_sequences(rows))[int(np.argmax(is_lost))]
+            raise InvalidDistribution(
+                f"{self._model.name}: its decoding leaves no token after {text!r} in a second "
+                "batch, where probabilities differ; use the dtype float32"
+            )
+        undecided = np.divide(
+            left, result.undecided, out=np.ones(len(rows)), where=differs & (result.undecided > 0)
+        )
+        # a difference that is all rounding is no probability of decided tokens
+        decided_mass = result.mass - result.undecided
+        decided = np.divide(
+            np.maximum(rest - left, 0.0),
+            decided_mass,
+            out=np.ones(len(rows)),
+            where=differs & (decided_mass > self.rounding_error),
+        )
+        scaled = result.scale(undecided, decided, self._find_open(request, result))
+        others = np.maximum(rest - scaled.probabilities.sum(axis=1), scaled.undecided_rest)
+        return replace(scaled, rest=np.where(differs, others, result.rest))
+
+    def _find_open(self, request: StepRequest, result: StepResult) -> np.ndarray:
+        """Return (n, k) bool: whether each listed token leaves the query undecided."""
+        return request.rows.gather(
+            "is_undecided",
+            np.arange(len(result.tokens))[:, np.newaxis],
+            self.automaton.class_of[result.tokens],
+        )
+
     def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
         """Return the least mass of a listed text, a share of what stays undecided."""
-        others = self.undecided_mass.sum() - self.undecided_rest[rows].sum()
+        masses = self.undecided_mass
+        others = masses.sum() - masses[rows].sum()
         return self._min_share * max(0.0, float(others + self.mass[rows] @ result.undecided))
 
     def _find_drawn(
@@ -430,12 +471,10 @@ class ExploredTree:
         self._append_children(parents, tokens, probabilities, request.rows, text_of)
         self._has_differences = self._has_differences or len(parents) > 0
         np.subtract.at(self.rest, parents, probabilities)
-        np.subtract.at(self.undecided_rest, parents, self.mass[parents] * probabilities)
+        np.subtract.at(self.undecided_rest, parents, probabilities)
         # rounding may leave nothing of tokens that exist; the next visit sums them again
         self.rest[parents] = _keep_positive(self.rest[parents])
-        self.undecided_rest[parents] = _keep_positive(
-            self.undecided_rest[parents], self.is_listed[parents]
-        )
+        self.undecided_rest[parents] = _keep_positive(self.undecided_rest[parents])
         return found
 
     def add_unlisted(self, parents: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -578,7 +617,7 @@ class ExploredTree:
             has_ended=np.isin(token, self._end_tokens),
             # a decided text counted at its parent
             is_visited=is_decided,
-            undecided_rest=_keep_positive(columns["mass"], columns["is_listed"] & ~is_decided),
+            undecided_rest=np.where(is_decided, 0.0, 1.0),
             rest=np.ones(len(token)),
         )
         for name, column in self._table.columns.items():

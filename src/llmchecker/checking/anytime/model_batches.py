@@ -12,6 +12,7 @@ import numpy as np
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request, Requests
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.errors import InvalidDistribution
 from llmchecker.models.continuation import Continuation
 from llmchecker.models.interface import ContinuationStream, Prefix, TopLogprobsPrefix
 from llmchecker.utils.processes import is_interrupt
@@ -118,6 +119,9 @@ class ModelBatches:
                     return
         except StopIteration:
             return
+        # a second evaluation of a text contradicts the first one
+        except InvalidDistribution as error:
+            self.failure = error
 
     def _remaining_seconds(self, tree_size: int) -> float:
         if self._deadline is None:

@@ -54,6 +54,30 @@ class StepResult:
     positions: np.ndarray
     drawn_probabilities: np.ndarray
 
+    @property
+    def mass(self) -> np.ndarray:
+        """(n,) float64: the probability of all tokens that are not known already."""
+        mass: np.ndarray = self.rest + self.probabilities.sum(axis=1)
+        return mass
+
+    def scale(
+        self, undecided: np.ndarray, decided: np.ndarray, is_open: np.ndarray
+    ) -> "StepResult":
+        """Return the results with scaled probabilities, but for `sums` and `rest`.
+
+        Args:
+            undecided, decided: (n,) float64, the factors of undecided and of decided tokens.
+            is_open: (n, k) bool, whether each listed token is undecided.
+        """
+        factors = np.where(is_open, undecided[:, np.newaxis], decided[:, np.newaxis])
+        return replace(
+            self,
+            probabilities=self.probabilities * factors,
+            undecided=self.undecided * undecided,
+            undecided_rest=self.undecided_rest * undecided,
+            drawn_probabilities=self.drawn_probabilities * undecided[:, np.newaxis],
+        )
+
     def select(self, rows: np.ndarray | int) -> "StepResult":
         """Return the results of some of the texts; those of one text without its axis."""
         return StepResult(*(column[rows] for column in vars(self).values()))
