@@ -33,8 +33,8 @@ class Counting:
     def __getattr__(self, name):
         return getattr(self.model, name)
 
-    def open_prefix(self, prompt, deepest=0):
-        inner = self.model.open_prefix(prompt, deepest)
+    def open_prefix(self, prompt, deepest=0, **options):
+        inner = self.model.open_prefix(prompt, deepest, **options)
         outer = self
 
         class Counted:

@@ -131,12 +131,16 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> Prefix:
+    def open_prefix(
+        self, prompt: Sequence[int], max_length: int = 0, *, batch_invariant: bool = True
+    ) -> Prefix:
         """Open the continuations of a prompt.
 
         Args:
             max_length: number of tokens of the longest continuation, as far as known. Texts that
                 are too long are rejected before any computation.
+            batch_invariant: whether a processor must compute the same bits of a text in every
+                batch, which makes small batches slow.
 
         Raises:
             UnusableText: the model cannot read the texts; raised at once or by a later call.

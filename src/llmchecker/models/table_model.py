@@ -117,8 +117,10 @@ class TableModel:
         """Return the same texts: every token of a table is whole characters."""
         return self.decode(sequences)
 
-    def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> _TablePrefix:
+    def open_prefix(
+        self, prompt: Sequence[int], max_length: int = 0, *, batch_invariant: bool = True
+    ) -> _TablePrefix:
         """Open the continuations of a prompt."""
-        # a table reads texts of any length
-        del max_length
+        # a table reads texts of any length, and has the same bits in every batch
+        del max_length, batch_invariant
         return _TablePrefix(self, tuple(prompt))

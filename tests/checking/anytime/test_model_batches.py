@@ -11,7 +11,7 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.model_batches import BatchSize, ModelBatches
+from llmchecker.checking.anytime.model_batches import BatchSize
 from llmchecker.models.table_model import TableModel
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
@@ -37,8 +37,7 @@ def read_bits(result) -> tuple:
 def test_the_size_of_batches_changes_no_bit(size, monkeypatch):
     """Batches of any size give the same interval, tree and passes."""
     expected = read_bits(check(passes=60))
-    monkeypatch.setattr(ModelBatches, "_measure", lambda self, texts, seconds: None)
-    monkeypatch.setattr(model_batches, "_FIRST_TEXTS", size)
+    monkeypatch.setattr(model_batches, "_UNTIMED_TEXTS", size)
     assert read_bits(check(passes=60)) == expected
 
 

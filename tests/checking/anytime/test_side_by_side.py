@@ -119,8 +119,8 @@ class _CountingModel:
     def __getattr__(self, name):
         return getattr(self._model, name)
 
-    def open_prefix(self, prompt, max_length=0):
-        prefix, batches = self._model.open_prefix(prompt, max_length), self.batches
+    def open_prefix(self, prompt, max_length=0, **options):
+        prefix, batches = self._model.open_prefix(prompt, max_length, **options), self.batches
 
         class Prefix:
             def map_next(self, function, continuations, will_extend=False):
@@ -181,8 +181,8 @@ def check_with_failing_text(failure):
     model = table_model(4)
 
     class Picky(_CountingModel):
-        def open_prefix(self, prompt, max_length=0):
-            prefix = self._model.open_prefix(prompt, max_length)
+        def open_prefix(self, prompt, max_length=0, **options):
+            prefix = self._model.open_prefix(prompt, max_length, **options)
 
             class Prefix:
                 def map_next(self, function, continuations, will_extend=False):

@@ -62,8 +62,8 @@ def after_batches(monkeypatch, count: int, act) -> None:
                 act()
             return self.prefix.map_next(*arguments)
 
-    def open_acting(model, prompt, *arguments):
-        prefix = OPEN_PREFIX(model, prompt, *arguments)
+    def open_acting(model, prompt, *arguments, **options):
+        prefix = OPEN_PREFIX(model, prompt, *arguments, **options)
         # the check of a loaded model opens prompts of its own
         return ActingPrefix(prefix) if tuple(prompt) == model.encode(START) else prefix
 

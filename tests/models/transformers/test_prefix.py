@@ -48,6 +48,21 @@ def test_company_changes_no_bit(architecture, random_model):
         assert torch.equal(alone, together[list(rows)])
 
 
+@pytest.mark.parametrize("rows", [1, 20, 2 * MIN_ROWS + 3])
+def test_threads_that_share_a_batch_change_only_rounding(rows, random_model):
+    """Small batches of all threads have equal bits in each run, and the values of one thread."""
+    model = load_model(random_model("llama"), threads=2)
+    prompt = model.encode("The player")
+    suffixes = np.random.default_rng(0).integers(5, 100, (rows, 3))
+    expected = answers(model.open_prefix(prompt), suffixes)
+    found, repeated = (
+        answers(model.open_prefix(prompt, batch_invariant=False), suffixes, extended)
+        for extended in (False, True)
+    )
+    assert torch.equal(found, repeated)
+    assert found.numpy() == pytest.approx(expected.numpy(), abs=1e-6)
+
+
 def test_a_renamed_cache_argument_changes_no_bit(random_model):
     """A network whose argument is named `cache`, as in later versions, gives the same answers."""
     suffixes = levels(100)[1]

@@ -78,7 +78,7 @@ class AnytimeRun:
         self._probability_spread = model.probability_spread
         self._start_time = time.monotonic()
         prompt = model.encode(start)
-        open_prefix = cache(lambda: model.open_prefix(prompt))
+        open_prefix = cache(lambda: model.open_prefix(prompt, batch_invariant=False))
         estimand = Estimand.from_query(asked)
         tree = ExploredTree(
             model,
@@ -194,8 +194,8 @@ def check_anytime(
 ) -> Answer:
     """Check a query on a model's texts, as narrowly as the budget allows.
 
-    The answer is right whenever the work stops. Without a limit of seconds it depends on the seed
-    alone, and not on batches, threads or the cache.
+    The answer is right whenever the work stops. Without a limit of seconds the same machine gives
+    the same answer for the same seed.
 
     If single texts do not decide the query (see `CheckedQuery`), every text counts as undecided
     until it ends, and only certain bounds are computed.

@@ -21,8 +21,11 @@ _BATCH_SECONDS = 1.0
 """The wanted duration of a batch: a stop waits for its end."""
 _MAX_GROWTH = 4
 """The largest ratio of a batch to the largest batch so far, whose duration was measured."""
-_FIRST_TEXTS = 64
-"""The number of texts of the first batch without a deadline."""
+_UNTIMED_TEXTS = 256
+"""The least number of texts of a batch without a deadline, for whose end a stop waits.
+
+It does not depend on time, since the last bits of a text may depend on its batch.
+"""
 _REMEMBERED_SHARE = 0.97
 """The weight of earlier batches in the speed, relative to the next batch.
 
@@ -79,7 +82,8 @@ class ModelBatches:
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
-        self._size = BatchSize(_FIRST_TEXTS if deadline is None else 1, batch_texts)
+        texts = max(_UNTIMED_TEXTS, batch_texts) if deadline is None else 1
+        self._size = BatchSize(texts, batch_texts)
         self._texts, self._seconds = 0.0, 0.0
 
     def must_stop(self, tree_size: int) -> bool:
@@ -176,7 +180,8 @@ class ModelBatches:
         """Count a batch, and choose the size of the next one."""
         self._texts = _REMEMBERED_SHARE * self._texts + texts
         self._seconds = _REMEMBERED_SHARE * self._seconds + seconds
-        self._size.update(texts, seconds, self._remaining_seconds(0))
+        if self._deadline is not None:
+            self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
 def answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepResult:

@@ -73,8 +73,12 @@ class ServedModel(TokenizedModel):
         """Return the tokens of a prompt; `start_token` for an empty prompt."""
         return super().encode(start) or (self.start_token,)
 
-    def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> "_ServedPrefix":
+    def open_prefix(
+        self, prompt: Sequence[int], max_length: int = 0, *, batch_invariant: bool = True
+    ) -> "_ServedPrefix":
         """Open the continuations of a prompt."""
+        # the server decides
+        del batch_invariant
         return _ServedPrefix(self, prompt, max_length)
 
 

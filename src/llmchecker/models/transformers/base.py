@@ -1,8 +1,8 @@
 """Common parts of causal and masked transformers: tokens, texts, checked answers."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -287,29 +287,49 @@ class Transformer(TokenizedModel):
             InvalidDistribution: the softmax of the logits is undefined, or decoding leaves no
                 token.
         """
-        results = []
+        return [task() for task in self.split_logits(function, logits, prompt, continuations, rows)]
+
+    def split_logits(
+        self,
+        function: Callable[[np.ndarray, Distributions], _T],
+        logits: Tensor,
+        prompt: Sequence[int],
+        continuations: np.ndarray,
+        rows: np.ndarray,
+    ) -> Iterator[Callable[[], _T]]:
+        """Yield the calls of `map_distributions`, which several threads may make."""
         for first, chunk in iter_chunks(logits, len(continuations)):
             # padded rows at the end have no continuation
-            texts = continuations[first : first + len(chunk)]
-            decoder = self.decoder
+            part = slice(first, first + len(chunk))
+            yield partial(self._map_chunk, function, chunk, prompt, continuations[part], rows[part])
+
+    def _map_chunk(
+        self,
+        function: Callable[[np.ndarray, Distributions], _T],
+        logits: Tensor,
+        prompt: Sequence[int],
+        texts: np.ndarray,
+        rows: np.ndarray,
+    ) -> _T:
+        decoder = self.decoder
+        with torch.inference_mode():
             decoded_logits = (
-                chunk if decoder is None else _decode_logits(decoder, chunk, prompt, texts)
+                logits if decoder is None else _decode_logits(decoder, logits, prompt, texts)
             )
             distributions = Distributions.from_logits(decoded_logits)[: len(texts)]
-            if (row := distributions.find_invalid_row()) is not None:
-                (text,) = self.decode_unfinished([[*prompt, *texts[row].tolist()]])
-                # find out whether the network or the decoding caused the problem
-                if decoder is None or not _has_softmax(chunk)[row]:
-                    raise InvalidDistribution(
-                        f"{self.name}: logits in {self.dtype} after {text!r} are not finite; try "
-                        "another dtype or fetch the weights again"
-                    )
-                raise InvalidDistribution(
-                    f"{self.name}: its decoding {decoder.decoding} excludes all tokens after "
-                    f"{text!r}; weaken it"
-                )
-            results.append(function(rows[first : first + len(chunk)], distributions))
-        return results
+            if (row := distributions.find_invalid_row()) is None:
+                return function(rows, distributions)
+        (text,) = self.decode_unfinished([[*prompt, *texts[row].tolist()]])
+        # find out whether the network or the decoding caused the problem
+        if decoder is None or not _has_softmax(logits)[row]:
+            raise InvalidDistribution(
+                f"{self.name}: logits in {self.dtype} after {text!r} are not finite; try "
+                "another dtype or fetch the weights again"
+            )
+        raise InvalidDistribution(
+            f"{self.name}: its decoding {decoder.decoding} excludes all tokens after "
+            f"{text!r}; weaken it"
+        )
 
 
 def count_input_tokens(network: PreTrainedModel) -> int:

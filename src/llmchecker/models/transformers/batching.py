@@ -1,14 +1,17 @@
 """Batches of texts, on a processor split so that a text's result is the same in every batch.
 
-On a processor, the result for a text is the same to the last bit, whatever the other requests are.
-It depends neither on the batch of the text, nor on the number of threads, nor on memory. Three
-rules ensure this.
+Batch-invariant results are the same to the last bit on a processor, whatever the other requests
+are. They depend neither on the batch of the text, nor on the number of threads, nor on memory.
+Three rules ensure this.
 
 - One thread computes a batch, and several threads compute several batches. A product that is split
   over threads adds its terms in another order.
 - Every batch of at least `MIN_ROWS` rows adds the terms of a row in the same order. Smaller batches
   are padded.
 - Intermediate results that do not fit into memory are computed again in the same way.
+
+A batch that is too small for these rules to use all threads is slow. Where results need not be
+batch-invariant, all threads compute it together.
 
 An accelerator chooses an algorithm by the shape of the batch, so the last bits of a result depend
 on the number of rows. Equal batches have equal bits. A batch has as many rows as there are texts,
@@ -98,6 +101,25 @@ class BatchExecutor:
         self._pool = ThreadPoolExecutor(
             self.threads, "batch", initializer=torch.set_num_threads, initargs=(1,)
         )
+        self._shared_pool = ThreadPoolExecutor(
+            1, "shared", initializer=torch.set_num_threads, initargs=(self.threads,)
+        )
+        # other shapes change the bits of such models, or even their results
+        self._has_fixed_rows = rows is not None
+
+    def is_shareable(self, n: int, max_rows: int) -> bool:
+        """Return whether a batch is so small that all threads together compute it faster.
+
+        Args:
+            n: number of rows.
+            max_rows: number of rows of a batch that memory allows.
+        """
+        is_small = n < min(self.threads * self.min_rows, max_rows + 1)
+        return self.is_processor and not self._has_fixed_rows and is_small
+
+    def run_shared(self, function: Callable[[], _T]) -> _T:
+        """Call the function in a thread whose operations use all threads; return its result."""
+        return self._shared_pool.submit(function).result()
 
     def split_rows(self, n: int, max_rows: int) -> Iterator[tuple[int, int, int]]:
         """Split n rows into batches of about equal size for the threads.

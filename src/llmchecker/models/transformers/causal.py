@@ -44,13 +44,21 @@ class _CausalPrefix:
             the smallest size always runs.
         prompt: token ids at the beginning of every text.
         max_length: number of tokens after the prompt in the longest text, as far as known.
+        batch_invariant: as in `LanguageModel.open_prefix`.
 
     Raises:
         UnusableText: the texts are too long for the model.
     """
 
-    def __init__(self, model: "CausalModel", prompt: Sequence[int], max_length: int = 0) -> None:
+    def __init__(
+        self,
+        model: "CausalModel",
+        prompt: Sequence[int],
+        max_length: int = 0,
+        batch_invariant: bool = True,
+    ) -> None:
         model.check_texts(prompt, max_length)
+        self._batch_invariant = batch_invariant
         self._model = model
         self._network = model.network
         self._executor = model.executor
@@ -88,14 +96,25 @@ class _CausalPrefix:
             # the smallest batch must run whatever the limit is
             self._key_value_store.reserve_rows(self._executor.min_rows * depth)
         max_rows = self._compute_max_rows(depth)
+        n = len(continuations)
+        if not self._batch_invariant and self._executor.is_shareable(n, max_rows):
+            logits = self._executor.run_shared(
+                lambda: self._compute_logits(continuations, n, max_rows, will_extend)
+            )
+            yield from self._executor.run_all(
+                self._model.split_logits(
+                    function, logits, self._prompt_tokens, continuations, np.arange(n)
+                )
+            )
+            return
 
         def evaluate(first: int, stop: int, rows: int) -> list[_T]:
             batch = continuations[first:stop]
-            with torch.inference_mode(), self._release_on_failure():
+            with self._release_on_failure():
                 logits = self._compute_logits(batch, rows, max_rows, will_extend)
                 return self._map_distributions(function, logits, batch, np.arange(first, stop))
 
-        yield from self._executor.map(evaluate, len(continuations), max_rows)
+        yield from self._executor.map(evaluate, n, max_rows)
 
     def read_ahead(self, continuations: Sequence[Sequence[int]]) -> None:
         """Store the keys and values of texts of any length, one batch for each length.
@@ -169,6 +188,7 @@ class _CausalPrefix:
                 self._key_value_store.release()
             raise
 
+    @torch.inference_mode()
     def _compute_logits(
         self, batch: np.ndarray, rows: int, max_rows: int, will_extend: bool
     ) -> Tensor:
@@ -312,9 +332,9 @@ class CausalModel(Transformer):
         return model
 
     def open_prefix(
-        self, prompt: Sequence[int], max_length: int = 0
+        self, prompt: Sequence[int], max_length: int = 0, *, batch_invariant: bool = True
     ) -> _CausalPrefix | UncachedPrefix:
         """Open the continuations of a prompt."""
         if self.is_uncached:
             return UncachedPrefix(self, prompt, max_length)
-        return _CausalPrefix(self, prompt, max_length)
+        return _CausalPrefix(self, prompt, max_length, batch_invariant)

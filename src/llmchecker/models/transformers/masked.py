@@ -27,6 +27,10 @@ class MaskedModel(Transformer):
         has_separator = len(tokens) > 0 and tokens[-1] == self.tokenizer.sep_token_id
         return tokens[:-1] if has_separator else tokens
 
-    def open_prefix(self, prompt: Sequence[int], max_length: int = 0) -> UncachedPrefix:
+    def open_prefix(
+        self, prompt: Sequence[int], max_length: int = 0, *, batch_invariant: bool = True
+    ) -> UncachedPrefix:
         """Open the continuations of a prompt."""
+        # all batches are
+        del batch_invariant
         return UncachedPrefix(self, prompt, max_length)
