@@ -17,7 +17,6 @@ from llmchecker.config import paths
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.errors import CheckFailed
 from llmchecker.interfaces.snakemake.check_jobs import answer_checks
-from llmchecker.interfaces.snakemake.check_params import describe_check
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import write_scores
 from llmchecker.trees.text_tree import StateKind
@@ -160,7 +159,7 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
         write_json_with_digest({"seconds": 1.0}, record)
     output = paths.verdict_file(check)
     with job_log(tmp_path / "log") as work:
-        answer_checks([describe_check(check) | {"notes": []}], RANGES, [output], work)
+        answer_checks([check], [()], RANGES, [output], work)
     assert Answer.read(output).bounded == pytest.approx(3 / 8)
     outcome = read_json_with_digest(output)["evaluators"]
     assert outcome["compared"] is True
@@ -168,5 +167,5 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     assert sums == pytest.approx(by_storm)
     monkeypatch.setattr(storm, "compute_values", lambda *_: np.array([0.5]))
     with pytest.raises(SystemExit), job_log(tmp_path / "log") as work:
-        answer_checks([describe_check(check) | {"notes": []}], RANGES, [output], work)
+        answer_checks([check], [()], RANGES, [output], work)
     assert f"{NEGATIVE}: value is 0.375 by sums" in (tmp_path / "log").read_text()

@@ -6,9 +6,9 @@ import pytest
 
 from llmchecker.config.config import Config
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
+from llmchecker.suites.load import load_suite
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_the_configuration_of_chats_asks_a_deployed_model(monkeypatch):
     assert all(isinstance(start, Chat) for start in config.start_strings.values())
     assert {spec.truncation.alpha for spec in config.trees(model.name)} == {1.0}
     monkeypatch.chdir(ROOT)
-    suite = load_configured_suite(config, "turns", model.name)
+    suite = load_suite(config.suites["turns"].file, models=[model.name], config=config)
     (conversation,) = {case.question.conversation for case in suite.cases}
     assert conversation.turn_count == 2
     answered = {check.tree for check, _ in config.answered_checks(model.name)}

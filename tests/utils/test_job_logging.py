@@ -134,7 +134,8 @@ def test_progress_is_nodes_done_and_nodes_a_second(tmp_path):
     now = [100.0]
     path = tmp_path / "a.log"
     with job_log(path):
-        report = build_node_progress("smollm2 player", lambda: now[0])
+        log = build_status_log("smollm2 player", lambda: now[0])
+        report = build_node_progress(log, lambda: now[0])
         for seconds, step, done, total in [
             (1, 1, 1, 1),
             (4, 2, 9, 9),

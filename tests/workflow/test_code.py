@@ -21,7 +21,6 @@ from llmchecker.trees.fingerprint import SERVER_MODULES, TREE_MODULES
 KEEPING = {
     *("llmchecker/trees/builder.py", "llmchecker/trees/lazy_model.py"),
     *("llmchecker/trees/growth_forecast.py", "llmchecker/trees/distribution_cache.py"),
-    "llmchecker/interfaces/snakemake/model_params.py",
     "llmchecker/interfaces/snakemake/tree_jobs.py",
 }
 """Modules of the jobs of trees that do not determine a tree: they keep what others computed, and

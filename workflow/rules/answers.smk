@@ -24,10 +24,10 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             **get_model_resources(model),
             runtime=480,
         params:
+            **list_answers(CONFIG, model),
             code=get_code("answers", get_quantifier_modules(model)),
-            answers=describe_answers(CONFIG, model),
             settings=get_quantifier_settings(model),
-            growing=describe_builder(CONFIG, CONFIG.models[model]),
+            model=build_model_settings(CONFIG.models[model], CONFIG.expansion),
         message:
             f"Computing the answers for the whole of {model}"
         script:

@@ -25,8 +25,8 @@ for model in filter(CONFIG.trees, CONFIG.models):
             mem_mb=4000,
             runtime=60,
         params:
+            **list_checks(CONFIG, model),
             code=get_code("checks"),
-            checks=describe_checks(CONFIG, model),
             ranges=collect_ranges(CONFIG.used_quantifiers(model)),
         message:
             f"Answering the queries on {model}"

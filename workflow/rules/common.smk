@@ -24,23 +24,24 @@ os.environ.update(LLMCHECKER_JOB="1")
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
+from llmchecker.config.opening import build_model_settings
+from llmchecker.config.plan import TableRow
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
-from llmchecker.interfaces.snakemake.plan_params import (
-    build_figure4_rows,
-    describe_answers,
-    describe_builder,
-    describe_checks,
-    describe_rows,
-    describe_trees,
-)
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
-from llmchecker.interfaces.snakemake.quantifier_params import list_judges
+from llmchecker.interfaces.snakemake.rule_params import (
+    list_answers,
+    list_checks,
+    list_judges,
+    list_rows,
+    list_suite_modules,
+    list_trees,
+)
 from llmchecker.interfaces.snakemake.source_params import describe_dataset
-from llmchecker.interfaces.snakemake.suite_params import list_suite_modules, load_configured_suite
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
+from llmchecker.suites.load import load_suite
 
 # The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
 # YAML accepts duplicate keys and aliases that grow without bounds. No documented attribute of
@@ -137,13 +138,18 @@ def get_tree(wildcards):
 
 # several params need a suite, whose prompts may be many
 @cache
-def load_suite(name, model):
-    return load_configured_suite(CONFIG, name, model)
+def load_configured_suite(name, model):
+    return load_suite(CONFIG.suites[name].file, models=[model], config=CONFIG)
 
 
 def get_suite(wildcards):
     """The suite that the wildcards `suite` and `model` name."""
-    return load_suite(wildcards.suite, wildcards.model)
+    return load_configured_suite(wildcards.suite, wildcards.model)
+
+
+def get_model_settings(wildcards):
+    """The arguments of a model, besides its directory and threads."""
+    return build_model_settings(get_model(wildcards), CONFIG.expansion)
 
 
 def get_model_resources(model=None):

@@ -13,9 +13,9 @@ rule figure4:
     conda:
         "../../environment.yml"
     params:
-        code=get_code("figure4"),
-        rows=describe_rows(CONFIG, build_figure4_rows(CONFIG.figure4)),
+        **list_rows(CONFIG, [TableRow("Figure 4", "", check) for check in CONFIG.figure4]),
         # as for labels, the name of a quantifier may contain braces
+        code=get_code("figure4"),
         axis=lambda _: describe_answer(
             CONFIG.figure4[0].query,
             CONFIG.quantifiers,

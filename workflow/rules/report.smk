@@ -18,8 +18,8 @@ rule report:
     conda:
         "../../environment.yml"
     params:
+        **list_rows(CONFIG, CONFIG.table2),
         code=get_code("report"),
-        rows=describe_rows(CONFIG, CONFIG.table2),
         ranges={model: collect_ranges(CONFIG.used_quantifiers(model)) for model in CONFIG.models},
     message:
         "One page with all results"

@@ -36,8 +36,8 @@ rule table2:
     conda:
         "../../environment.yml"
     params:
+        **list_rows(CONFIG, CONFIG.table2),
         code=get_code("table2"),
-        rows=describe_rows(CONFIG, CONFIG.table2),
     message:
         "Table II: every experiment, and the texts that decide each query"
     script:
@@ -76,8 +76,8 @@ rule comparison:
     conda:
         "../../environment.yml"
     params:
+        **list_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
         code=get_code("comparison"),
-        rows=describe_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
     message:
         "Comparing the published table with this run"
     script:

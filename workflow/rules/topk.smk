@@ -53,7 +53,7 @@ rule topk:
         code=get_code("topk"),
         column=lambda _: CONFIG.prompts.column,
         maximum_k=CONFIG.prompts.maximum_k,
-        growing=lambda wildcards: describe_builder(CONFIG, get_model(wildcards)),
+        model=get_model_settings,
     message:
         "Top-k statistics of {wildcards.model}"
     script:

@@ -38,8 +38,8 @@ for model in filter(CONFIG.trees, CONFIG.models):
             code=get_code("trees"),
             # The script looks up the limits and the prompts in the configuration: a change of them
             # must not grow the trees again, so they are no params.
-            trees=describe_trees(CONFIG, CONFIG.trees(model)),
-            growing=describe_builder(CONFIG, CONFIG.models[model]),
+            trees=list_trees(CONFIG, CONFIG.trees(model)),
+            model=build_model_settings(CONFIG.models[model], CONFIG.expansion),
         message:
             f"Growing the trees of {model}"
         script:
@@ -65,8 +65,8 @@ rule shard:
         runtime=CONFIG.expansion.max_minutes,
     params:
         code=get_code("shard"),
-        growing=lambda wildcards: describe_builder(CONFIG, get_model(wildcards)),
-        tree=lambda wildcards: describe_trees(CONFIG, [get_tree(wildcards)])[0],
+        model=get_model_settings,
+        tree=lambda wildcards: list_trees(CONFIG, [get_tree(wildcards)])[0],
     message:
         "Growing part {wildcards.number} of {wildcards.shards} of a tree of {wildcards.model}"
     script:

@@ -2,4 +2,5 @@ from llmchecker.interfaces.snakemake.check_jobs import answer_checks
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
-    answer_checks(snakemake.params.checks, snakemake.params.ranges, snakemake.output, work)
+    params = snakemake.params
+    answer_checks(params.checks, params.notes, params.ranges, snakemake.output, work)

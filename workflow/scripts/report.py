@@ -1,21 +1,22 @@
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
-from llmchecker.interfaces.snakemake.table_params import read_job_answers
 from llmchecker.properties.scores import read_all_scores
-from llmchecker.reporting import html_report
+from llmchecker.reporting import html_report, tables
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    inputs = snakemake.input
-    answers = read_job_answers(snakemake.params, snakemake.input)
+    params, inputs = snakemake.params, snakemake.input
+    answers = tables.read_answers(
+        params.rows, inputs.verdicts, params.models, params.starts, inputs.get("answers", ())
+    )
     view = None
     if (answer := html_report.find_smallest_with_witness(answers)) is not None:
         check = answer.row.check
         tree = TextTree.read(paths.tree_file(check.tree))
         values = read_all_scores(tree, paths.scores_of_check(check))
-        ranges = snakemake.params.ranges[check.tree.model]
+        ranges = params.ranges[check.tree.model]
         view = html_report.build_tree_view(answer, ScoredTree(tree, values, ranges))
     text = html_report.render_report(
         answers=answers,

@@ -1,6 +1,6 @@
 import time
 
-from llmchecker.interfaces.snakemake.quantifier_params import parse_quantifiers
+from llmchecker.config.registry import parse_quantifiers
 from llmchecker.properties.scores import score_tree, write_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import write_json_with_digest

@@ -1,4 +1,5 @@
-from llmchecker.interfaces.snakemake.model_params import parse_model_params
+from pathlib import Path
+
 from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits, grow_shard
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.shards import Shard
@@ -6,7 +7,10 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params, wildcards = snakemake.params, snakemake.wildcards
-    model = parse_model_params(params.growing, snakemake.input.model, snakemake.threads)
+    directory = Path(snakemake.input.model)
     limits = build_growth_limits(snakemake.config["expansion"], snakemake.resources.mem_mb)
     shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
-    grow_shard(TreeBuilder(**model, limits=limits), params.tree, shard, snakemake.output.tree, work)
+    grower = TreeBuilder(
+        directory=directory, threads=snakemake.threads, limits=limits, **params.model
+    )
+    grow_shard(grower, params.tree, shard, snakemake.output.tree, work)

@@ -1,12 +1,13 @@
 from llmchecker.config.config import Config
 from llmchecker.interfaces.snakemake.suite_jobs import compute_shard
-from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
+from llmchecker.suites.load import load_suite
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     settings, wildcards = snakemake.params.config, snakemake.wildcards
     config = Config.read(*settings["files"], changes=settings["changes"])
-    suite = load_configured_suite(config, wildcards.suite, wildcards.model)
+    file = config.suites[wildcards.suite].file
+    suite = load_suite(file, models=[wildcards.model], config=config)
     shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
     compute_shard(suite, shard, snakemake.threads, snakemake.output.results, work)

@@ -1,4 +1,5 @@
-from llmchecker.interfaces.snakemake.model_params import parse_model_params
+from pathlib import Path
+
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.trees.lazy_model import LazyModel
 from llmchecker.trees.top_k_mass import load_or_compute_masses, write_masses
@@ -6,7 +7,8 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    model = parse_model_params(params.growing, snakemake.input.model, snakemake.threads)
+    directory = Path(snakemake.input.model)
     prompts = read_prompts(snakemake.input.prompts, params.column)
-    table, work.seconds = load_or_compute_masses(LazyModel(**model), prompts, params.maximum_k)
+    model = LazyModel(directory=directory, threads=snakemake.threads, **params.model)
+    table, work.seconds = load_or_compute_masses(model, prompts, params.maximum_k)
     write_masses(table, snakemake.output[0])

@@ -1,13 +1,16 @@
-from llmchecker.interfaces.snakemake.model_params import parse_model_params
+from pathlib import Path
+
 from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits, grow_trees, store_masses
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params, config = snakemake.params, snakemake.config
-    model = parse_model_params(params.growing, snakemake.input.model, snakemake.threads)
+    directory = Path(snakemake.input.model)
     limits = build_growth_limits(config["expansion"], snakemake.resources.mem_mb)
-    grower = TreeBuilder(**model, limits=limits)
+    grower = TreeBuilder(
+        directory=directory, threads=snakemake.threads, limits=limits, **params.model
+    )
     grow_trees(grower, params.trees, snakemake.output.trees, work)
     if grower.is_loaded and "topk" in config:
         store_masses(grower, snakemake.input.prompts, config["topk"], work)

@@ -1,6 +1,7 @@
 """Opening of a configured or named model, which its first use loads."""
 
 from pathlib import Path
+from typing import Any
 
 from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
@@ -60,12 +61,24 @@ def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:
         raise ConfigError(f"model: {directory} has no {MODEL_CONFIG}; name a model")
     return TreeBuilder(
         directory=directory,
-        **model.load_settings,
         # without a scheduler, a model uses every core of the process by default
         threads=expansion.threads or count_cores(),
-        memory_bytes=expansion.memory_bytes,
-        end_of_sequence=expansion.end_of_sequence,
-        cache=DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
-        decoding=model.decoding,
         limits=expansion.build_limits(model.mem_mb),
+        **build_model_settings(model, expansion),
     )
+
+
+def build_model_settings(model: ModelConfig, expansion: ExpansionConfig) -> dict[str, Any]:
+    """Build the arguments of a `LazyModel`, without its directory and threads.
+
+    Args:
+        model: the model, with its decoding.
+        expansion: the settings of trees.
+    """
+    return {
+        **model.load_settings,
+        "memory_bytes": expansion.memory_bytes,
+        "end_of_sequence": expansion.end_of_sequence,
+        "cache": DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
+        "decoding": model.decoding,
+    }

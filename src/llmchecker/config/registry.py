@@ -116,6 +116,22 @@ def open_registry(config: str | Path) -> Registry:
         return Registry.read(path)
 
 
+def parse_quantifiers(
+    settings: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]
+) -> Mapping[str, Quantifier]:
+    """Create some quantifiers of a configuration, without its other models.
+
+    Args:
+        settings: the settings of each quantifier, by name.
+        config: the content of the configuration, whose models may judge.
+    """
+    named = {each.get("model") for each in settings.values()}
+    models = {name: keys for name, keys in config.get("models", {}).items() if name in named}
+    expansion = config.get("expansion", {})
+    sections = {"models": models, "expansion": expansion, "quantifiers": settings}
+    return Registry.parse(sections).quantifiers
+
+
 def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
     # a text needs no chat template
     if isinstance(entry, str):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from llmchecker.errors import DamagedFile
 from llmchecker.utils.atomic_files import damaged_path, rename_damaged
@@ -15,9 +15,6 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import die_with_run, is_interrupt
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _REPORT_INTERVAL_SECONDS = 5.0
 """Minimum time in seconds between two progress lines in a log."""
@@ -163,109 +160,24 @@ def shell_log() -> Iterator[None]:
         root.setLevel(level)
 
 
-@contextmanager
-def show_progress(name: str, length: int) -> Iterator[Callable[[int, int, int], None]]:
-    """Yield a callback for `build_tree` that shows the progress.
-
-    In a terminal it shows a bar for each level of the tree; otherwise it writes log lines.
-
-    Args:
-        name: str, name of the tree's model, for the log.
-        length: horizon in tokens, for the bar.
-    """
-    # a bar that rewrites its line is unreadable in a log file
-    if not sys.stderr.isatty():
-        yield build_node_progress(name)
-        return
-    # imported here, because jobs and logs need no rich
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("nodes, {task.fields[rate]} a second", markup=False),
-    )
-    # without a thread, which a fork would copy in an unknown state
-    with Progress(
-        *columns,
-        console=_create_console(),
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=False,
-    ) as progress:
-        task = progress.add_task("", visible=False, rate="")
-        current_step, start_time = 0, time.monotonic()
-
-        def report(step: int, done: int, total: int) -> None:
-            nonlocal current_step, start_time
-            if step != current_step:
-                # every level has its own number of nodes, so the bar starts again
-                current_step, start_time = step, time.monotonic()
-            rate = done / max(time.monotonic() - start_time, 1e-3)
-            progress.update(
-                task,
-                description=f"token {step} of {length}",
-                completed=done,
-                total=total,
-                rate=f"{rate:,.0f}",
-                visible=True,
-                refresh=True,
-            )
-
-        yield report
-
-
-def _create_console() -> "Console":
-    """Create a console on standard error that shows texts unchanged."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-def build_node_progress(
-    name: str, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int, int, int], None]:
-    """Return a callback for `build_tree` that logs the nodes and their rate.
-
-    Args:
-        name: str, name of the tree for the log.
-        clock: function that returns the time in seconds.
-    """
-    start_time = last_report = clock()
-    finished_nodes = 0
-
-    def report(step: int, done: int, total: int) -> None:
-        nonlocal last_report, finished_nodes
-        current_time = clock()
-        if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
-            last_report = current_time
-            rate = (finished_nodes + done) / (current_time - start_time)
-            logging.info("%s: step %d, %d of %d nodes, %.0f nodes/s", name, step, done, total, rate)
-        if done == total:
-            # earlier levels count in the rate, as `done` starts at 0 in each level
-            finished_nodes += total
-
-    return report
-
-
 def build_status_log(
-    name: str, clock: Callable[[], float] = time.monotonic
+    name: str = "", clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str], None]:
     """Return a callback that logs a computation's status, at most once an interval.
 
     Args:
-        name: str, name of the computation for the log.
+        name: name of the computation for the log; empty for none.
         clock: function that returns the time in seconds.
     """
     last_report = clock()
+    prefix = f"{name}: " if name else ""
 
     def report(status: str) -> None:
         nonlocal last_report
         current_time = clock()
         if current_time - last_report >= _REPORT_INTERVAL_SECONDS:
             last_report = current_time
-            logging.info("%s: %s", name, status)
+            logging.info("%s%s", prefix, status)
 
     return report
 
@@ -276,22 +188,38 @@ def show_status() -> Iterator[Callable[[str], None]]:
 
     The changing line is for a terminal; other outputs get log lines.
     """
-    if sys.stderr.isatty():
-        # imported here, because jobs and logs need no rich
-        from rich.live import Live
-        from rich.text import Text
-
-        with Live(
-            console=_create_console(), auto_refresh=False, transient=True, redirect_stdout=False
-        ) as live:
-            yield lambda text: live.update(Text(escape_unprintable(text)), refresh=True)
+    if not sys.stderr.isatty():
+        yield build_status_log()
         return
-    last_report = -_REPORT_INTERVAL_SECONDS
+    # imported here, because jobs and logs need no rich
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
 
-    def report(text: str) -> None:
-        nonlocal last_report
-        if time.monotonic() - last_report >= _REPORT_INTERVAL_SECONDS:
-            last_report = time.monotonic()
-            logging.info("%s", text)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    # without a thread, which a fork would copy in an unknown state
+    with Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live:
+        yield lambda text: live.update(Text(escape_unprintable(text)), refresh=True)
 
-    yield report
+
+def build_node_progress(
+    show: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int, int], None]:
+    """Return a callback for `build_tree` that shows the nodes and their rate.
+
+    Args:
+        show: function that shows a text.
+        clock: function that returns the time in seconds.
+    """
+    start_time = clock()
+    finished_nodes = 0
+
+    def report(step: int, done: int, total: int) -> None:
+        nonlocal finished_nodes
+        rate = (finished_nodes + done) / max(clock() - start_time, 1e-3)
+        show(f"step {step}, {done:,} of {total:,} nodes, {rate:,.0f} nodes/s")
+        if done == total:
+            # earlier levels count in the rate, as `done` starts at 0 in each level
+            finished_nodes += total
+
+    return report

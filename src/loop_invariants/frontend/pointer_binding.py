@@ -12,22 +12,26 @@ from dataclasses import dataclass, replace
 from pycparser import c_ast
 
 from loop_invariants.frontend.aggregates import AllocationReader
+from loop_invariants.frontend.sequence_points import fold_constant
 from loop_invariants.frontend.side_effects import INCREMENTS
 from loop_invariants.frontend.symbol_table import (
     Pointer,
     StructType,
     Structure,
     Target,
+    find_root,
     root_variable,
 )
 from loop_invariants.frontend.syntax_tree import is_void, iter_nodes
 from loop_invariants.ir.expressions import (
     INT,
     Binary,
+    Cast,
     Constant,
     Expression,
     Identifier,
     Type,
+    has_nondet,
 )
 from loop_invariants.ir.statements import Assert, Assign, Block, Branch, Statement
 
@@ -168,8 +172,10 @@ class BindingReader(AllocationReader):
         # Otherwise an iteration could free memory of another iteration.
         if loop_stack != tuple(self._symbols.loop_stack):
             raise self.build_error(node, "memory that is freed in another loop than allocated")
-        pointer_value = self._assert_initialized(self._read_pointer(node), line=0)
+        pointer_value = self._read_pointer(node)
         assert pointer_value.target is not None
+        if pointer_value.state != VALID:
+            self.add((Assert(Binary("!=", pointer_value.state, UNINITIALIZED), 0),))
         self._symbols.freed_variables.add(root_variable(pointer_value.target))
         invalidations = tuple(
             _build_if_valid(alias.state, (Assign(alias.state, UNINITIALIZED),))
@@ -188,24 +194,41 @@ class BindingReader(AllocationReader):
     # Conditions under which C defines the value of a pointer.
 
     def _assert_valid(self, node: c_ast.Node, pointer_value: PointerValue) -> PointerValue:
-        """Assert that a pointer is valid where it is dereferenced."""
+        """Assert that a pointer is valid where it is dereferenced; return it as valid."""
         if pointer_value.target is None:
             raise self.build_error(node, "a pointer whose target is not known here")
         if pointer_value.state != VALID:
             self.add((Assert(Binary("==", pointer_value.state, VALID), 0),))
-        return pointer_value
+        return replace(pointer_value, state=VALID)
 
-    def _assert_initialized(
-        self, pointer_value: PointerValue, line: int | None = None
-    ) -> PointerValue:
-        """Assert that a pointer has a value where it is compared or copied.
+    def _assert_defined(self, pointer_value: PointerValue) -> PointerValue:
+        """Assert that C defines a pointer where it is compared or copied; return the pointer.
 
-        Programs compiled by gcc compare and copy uninitialized pointers too, so no run reports
-        this.
+        It has a value, and points to an element or behind the last one (C11 6.5.6p8). Programs
+        compiled by gcc compare and copy other pointers too, so no run reports this.
         """
-        if not isinstance(pointer_value.state, Constant):
-            self.add((Assert(Binary("!=", pointer_value.state, UNINITIALIZED), line),))
-        return pointer_value
+        state = pointer_value.state
+        if not isinstance(state, Constant):
+            self.add((Assert(Binary("!=", state, UNINITIALIZED), None),))
+        target, offset = pointer_value.target, pointer_value.offset
+        if target is None or offset == ZERO_OFFSET:
+            return pointer_value
+        # The offset that is checked must be the offset that is used.
+        if has_nondet(offset):
+            temporary = self._symbols.create_temporary(LONG, "offset")
+            self.add((Assign(temporary, offset),))
+            offset = temporary
+        # The fields of a single structure may be arrays, whose lengths are not its own.
+        length = find_root(target).type.length if self._is_array_target(target) else None
+        place = cast_to_long(offset)
+        is_inside = Binary(
+            "&&", Binary("<=", ZERO_OFFSET, place), Binary("<=", place, length or Constant(1))
+        )
+        if state != VALID:
+            is_inside = Binary("||", Binary("!=", state, VALID), is_inside)
+        if fold_constant(is_inside) != 1:
+            self.add((Assert(is_inside, None),))
+        return replace(pointer_value, offset=offset)
 
     def _load_pointer(self, node: c_ast.Node, pointer: Pointer) -> PointerValue:
         """Return the current value of a pointer."""
@@ -334,7 +357,7 @@ class BindingReader(AllocationReader):
         # Without a state variable, the pointer cannot express this value.
         if pointer_value.state != VALID and pointer.state is None:
             raise NullablePointer(pointer.name)
-        self._assert_initialized(pointer_value)
+        pointer_value = self._assert_defined(pointer_value)
         if pointer_value.target is not None:
             self._set_target(node, pointer, pointer_value, pointer_value.target, can_move)
         elif pointer_value.state != NULL:
@@ -393,6 +416,11 @@ class BindingReader(AllocationReader):
 def _build_if_valid(state: Expression, block: Block) -> Statement:
     """Build a branch that executes a block only if a pointer is valid."""
     return Branch(Binary("==", state, VALID), block, ())
+
+
+def cast_to_long(value: Expression) -> Expression:
+    """Return a value in 64 bits, in which no offset wraps around."""
+    return value if value.type == LONG else Cast(LONG, value)
 
 
 def is_null(node: c_ast.Node) -> bool:

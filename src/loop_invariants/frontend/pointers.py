@@ -21,6 +21,7 @@ from loop_invariants.frontend.pointer_binding import (
     ZERO_OFFSET,
     BindingReader,
     PointerValue,
+    cast_to_long,
     is_null,
 )
 from loop_invariants.frontend.sequence_points import Evaluation
@@ -187,7 +188,7 @@ class PointerReader(BindingReader):
         pointer_sides = [side for side in sides if self.is_pointer_expression(side)]
         if node.op in ("==", "!=") and len(pointer_sides) == 1 and any(map(is_null, sides)):
             # The target of a bound pointer has an address, so only the state can be null.
-            state = self._assert_initialized(self._read_pointer(pointer_sides[0])).state
+            state = self._assert_defined(self._read_pointer(pointer_sides[0])).state
             is_known = isinstance(state, Constant)
             return Constant(int(node.op == "!=")) if is_known else Binary(node.op, state, NULL)
         if len(pointer_sides) < 2 or (node.op not in COMPARISONS and node.op != "-"):
@@ -198,25 +199,21 @@ class PointerReader(BindingReader):
         if node.op in ("==", "!="):
             equality = self._build_equality(node, left, right)
             return equality if node.op == "==" else Unary("!", equality)
-        self._assert_valid(node, left)
-        self._assert_valid(node, right)
+        left, right = (self._assert_defined(self._assert_valid(node, p)) for p in (left, right))
         # The order of different objects is undefined (C11 6.5.8p5).
         if left.target != right.target:
             raise self.build_error(node, "an operator on pointers to different targets")
-        return Binary(node.op, self._cast_to_long(left.offset), self._cast_to_long(right.offset))
+        return Binary(node.op, cast_to_long(left.offset), cast_to_long(right.offset))
 
     def _build_equality(
         self, node: c_ast.BinaryOp, left: PointerValue, right: PointerValue
     ) -> Expression:
         """Build the condition that two pointers are equal."""
-        self._assert_initialized(left)
-        self._assert_initialized(right)
+        left, right = map(self._assert_defined, (left, right))
         if left.target is None or right.target is None:
             raise self.build_error(node, "a pointer whose target is not known here")
         if left.target == right.target:
-            offsets_equal = Binary(
-                "==", self._cast_to_long(left.offset), self._cast_to_long(right.offset)
-            )
+            offsets_equal = Binary("==", cast_to_long(left.offset), cast_to_long(right.offset))
             # Both are bound to the target, so only their offsets can differ.
             if left.state == right.state == VALID:
                 return offsets_equal
@@ -291,7 +288,7 @@ class PointerReader(BindingReader):
                 # The integer may also be the left operand, as in `i + p`.
                 pointer_value, evaluation = self._evaluate_pointer(left)
                 step = self.combine_unordered((left, right), (evaluation, self.evaluate(right)))[1]
-                self._assert_valid(node, pointer_value)
+                pointer_value = self._assert_valid(node, pointer_value)
                 return replace(
                     pointer_value, offset=self._move_offset(pointer_value.offset, step, node.op)
                 )
@@ -328,10 +325,7 @@ class PointerReader(BindingReader):
         if step == ZERO_OFFSET:
             return offset
         # In 64 bits: 32 bits could wrap around, and an unsigned index would never be negative.
-        return Binary(operator, self._cast_to_long(offset), self._cast_to_long(step))
-
-    def _cast_to_long(self, value: Expression) -> Expression:
-        return value if value.type == LONG else Cast(LONG, value)
+        return Binary(operator, cast_to_long(offset), cast_to_long(step))
 
     def _dereference(self, node: c_ast.Node, pointer_value: PointerValue) -> Expression:
         """Return the variable or element at a pointer's target."""

@@ -56,10 +56,14 @@ Target = Identifier | Structure
 """Target of a pointer."""
 
 
+def find_root(target: Target) -> Identifier:
+    """Return a variable that belongs to one target only: itself, or its first field."""
+    return next(iter(target.variables.values())) if isinstance(target, Structure) else target
+
+
 def root_variable(target: Target) -> str:
-    """Return a program variable that belongs to one target only."""
-    variable = next(iter(target.variables.values())) if isinstance(target, Structure) else target
-    return variable.name
+    """Return the name of a variable that belongs to one target only."""
+    return find_root(target).name
 
 
 @dataclass

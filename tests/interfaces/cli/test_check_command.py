@@ -516,17 +516,17 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_growth_draws_a_bar_for_a_person(monkeypatch):
+def test_growth_has_a_changing_line_for_a_person(monkeypatch):
     """On a terminal each level has its nodes, done and in all, and their speed."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with job_logging.show_progress("gpt2", 2) as report:
+    with job_logging.show_status() as status:
+        report = job_logging.build_node_progress(status)
         report(1, 1, 1)
         report(2, 4, 9)
         report(2, 9, 9)
-    assert "token 1 of 2" in terminal.getvalue()
-    assert "token 2 of 2" in terminal.getvalue()
-    assert "9/9" in terminal.getvalue()
+    assert "step 1, 1 of 1 nodes" in terminal.getvalue()
+    assert "step 2, 9 of 9 nodes" in terminal.getvalue()
 
 
 def drawn(capfd, *more: str) -> str:

@@ -8,8 +8,6 @@ from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers
-from llmchecker.interfaces.snakemake.check_params import describe_check
-from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
@@ -34,12 +32,11 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
         end_of_sequence="terminal",
         cache=DistributionCache(tmp_path / "store", 10**6),
     )
-    check = describe_check(Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY)))
-    budget = dict(vars(Budget(passes=60, seed=1)))
-    params = check | {"text": start_as_json(START), "budget": budget}
+    check = Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY))
+    answers, starts = [(check, Budget(passes=60, seed=1))], {"s": START}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:
-        compute_answers(builder, [params], {"long": lc.Length()}, [str(output)], work)
+        compute_answers(builder, answers, starts, {"long": lc.Length()}, [str(output)], work)
     record = read_json_with_digest(output)
     model = lc.load(directory, threads=1, memory_gb=1)
     answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())

@@ -170,12 +170,18 @@ def test_a_pointer_without_a_target_violates_where_it_is_used(body: str) -> None
         "int *m = malloc(4); if (x) m = 0; free(m); if (m) a = 0;",
         "int *m = malloc(4); free(m); p = m;",
         "int *m = malloc(4); free(m); __VERIFIER_assert(m != 0);",
+        "int b[3], *q = b + x; __VERIFIER_assert(q - b == x);",
+        "int b[3], *q = b - 1; q++; *q = 0;",
+        "int b[3], *q = b; if (x) q--; __VERIFIER_assert(b - q < 2);",
+        "struct pair s[2], *q = s; q += 3; __VERIFIER_assert(q != s);",
+        "int *m = malloc(8); __VERIFIER_assert(m + (x & 3) <= m + 3);",
+        "__VERIFIER_assert(&a - 1 == &a - 1);",
     ],
 )
 def test_a_pointer_without_a_value_is_neither_proven_nor_told_where_it_is_only_looked_at(
     body: str,
 ) -> None:
-    """C says nothing of what follows, so nothing is proven; compiled, the program goes on."""
+    """C says nothing of what follows, nor of a place outside an array, so nothing is proven."""
     program = parse_program(main(f"int a, x = __VERIFIER_nondet_int(), *p; {body}"), "case")
     for semantics in Semantics:
         assert run_program(program, semantics, runs=200).failure is None

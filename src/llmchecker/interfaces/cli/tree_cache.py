@@ -64,7 +64,8 @@ def load_or_build_tree(registry: Registry, process: TextProcess) -> CachedTree:
             logging.info("read the tree from %s", path)
             return CachedTree(tree, path, 0.0)
     logging.info("growing the tree of %s: %s", model.name, truncation)
-    with job_logging.show_progress(model.name, truncation.length) as progress:
+    with job_logging.show_status() as status:
+        progress = job_logging.build_node_progress(status)
         tree, growth = builder.build(cache_path, prompt, truncation, progress)
     return CachedTree(tree, cache_path, growth.seconds)
 

@@ -11,9 +11,9 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
 from llmchecker.config.judges import add_judge_notes
-from llmchecker.config.prompt import parse_prompt
+from llmchecker.config.plan import Check
 from llmchecker.config.question import Question, resolve_query
-from llmchecker.interfaces.snakemake.check_params import parse_check
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.atomic_files import write_json_with_digest
@@ -29,7 +29,8 @@ _NO_SAMPLE_NOTE = "There is no estimate: the limits allow no sample."
 
 def compute_answers(
     grower: TreeBuilder,
-    answers: Iterable[Mapping[str, Any]],
+    answers: Iterable[tuple[Check, Budget]],
+    starts: Mapping[str, Start],
     quantifiers: Mapping[str, Quantifier],
     outputs: Sequence[str],
     work: Stopwatch,
@@ -44,23 +45,22 @@ def compute_answers(
 
     Args:
         grower: the tree builder of the model, whose stored distributions are used.
-        answers: checks in the form of `describe_check`, each with the `text` of its start string
-            and the fields of its `budget`.
+        answers: the checks with their budgets.
+        starts: the start strings, by name.
         quantifiers: the quantifiers, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
     """
-    for params, output in zip(answers, outputs, strict=True):
-        check = parse_check(params)
+    for (check, budget), output in zip(answers, outputs, strict=True):
         builder = grower.with_decoding(check.tree.decoding)
         model, length = builder.model, check.tree.truncation.length
         asked = resolve_query(check.query, length, quantifiers)
         question = Question(
             model=model,
-            prompt=parse_prompt(params["text"]),
+            prompt=starts[check.tree.start],
             truncation=check.tree.truncation,
             checked_query=add_judge_notes(asked, model),
-            budget=Budget(**params["budget"]),
+            budget=budget,
         )
         answer = check_anytime(
             question.model,

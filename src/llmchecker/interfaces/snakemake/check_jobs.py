@@ -3,14 +3,12 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
-from llmchecker.config.plan import quantifiers_in
-from llmchecker.interfaces.snakemake.check_params import parse_check
+from llmchecker.config.plan import Check, quantifiers_in
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
@@ -21,7 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 def answer_checks(
-    checks: Iterable[Mapping[str, Any]],
+    checks: Iterable[Check],
+    notes: Iterable[Sequence[str]],
     ranges: Mapping[str, ScoreRange],
     outputs: Sequence[str],
     work: Stopwatch,
@@ -29,7 +28,8 @@ def answer_checks(
     """Answer queries on trees, compare sums with Storm, and write the answers.
 
     Args:
-        checks: the checks, in the form of `describe_checks`; checks on one tree are adjacent.
+        checks: the checks; those on one tree are adjacent.
+        notes: the notes on each answer.
         ranges: the declared range of each quantifier, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
@@ -38,8 +38,7 @@ def answer_checks(
         CheckFailed: the sums over a tree and Storm disagree.
     """
     trees: dict[object, TextTree] = {}
-    for params, output in zip(checks, outputs, strict=True):
-        check = parse_check(params)
+    for check, check_notes, output in zip(checks, notes, outputs, strict=True):
         names = quantifiers_in(check.query)
         records = [
             paths.tree_record(check.tree),
@@ -55,7 +54,7 @@ def answer_checks(
         with work():
             scored = ScoredTree(tree, values, ranges)
             answer = check_query(scored, check.query, seconds)
-            answer = replace(answer, notes=(*answer.notes, *params["notes"]))
+            answer = replace(answer, notes=(*answer.notes, *check_notes))
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)

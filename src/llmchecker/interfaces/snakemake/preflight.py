@@ -8,13 +8,13 @@ from llmchecker.config.config import Config
 from llmchecker.config.keys import PromptsConfig
 from llmchecker.config.models import ModelConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
-from llmchecker.interfaces.snakemake.suite_params import load_configured_suite
 from llmchecker.models.decoding.chat_template import Chat, encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, has_chat_template
 from llmchecker.models.sources.prompt_set import check_column
 from llmchecker.models.transformers.tokenizer import load_tokenizer
+from llmchecker.suites.load import load_suite
 from llmchecker.utils.atomic_files import check_writable, describe_kind, read_json
 
 
@@ -43,7 +43,7 @@ def check_inputs(config: Config) -> None:
     for name, suite in config.suites.items():
         for model_name in suite.models or ():
             with prefix_errors(f"suites.{name}.file"):
-                load_configured_suite(config, name, model_name)
+                load_suite(suite.file, models=[model_name], config=config)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _check_prompts(config.prompts)
 

@@ -1,18 +1,15 @@
 """The jobs of building a model's trees, shards and top-k statistics."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from llmchecker.config.prompt import parse_prompt
-from llmchecker.interfaces.snakemake.model_params import parse_decoding_param
 from llmchecker.models.sources.prompt_set import read_prompts
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.growth_forecast import GrowthLimits
 from llmchecker.trees.shards import Shard
-from llmchecker.trees.text_tree import Truncation
 from llmchecker.trees.top_k_mass import load_or_compute_masses
-from llmchecker.utils.job_logging import Stopwatch, build_node_progress
+from llmchecker.utils.job_logging import Stopwatch, build_node_progress, build_status_log
 
 _log = logging.getLogger(__name__)
 
@@ -35,13 +32,13 @@ def grow_trees(
 
     Args:
         grower: the tree builder of the model.
-        trees: the name of each tree, the `text` of its start string, its cut, decoding and shards.
+        trees: the name, start, truncation, decoding and shards of each tree, by these keys.
         paths: the file of each tree.
         work: the stopwatch of the job.
     """
     for tree, path in zip(trees, paths, strict=True):
-        start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
-        builder = grower.with_decoding(parse_decoding_param(tree["decoding"]))
+        start, truncation = tree["start"], tree["truncation"]
+        builder = grower.with_decoding(tree["decoding"])
         # The job covers all trees of a model, which may include current ones.
         if builder.is_cached(path, start, truncation):
             _log.info("%s: kept", tree["name"])
@@ -50,7 +47,7 @@ def grow_trees(
             with work():
                 _, growth = builder.merge(path, start, tree["shards"])
         else:
-            _, growth = builder.build(path, start, truncation, build_node_progress(tree["name"]))
+            _, growth = builder.build(path, start, truncation, _log_nodes(tree["name"]))
             work.seconds += growth.seconds
         _log.info("%s: %s", tree["name"], growth)
 
@@ -58,13 +55,16 @@ def grow_trees(
 def grow_shard(
     grower: TreeBuilder, tree: Mapping[str, Any], shard: Shard, path: str, work: Stopwatch
 ) -> None:
-    """Build one shard of a tree, in the form of `grow_trees`."""
+    """Build one shard of a tree, whose keys are those of `grow_trees`."""
     name = f"{tree['name']}, {shard}"
-    builder = grower.with_decoding(parse_decoding_param(tree["decoding"]))
-    start, truncation = parse_prompt(tree["text"]), Truncation(**tree["cut"])
-    _, growth = builder.build(path, start, truncation, build_node_progress(name), shard)
+    builder = grower.with_decoding(tree["decoding"])
+    _, growth = builder.build(path, tree["start"], tree["truncation"], _log_nodes(name), shard)
     work.seconds += growth.seconds
     _log.info("%s: %s", name, growth)
+
+
+def _log_nodes(name: str) -> Callable[[int, int, int], None]:
+    return build_node_progress(build_status_log(name))
 
 
 def store_masses(
