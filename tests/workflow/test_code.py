@@ -203,18 +203,24 @@ def test_every_data_file_of_the_packages_is_known():
 
 LISTING = """
 import json
+from dataclasses import fields, is_dataclass
+from pathlib import PosixPath
 include: "Snakefile"
-def is_plain(value):
+def is_compared(value, within=False):
     if isinstance(value, dict):
-        return all(map(is_plain, (*value, *value.values())))
+        return all(is_compared(each, True) for each in (*value, *value.values()))
     if type(value) in (list, tuple):
-        return all(map(is_plain, value))
-    return type(value) in (str, int, float, bool, type(None))
+        return all(is_compared(each, True) for each in value)
+    # outside of a list, tuple or dict, Snakemake compares no other value
+    if within and is_dataclass(value):
+        values = {each.name: getattr(value, each.name) for each in fields(value)}
+        return value.__dataclass_params__.frozen and is_compared(values)
+    return type(value) in (str, int, float, bool, type(None)) or within and type(value) is PosixPath
 listed = {
     each.name: {
         "outputs": list(each.output),
         "code": each.params.get("code"),
-        "others": [repr(v) for v in each.params if not is_plain(v) and not callable(v)],
+        "others": [repr(v) for v in each.params if not is_compared(v) and not callable(v)],
     }
     for each in workflow.rules
 }
