@@ -28,7 +28,6 @@ refuse what would be too large."""
 
 OF_NO_DISTRIBUTION = {
     "llmchecker/errors.py": "says why there is no result",
-    "llmchecker/config/prompt.py": "reads a prompt, whose tokens are in a fingerprint",
     "llmchecker/utils/": "logs, processes and files; others decide what is in a tree",
     "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
     "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",
@@ -186,15 +185,13 @@ def test_imports_of_every_form_are_found(tmp_path):
 
 
 def test_every_data_file_of_the_packages_is_known():
-    """A file of the packages that is no module is read by code that names it, is a setting, or is
-    generated from code, as the JSON schema is."""
+    """A file of the packages that is no module is read by code that names it, or is a setting."""
     known = {
         file for pattern in code_dependencies._DATA_FILES.values() for file in SOURCE.glob(pattern)
     }
     known |= set(
         SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
     )  # an input of their own: `find_quantifier_files`
-    known.add(SOURCE / "llmchecker/config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
     packages = ("llmchecker", "loop_invariants")
     files = {file for package in packages for file in (SOURCE / package).rglob("*")}
