@@ -6,7 +6,7 @@ from math import prod
 
 from pycparser import c_ast
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.expressions import NONDET_PREFIX
 from loop_invariants.frontend.sequence_points import fold_constant
 from loop_invariants.frontend.side_effects import EffectReader
@@ -62,7 +62,6 @@ class DeclarationReader:
         declare_pointer: reads the declaration of a pointer; must be set before the first use too.
         static_initializers: statements that initialize `static` variables before the program
             starts.
-        checked_assertions: identities of the static assertions that hold.
     """
 
     def __init__(self, symbols: SymbolTable) -> None:
@@ -70,7 +69,6 @@ class DeclarationReader:
         self.expression_reader: EffectReader
         self.declare_pointer: Callable[[c_ast.Decl, bool], Block]
         self.static_initializers: list[Statement] = []
-        self.checked_assertions: set[int] = set()
         self._static_symbols: dict[
             int, Symbol
         ] = {}  # symbols of `static` variables, by id of the declaration
@@ -212,20 +210,6 @@ class DeclarationReader:
             raise self._build_error(node, "a constant that is no number")
         return value
 
-    def check_static_assertion(self, node: c_ast.StaticAssert) -> None:
-        """Check a static assertion, which a compiler evaluates (C11 6.7.10).
-
-        Raises:
-            UnreadableProgram: the assertion is false, so that the text is not C.
-            UnsupportedProgram: its condition has another value than a number.
-        """
-        self.checked_assertions.add(id(node))
-        if not self._read_constant(node.cond):
-            raise UnreadableProgram(
-                f"{node.coord.file}:{node.coord.line}: the static assertion is false, so that no "
-                "compiler accepts the text; correct it"
-            )
-
     def _read_structure(self, node: c_ast.Struct) -> StructType:
         tag = f"struct {node.name}"
         if node.decls is None:
@@ -237,9 +221,6 @@ class DeclarationReader:
             return symbol
         member_types = {}
         for field in node.decls:
-            if isinstance(field, c_ast.StaticAssert):
-                self.check_static_assertion(field)
-                continue
             type_ = self.read_type(field.type)
             # Bit fields wrap around in their own width.
             if field.bitsize is not None or field.quals or field.align:

@@ -259,11 +259,6 @@ class ExpressionReader:
         if not isinstance(node.name, c_ast.ID):
             raise self.build_error(node, "an array of arrays")
         name = node.name.name
-        # Scalar replacement may have turned the element into an integer.
-        if name not in bound_names and isinstance(node.subscript, c_ast.Constant):
-            element_name = f"{name}[{self._read_constant(node.subscript, bound_names)}]"
-            if element_name in self._scope:  # the element is an integer of its own
-                return Identifier(element_name, self._types.get(element_name, INT))
         if (
             name in bound_names
             or name not in self._scope
