@@ -147,22 +147,6 @@ PARTS = (
         always,
         refuse,
     ),
-    Part(
-        "transformation",
-        "arrays as integers",
-        "frontend.translation_unit",
-        "replace_arrays",
-        lambda result, program: result != program,
-        lambda function: lambda program: program,
-    ),
-    Part(
-        "transformation",
-        "effects in conditions",
-        "frontend.statements",
-        "substitute_effects",
-        lambda result, condition: bool(condition.effects) and result is not None,
-        give(None),
-    ),
     *(
         Part("transformation", name, module, function, always, refuse)
         for name, module, function in (

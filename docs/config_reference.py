@@ -1,9 +1,6 @@
-"""Write docs/reference/configuration.md from the schema of a configuration:
+"""Write docs/reference/configuration.md from the keys in `src/llmchecker/config/keys.py`:
 
-    .venv/bin/python -m llmchecker.config.schema
-    .venv/bin/python docs/config_reference.py
-
-The first command writes the schema from the keys in `src/llmchecker/config/keys.py`.
+.venv/bin/python docs/config_reference.py
 """
 
 import re
@@ -11,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from llmchecker.config.schema import build_schema
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "src/llmchecker/config/config.schema.yaml"
 PAGE = ROOT / "docs/reference/configuration.md"
 
 INTRODUCTION = """\
@@ -117,4 +113,4 @@ def sentence(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))), encoding="utf-8")
+    PAGE.write_text(page(build_schema()), encoding="utf-8")

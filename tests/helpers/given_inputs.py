@@ -12,7 +12,6 @@ GIVEN_INPUTS = r"""
 static const long *input;
 static int left;
 static long next(void) { return left-- > 0 ? *input++ : 7; }
-static int number(void) { return next(); }
 long long __VERIFIER_nondet_longlong(void) { return next(); }
 int undefined(int value) { return next(); }
 int __VERIFIER_nondet_int(void) { return next(); }
@@ -32,6 +31,5 @@ void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { en
 void reach_error(void) { end("failed"); }
 void on_abort(void) { end("stopped"); }
 #define abort on_abort
-#define atoi(text) number()
 """
 """Inputs are the `left` numbers at `input`; a false assertion prints `ASSERTED`, a literal."""

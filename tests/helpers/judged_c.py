@@ -57,7 +57,6 @@ class JudgedProgram(WrittenProgram):
         source = random.Random(f"parameters {seed}")
         kind = source.random()
         self.parameter = f"argc_{seed}" if kind < 0.4 else ""
-        self.reads_arguments = kind < 0.2
         self._some = source
         super().__init__(seed)
 
@@ -74,8 +73,7 @@ class JudgedProgram(WrittenProgram):
         given = "void"
         if self.parameter:
             given = f"int {self.parameter}, char **texts"
-            number = "atoi(texts[1])" if self.reads_arguments else self.parameter
-            start += f" {self._some.choice(self.observed)} = {number};"
+            start += f" {self._some.choice(self.observed)} = {self.parameter};"
         lines = " ".join(self._statement(1) for _ in range(self._some.randint(1, 3)))
         return f"int main({given})\n{{ {start} {{ {lines} }} {_END} return 0; }}\n"
 

@@ -40,6 +40,10 @@ class Refusing:
     [
         (2, "quantifier 'rude': score of 'w': 2 is outside the range 0 to 1; correct either"),
         (0.5, "quantifier 'rude': score of 'w': 0.5 is not an integer"),
+        (
+            2**63,
+            "quantifier 'rude': score of 'w': it has more than 64 bits; return a smaller one",
+        ),
         (ConfigError("too long"), "quantifier 'rude': too long"),
         (ZeroDivisionError("by zero"), "quantifier 'rude': it raised ZeroDivisionError: by zero"),
         (SystemExit(3), "quantifier 'rude': it raised SystemExit: 3"),

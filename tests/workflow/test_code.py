@@ -28,7 +28,6 @@ refuse what would be too large."""
 
 OF_NO_DISTRIBUTION = {
     "llmchecker/errors.py": "says why there is no result",
-    "llmchecker/config/prompt.py": "reads a prompt, whose tokens are in a fingerprint",
     "llmchecker/utils/": "logs, processes and files; others decide what is in a tree",
     "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
     "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",
@@ -186,15 +185,13 @@ def test_imports_of_every_form_are_found(tmp_path):
 
 
 def test_every_data_file_of_the_packages_is_known():
-    """A file of the packages that is no module is read by code that names it, is a setting, or is
-    generated from code, as the JSON schema is."""
+    """A file of the packages that is no module is read by code that names it, or is a setting."""
     known = {
         file for pattern in code_dependencies._DATA_FILES.values() for file in SOURCE.glob(pattern)
     }
     known |= set(
         SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
     )  # an input of their own: `find_quantifier_files`
-    known.add(SOURCE / "llmchecker/config/config.schema.yaml")
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
     packages = ("llmchecker", "loop_invariants")
     files = {file for package in packages for file in (SOURCE / package).rglob("*")}
@@ -203,18 +200,24 @@ def test_every_data_file_of_the_packages_is_known():
 
 LISTING = """
 import json
+from dataclasses import fields, is_dataclass
+from pathlib import PosixPath
 include: "Snakefile"
-def is_plain(value):
+def is_compared(value, within=False):
     if isinstance(value, dict):
-        return all(map(is_plain, (*value, *value.values())))
+        return all(is_compared(each, True) for each in (*value, *value.values()))
     if type(value) in (list, tuple):
-        return all(map(is_plain, value))
-    return type(value) in (str, int, float, bool, type(None))
+        return all(is_compared(each, True) for each in value)
+    # outside of a list, tuple or dict, Snakemake compares no other value
+    if within and is_dataclass(value):
+        values = {each.name: getattr(value, each.name) for each in fields(value)}
+        return value.__dataclass_params__.frozen and is_compared(values)
+    return type(value) in (str, int, float, bool, type(None)) or within and type(value) is PosixPath
 listed = {
     each.name: {
         "outputs": list(each.output),
         "code": each.params.get("code"),
-        "others": [repr(v) for v in each.params if not is_plain(v) and not callable(v)],
+        "others": [repr(v) for v in each.params if not is_compared(v) and not callable(v)],
     }
     for each in workflow.rules
 }

@@ -13,7 +13,7 @@ check and one default.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
@@ -21,17 +21,22 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
-from llmchecker.checking.formatting import format_start
+from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifiers
 from llmchecker.trees.text_tree import Horizon, Truncation, check_length
+
+if TYPE_CHECKING:
+    from llmchecker.checking.answer import Answer, Progress
+    from llmchecker.trees.expansion import EndOfSequence
 
 DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
@@ -172,6 +177,47 @@ class Question(TextProcess):
     def query(self) -> Query:
         """The parsed query."""
         return self.checked_query.query
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether the model, loaded or not, returns texts alone."""
+        return isinstance(self.model, TextModel) or not getattr(
+            self.model, "has_distributions", True
+        )
+
+    def answer(self, end_of_sequence: "EndOfSequence" = "terminal", **options: Any) -> "Answer":
+        """Answer the question to a loaded model, as narrowly as the budget allows.
+
+        Args:
+            end_of_sequence: as in `expansion.build_tree`; answers of texts alone have their end.
+            options: `watch`, and without a conversation `is_cancelled`, as in `check_anytime`.
+
+        Raises:
+            InterruptedCheck: the model failed after it had evaluated texts.
+            LLMCheckerError: it failed before, or the query has no answer.
+        """
+        if self.is_text_only and self.conversation is None:
+            # imported here, as all that is imported below: torch and Storm take seconds to load,
+            # which would delay --help and the checks of arguments
+            from llmchecker.checking.anytime.text_run import check_text
+
+            return check_text(self.model, self.prompt, self.checked_query, self.budget, **options)
+        options["end_of_sequence"] = end_of_sequence
+        if self.conversation is not None:
+            from llmchecker.checking.conversations.conversation_check import check_conversation
+
+            return check_conversation(
+                self.model, self.conversation, self.checked_query, self.budget, **options
+            )
+        from llmchecker.checking.anytime.anytime_run import check_anytime
+
+        return check_anytime(self.model, self.prompt, self.checked_query, self.budget, **options)
+
+    def format_progress(self, progress: "Progress") -> str:
+        """Format the intervals of an answer at one time."""
+        if self.is_text_only:
+            return format_answer_progress(progress)
+        return format_progress(progress, self.checked_query.estimation_obstacle is None)
 
     def vary(self, model: Any, changes: Mapping[str, object], place: str) -> "Question":
         """Return the second side of a comparison.

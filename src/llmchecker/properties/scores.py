@@ -22,6 +22,9 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 _REST_SCORE = 0
 """Placeholder for the missing score of `rest` in an array of scores."""
 
+_MAX_SCORE = 2**63 - 1
+"""The largest size of a score, which arrays contain as int64."""
+
 
 def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) -> np.ndarray:
     """Score every text of a tree, each distinct text once.
@@ -167,6 +170,8 @@ def _check_scores(quantifier: Quantifier, texts: Iterable[str], values: Sequence
         # nearly every score is a plain int: the fast test first saves a third of the time
         if type(value) is not int and not is_integer(value):
             raise ConfigError(f"score of {text!r}: {value!r} is not an integer")
+        if abs(value) > _MAX_SCORE:
+            raise ConfigError(f"score of {text!r}: it has more than 64 bits; return a smaller one")
         if not min_score <= value <= max_score:
             raise ConfigError(
                 f"score of {text!r}: {value} is outside the range {low} to {high}; correct either"

@@ -45,28 +45,21 @@ class _AggregateReader(EffectReader):
     def _build_readers(self) -> dict[type, Callable[..., Expression]]:
         return super()._build_readers() | {c_ast.StructRef: self._read_field}
 
-    def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
+    def _read_element(self, node: c_ast.ArrayRef) -> Expression:
         if isinstance(node.name, c_ast.StructRef):
-            member = self._read_member(node.name, bound_names)
+            member = self._read_member(node.name)
             if not isinstance(member, Identifier) or not member.type.is_array:
                 raise self.build_error(node, "an index of what is no array")
-            return member.element(self.read(node.subscript, bound_names))
+            return member.element(self.read(node.subscript))
         if not isinstance(node.name, c_ast.ID):
-            return self._read_multi_array_element(node, bound_names)
+            return self._read_multi_array_element(node)
         symbol = self._symbols.look_up(node.name.name)
-        # A quantified variable hides an array of the same name.
-        if (
-            isinstance(symbol, Identifier)
-            and symbol.type.is_array
-            and node.name.name not in bound_names
-        ):
-            return symbol.element(self.read(node.subscript, bound_names))
+        if isinstance(symbol, Identifier) and symbol.type.is_array:
+            return symbol.element(self.read(node.subscript))
         problem = f"an index of {node.name.name!r}, which is not an array in scope,"
         raise self.build_error(node, problem)
 
-    def _read_multi_array_element(
-        self, node: c_ast.ArrayRef, bound_names: frozenset[str]
-    ) -> Expression:
+    def _read_multi_array_element(self, node: c_ast.ArrayRef) -> Expression:
         """Read an element of an array of arrays; every index must be in its range."""
         subscripts: list[c_ast.Node] = []
         base: c_ast.Node = node
@@ -74,11 +67,7 @@ class _AggregateReader(EffectReader):
             subscripts.insert(0, base.subscript)
             base = base.name
         multi_array = self._symbols.look_up(base.name) if isinstance(base, c_ast.ID) else None
-        if (
-            not isinstance(multi_array, MultiArray)
-            or len(subscripts) != len(multi_array.sizes)
-            or bound_names
-        ):
+        if not isinstance(multi_array, MultiArray) or len(subscripts) != len(multi_array.sizes):
             raise self.build_error(node, "an array of arrays")
         flat_index: Expression = Constant(0)
         for index, size in zip(self.evaluate_all(subscripts), multi_array.sizes, strict=True):
@@ -106,15 +95,13 @@ class _AggregateReader(EffectReader):
         self.add((Assert(Binary("&&", low, high), 0),))
         return index if type_ == Type(64) else Cast(Type(64), index)
 
-    def _read_field(self, node: c_ast.StructRef, bound_names: frozenset[str]) -> Expression:
-        member = self._read_member(node, bound_names)
+    def _read_field(self, node: c_ast.StructRef) -> Expression:
+        member = self._read_member(node)
         if isinstance(member, Identifier) and member.type.is_array:
             raise self.build_error(node, f"the array {node.field.name!r} without an index")
         return member
 
-    def _read_member(
-        self, node: c_ast.StructRef, bound_names: frozenset[str]
-    ) -> Identifier | Element:
+    def _read_member(self, node: c_ast.StructRef) -> Identifier | Element:
         """Return the variable of a structure's field, which may be an array."""
         is_indexed = isinstance(node.name, c_ast.ArrayRef)
         identifier = node.name.name if is_indexed else node.name
@@ -123,7 +110,7 @@ class _AggregateReader(EffectReader):
         structure = self._symbols.look_up(identifier.name)
         if not isinstance(structure, Structure) or structure.is_array != is_indexed:
             raise self.build_error(node, f"the field {node.field.name!r} of what is no structure")
-        index = self.read(node.name.subscript, bound_names) if is_indexed else Constant(0)
+        index = self.read(node.name.subscript) if is_indexed else Constant(0)
         return self._select_field(node, structure, index)
 
     def _select_field(

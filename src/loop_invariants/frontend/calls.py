@@ -41,12 +41,10 @@ from loop_invariants.frontend.verifier_builtins import (
     list_parameters,
 )
 from loop_invariants.ir.expressions import (
-    INT,
     Constant,
     Expression,
     Identifier,
     Nondet,
-    Type,
     is_partial,
 )
 from loop_invariants.ir.instrumentation import Property
@@ -86,9 +84,6 @@ _NONDET_FUNCTION = re.compile(
 )
 """Reserved names of functions that benchmarks use and no library defines."""
 
-_ARGUMENT_PARSERS = {"atoi": INT, "atol": Type(64), "atoll": Type(64)}
-"""Functions that parse a number; for a program argument, any number."""
-
 
 _REACH_ERROR_FUNCTIONS = frozenset(("reach_error", "__VERIFIER_error", ERROR_FUNCTION))
 """Functions whose calls are the reachability property of SV-COMP."""
@@ -108,7 +103,6 @@ class CallReader:
         read_body: reads the body of a function, given the variable for its result.
         builtin_parameters: parameter types of the builtins.
         is_lowered: whether a call was replaced.
-        argv_name: parameter of `main` with the texts of the program's arguments.
     """
 
     expression_reader: PointerReader
@@ -130,7 +124,6 @@ class CallReader:
         self._call_stack: list[str] = []
         self._call_count = 0
         self.is_lowered = False
-        self.argv_name = ""
 
     @cached_property
     def _undeclared_calls(self) -> frozenset[int]:
@@ -184,13 +177,6 @@ class CallReader:
             result = self._read_undefined_call(name, node, arguments)
             if result is not None:
                 return result
-        if (
-            name in _ARGUMENT_PARSERS
-            and name not in self._definitions
-            and self._is_program_argument(arguments)
-        ):
-            self.is_lowered = True
-            return Nondet(_ARGUMENT_PARSERS[name])
         context = " in an expression" if is_used else ""
         raise self._build_error(node, f"the call of {name or 'a function'}{context}")
 
@@ -214,18 +200,6 @@ class CallReader:
 
     def _build_error(self, node: c_ast.Node, construct: str) -> UnsupportedProgram:
         return self.expression_reader.build_error(node, construct)
-
-    def _is_program_argument(self, arguments: Sequence[c_ast.Node]) -> bool:
-        """Check that the only argument is a text of the program's arguments."""
-        match arguments:
-            case [c_ast.ArrayRef(name=c_ast.ID(name=name), subscript=c_ast.Constant())]:
-                # A called function has no access to the parameters of `main`.
-                return (
-                    len(self._call_stack) == 0
-                    and name == self.argv_name
-                    and not self._symbols.look_up(name)
-                )
-        return False
 
     def _is_inlined(self, name: str) -> bool:
         """Check that an assertion or failure has the meaning of the file's definition."""

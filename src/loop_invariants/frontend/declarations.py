@@ -6,7 +6,7 @@ from math import prod
 
 from pycparser import c_ast
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.expressions import NONDET_PREFIX
 from loop_invariants.frontend.sequence_points import fold_constant
 from loop_invariants.frontend.side_effects import EffectReader
@@ -62,7 +62,6 @@ class DeclarationReader:
         declare_pointer: reads the declaration of a pointer; must be set before the first use too.
         static_initializers: statements that initialize `static` variables before the program
             starts.
-        checked_assertions: identities of the static assertions that hold.
     """
 
     def __init__(self, symbols: SymbolTable) -> None:
@@ -70,7 +69,6 @@ class DeclarationReader:
         self.expression_reader: EffectReader
         self.declare_pointer: Callable[[c_ast.Decl, bool], Block]
         self.static_initializers: list[Statement] = []
-        self.checked_assertions: set[int] = set()
         self._static_symbols: dict[
             int, Symbol
         ] = {}  # symbols of `static` variables, by id of the declaration
@@ -212,20 +210,6 @@ class DeclarationReader:
             raise self._build_error(node, "a constant that is no number")
         return value
 
-    def check_static_assertion(self, node: c_ast.StaticAssert) -> None:
-        """Check a static assertion, which a compiler evaluates (C11 6.7.10).
-
-        Raises:
-            UnreadableProgram: the assertion is false, so that the text is not C.
-            UnsupportedProgram: its condition has another value than a number.
-        """
-        self.checked_assertions.add(id(node))
-        if not self._read_constant(node.cond):
-            raise UnreadableProgram(
-                f"{node.coord.file}:{node.coord.line}: the static assertion is false, so that no "
-                "compiler accepts the text; correct it"
-            )
-
     def _read_structure(self, node: c_ast.Struct) -> StructType:
         tag = f"struct {node.name}"
         if node.decls is None:
@@ -237,9 +221,6 @@ class DeclarationReader:
             return symbol
         member_types = {}
         for field in node.decls:
-            if isinstance(field, c_ast.StaticAssert):
-                self.check_static_assertion(field)
-                continue
             type_ = self.read_type(field.type)
             # Bit fields wrap around in their own width.
             if field.bitsize is not None or field.quals or field.align:
@@ -263,19 +244,20 @@ class DeclarationReader:
         """Declare a `static` variable, initialized before the start (C11 6.2.4p3)."""
         symbol = self._static_symbols.get(id(node))
         if symbol is None:
-            self.static_initializers += self._declare_object(node, is_zeroed=True, is_static=True)
+            self.static_initializers += self._declare_object(node, is_zeroed=True)
             symbol = self._symbols.look_up(node.name)
             assert symbol is not None
+            self._symbols.make_persistent(symbol)
             self._static_symbols[id(node)] = symbol
         # A function that is inlined again uses the same variable.
         self._symbols.bind(node.name, symbol)
         return ()
 
-    def _declare_object(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool = False) -> Block:
+    def _declare_object(self, node: c_ast.Decl, is_zeroed: bool) -> Block:
         type_, length = node.type, None
         length_effects: Block = ()
         if isinstance(type_, c_ast.ArrayDecl) and isinstance(type_.type, c_ast.ArrayDecl):
-            return self._declare_multi_array(node, is_zeroed, is_static)
+            return self._declare_multi_array(node, is_zeroed)
         if any(
             identifier.name == node.name for identifier in iter_nodes(node.type, (c_ast.ID,))
         ) or (
@@ -293,30 +275,28 @@ class DeclarationReader:
         if isinstance(element, StructType):
             return (
                 *length_effects,
-                *self._declare_structure(node, element, length, is_zeroed or is_static),
+                *self._declare_structure(node, element, length, is_zeroed),
             )
         if length is None and node.init is not None:
             evaluation = self.expression_reader.evaluate(node.init)
             # C requires a constant for static storage (C11 6.7.9p4).
             if is_zeroed and fold_constant(evaluation.value) is None:
                 raise self._build_error(node, "a first value that is no constant")
-            variable = self._declare_variable(node, element, is_static)
+            variable = self._declare_variable(node, element)
             assignment = Assign(variable, evaluation.value)
             return (*length_effects, *evaluation.effects, assignment)
         # A variable without an initial value is 0 if static, and arbitrary otherwise.
         if length is None:
-            variable = self._declare_variable(node, element, is_static)
+            variable = self._declare_variable(node, element)
             statement = Assign(variable, Constant(0)) if is_zeroed else Havoc(variable.name)
             return (*length_effects, statement)
         effects, values = self._read_array_values(node, length, is_zeroed)
-        array = self._declare_variable(node, element.to_array(length), is_static)
+        array = self._declare_variable(node, element.to_array(length))
         if values is None:
             return (*length_effects, Havoc(array.name))
         return (*length_effects, *effects, *_assign_elements(array, values))
 
-    def _declare_variable(
-        self, node: c_ast.Decl, type_: Type, is_static: bool = False
-    ) -> Identifier:
+    def _declare_variable(self, node: c_ast.Decl, type_: Type) -> Identifier:
         """Declare a variable and return it."""
         name = node.name
         if name in VERIFIER_BUILTINS or name.startswith(NONDET_PREFIX):
@@ -326,7 +306,7 @@ class DeclarationReader:
             raise self._build_error(node, f"the reserved name {name!r} outside of functions")
         if self._symbols.is_in_innermost_scope(name):
             raise self._build_error(node, f"a second {name!r} in one scope")
-        return self._symbols.declare(name, type_, is_static)
+        return self._symbols.declare(name, type_)
 
     def _declare_structure(
         self, node: c_ast.Decl, struct_type: StructType, length: Expression | None, is_zeroed: bool
@@ -368,7 +348,7 @@ class DeclarationReader:
             assignments += _assign_elements(array, values or ())
         return tuple(assignments)
 
-    def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool, is_static: bool) -> Block:
+    def _declare_multi_array(self, node: c_ast.Decl, is_zeroed: bool) -> Block:
         """Declare an array of arrays, as one array of the program in row-major order."""
         sizes: list[int] = []
         type_ = node.type
@@ -382,7 +362,7 @@ class DeclarationReader:
             raise self._build_error(node, "an array of arrays of structures")
         length = Constant(prod(sizes))
         effects, values = self._read_array_values(node, length, is_zeroed, sizes)
-        array = self._declare_variable(node, element.to_array(length), is_static)
+        array = self._declare_variable(node, element.to_array(length))
         self._symbols.bind(node.name, MultiArray(array, tuple(sizes)))
         self._symbols.has_renames = True
         if values is None:

@@ -144,13 +144,11 @@ class ExpressionReader:
         self._scope = scope
         self._types = types
         self._allow_nondet = allow_nondet
+        # Variables of the quantifiers around the current expression.
+        self._bound_names: frozenset[str] = frozenset()
 
-    def read(self, node: c_ast.Node, bound_names: frozenset[str] = frozenset()) -> Expression:
+    def read(self, node: c_ast.Node) -> Expression:
         """Convert a node of the syntax tree to an expression.
-
-        Args:
-            node: the node.
-            bound_names: variables of the enclosing quantifiers.
 
         Raises:
             UnsupportedProgram: the node is not an integer expression, or has side effects.
@@ -158,7 +156,7 @@ class ExpressionReader:
         readers = self._build_readers()
         if type(node) not in readers:
             raise self.build_error(node, _CONSTRUCT_NAMES.get(type(node), type(node).__name__))
-        return readers[type(node)](node, bound_names)
+        return readers[type(node)](node)
 
     def _build_readers(self) -> dict[type, Callable[..., Expression]]:
         """Return the reader of each kind of node."""
@@ -189,7 +187,7 @@ class ExpressionReader:
             level = [child for parent in level for _, child in parent.children()]
             depth += 1
 
-    def _read_constant(self, node: c_ast.Constant, bound_names: frozenset[str]) -> Expression:
+    def _read_constant(self, node: c_ast.Constant) -> Expression:
         if node.type == "char" and len(node.value) == 3 and node.value.isascii():
             return Constant(ord(node.value[1]))
         digits = node.value.rstrip("uUlL")
@@ -244,65 +242,58 @@ class ExpressionReader:
         except ValueError as error:
             raise self.build_error(node, f"the constant {node.value}") from error
 
-    def _read_variable(self, node: c_ast.ID, bound_names: frozenset[str]) -> Expression:
+    def _read_variable(self, node: c_ast.ID) -> Expression:
         # `true` and `false` are macros of a header, which the text may not include.
         if node.name in ("true", "false") and node.name not in self._scope:
             return Constant(int(node.name == "true"))
-        if node.name not in self._scope and node.name not in bound_names:
+        if node.name not in self._scope and node.name not in self._bound_names:
             raise self.build_error(node, f"{node.name!r}, which is not a variable in scope,")
-        type_ = INT if node.name in bound_names else self._types.get(node.name, INT)
+        type_ = INT if node.name in self._bound_names else self._types.get(node.name, INT)
         if type_.is_array:
             raise self.build_error(node, f"the array {node.name!r} without an index")
         return Identifier(node.name, type_)
 
-    def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
+    def _read_element(self, node: c_ast.ArrayRef) -> Expression:
         if not isinstance(node.name, c_ast.ID):
             raise self.build_error(node, "an array of arrays")
         name = node.name.name
-        # Scalar replacement may have turned the element into an integer.
-        if name not in bound_names and isinstance(node.subscript, c_ast.Constant):
-            element_name = f"{name}[{self._read_constant(node.subscript, bound_names)}]"
-            if element_name in self._scope:  # the element is an integer of its own
-                return Identifier(element_name, self._types.get(element_name, INT))
         if (
-            name in bound_names
+            name in self._bound_names
             or name not in self._scope
             or not self._types.get(name, INT).is_array
         ):
             raise self.build_error(node, f"an index of {name!r}, which is not an array in scope,")
-        return Element(name, self.read(node.subscript, bound_names), self._types[name])
+        return Element(name, self.read(node.subscript), self._types[name])
 
-    def _read_unary(self, node: c_ast.UnaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_unary(self, node: c_ast.UnaryOp) -> Expression:
         if node.op in ("p++", "p--", "++", "--"):
             raise self.build_error(node, "an increment inside an expression")
         if node.op == "+":
-            return self.read(node.expr, bound_names)
+            return self.read(node.expr)
         if node.op not in ("-", "!"):
             raise self.build_error(node, _CONSTRUCT_NAMES.get(node.op, f"the operator {node.op}"))
-        operand = self.read(node.expr, bound_names)
+        operand = self.read(node.expr)
         if node.op == "-" and isinstance(operand, Constant):
             # Equal numbers become equal expressions, independent of their notation.
             return Constant(-operand.value)
         return Unary(node.op, operand)
 
-    def _read_binary(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_binary(self, node: c_ast.BinaryOp) -> Expression:
         if node.op not in self._operators:
             raise self.build_error(node, f"the operator {node.op}")
-        return Binary(
-            node.op, self.read(node.left, bound_names), self.read(node.right, bound_names)
-        )
+        return Binary(node.op, self.read(node.left), self.read(node.right))
 
-    def _read_conditional(self, node: c_ast.TernaryOp, bound_names: frozenset[str]) -> Expression:
-        return Ternary(*(self.read(n, bound_names) for n in (node.cond, node.iftrue, node.iffalse)))
+    def _read_conditional(self, node: c_ast.TernaryOp) -> Expression:
+        return Ternary(*(self.read(n) for n in (node.cond, node.iftrue, node.iffalse)))
 
-    def _read_call(self, node: c_ast.FuncCall, bound_names: frozenset[str]) -> Expression:
+    def _read_call(self, node: c_ast.FuncCall) -> Expression:
         name = callee_name(node)
         if name in ESBMC_QUANTIFIERS:
-            return self._read_quantifier(node, bound_names)
+            return self._read_quantifier(node)
         # Inside a quantifier, each bound value would draw another value.
         if (
             self._allow_nondet
-            and not bound_names
+            and not self._bound_names
             and name.startswith(NONDET_PREFIX)
             and not node.args
         ):
@@ -311,13 +302,15 @@ class ExpressionReader:
                 return Nondet(type_)
         raise self.build_error(node, f"the call of {name or 'a function'} in an expression")
 
-    def _read_quantifier(self, node: c_ast.FuncCall, bound_names: frozenset[str]) -> Expression:
+    def _read_quantifier(self, node: c_ast.FuncCall) -> Expression:
         match node.args.exprs if node.args else ():
             case [c_ast.UnaryOp(op="&", expr=c_ast.ID(name=name)), body]:
                 # An invariant may bind a new name, which the ESBMC annotation declares as an int.
                 if self._types.get(name, None if self._allow_nondet else INT) != INT:
                     raise self.build_error(node, f"a quantifier over {name!r}, which is no int,")
-                condition = self.read(body, bound_names | {name})
+                outer_names, self._bound_names = self._bound_names, self._bound_names | {name}
+                condition = self.read(body)
+                self._bound_names = outer_names
                 return Quantified(ESBMC_QUANTIFIERS[callee_name(node)], name, condition)
         raise self.build_error(node, "a quantifier without a variable and a body")
 

@@ -111,33 +111,25 @@ class PointerReader(BindingReader):
 
     # Overridden readers of integer expressions, extended to pointers.
 
-    def _read_variable(self, node: c_ast.ID, bound_names: frozenset[str]) -> Expression:
+    def _read_variable(self, node: c_ast.ID) -> Expression:
         if self._find_pointer(node) is not None:
             raise self.build_error(node, f"the pointer {node.name!r} as a value")
-        return super()._read_variable(node, bound_names)
+        return super()._read_variable(node)
 
-    def _read_element(self, node: c_ast.ArrayRef, bound_names: frozenset[str]) -> Expression:
+    def _read_element(self, node: c_ast.ArrayRef) -> Expression:
         # An array that is not a pointer needs no state and no offset.
         symbol = self._symbols.look_up(node.name.name) if isinstance(node.name, c_ast.ID) else None
         if isinstance(symbol, Identifier) or not self.is_pointer_expression(node.name):
-            return super()._read_element(node, bound_names)
+            return super()._read_element(node)
         pointer_value, evaluation = self._evaluate_pointer(node.name)
-        # A quantified index has no value outside the quantifier, so no statement may use it.
-        if bound_names:
-            if evaluation.effects:
-                raise self.build_error(node, "a change inside a quantifier")
-            index = self.read(node.subscript, bound_names)
-        else:
-            evaluations = (evaluation, self.evaluate(node.subscript))
-            index = self.combine_unordered((node.name, node.subscript), evaluations)[1]
+        evaluations = (evaluation, self.evaluate(node.subscript))
+        index = self.combine_unordered((node.name, node.subscript), evaluations)[1]
         self._assert_valid(node, pointer_value)
         return self._dereference(
             node, replace(pointer_value, offset=self._move_offset(pointer_value.offset, index))
         )
 
-    def _read_member(
-        self, node: c_ast.StructRef, bound_names: frozenset[str]
-    ) -> Identifier | Element:
+    def _read_member(self, node: c_ast.StructRef) -> Identifier | Element:
         pointer_node = node.name if node.type == "->" else None
         if node.type == "." and isinstance(node.name, c_ast.UnaryOp) and node.name.op == "*":
             pointer_node = node.name.expr
@@ -148,10 +140,7 @@ class PointerReader(BindingReader):
                 c_ast.BinaryOp("+", *parts) if self.is_pointer_expression(parts[0]) else None
             )
         if pointer_node is None or not self.is_pointer_expression(pointer_node):
-            return super()._read_member(node, bound_names)
-        # The check of the pointer is a statement, which cannot depend on a bound variable.
-        if bound_names:
-            raise self.build_error(node, "a pointer inside a quantifier")
+            return super()._read_member(node)
         pointer_value = self._assert_valid(node, self._read_pointer(pointer_node))
         if not isinstance(pointer_value.target, Structure):
             raise self.build_error(node, f"the field {node.field.name!r} of what is no structure")
@@ -160,16 +149,14 @@ class PointerReader(BindingReader):
             raise self.build_error(node, "what lies behind a pointer to no array")
         return self._select_field(node, pointer_value.target, pointer_value.offset)
 
-    def _read_unary(self, node: c_ast.UnaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_unary(self, node: c_ast.UnaryOp) -> Expression:
         if node.op == "*" and self.is_pointer_expression(node.expr):
             return self._dereference(node, self._assert_valid(node, self._read_pointer(node.expr)))
         # `!p` is `p == 0` (C11 6.5.3.3p5).
         if node.op == "!" and self.is_pointer_expression(node.expr):
             null_node = c_ast.Constant("int", "0", node.coord)
-            return self._read_binary(
-                c_ast.BinaryOp("==", node.expr, null_node, node.coord), bound_names
-            )
-        return super()._read_unary(node, bound_names)
+            return self._read_binary(c_ast.BinaryOp("==", node.expr, null_node, node.coord))
+        return super()._read_unary(node)
 
     def _read_sizeof(self, node: c_ast.UnaryOp) -> Expression:
         is_type = isinstance(node.expr, c_ast.Typename)
@@ -183,7 +170,7 @@ class PointerReader(BindingReader):
             return LONG
         return super()._find_sizeof_type(node)
 
-    def _read_binary(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_binary(self, node: c_ast.BinaryOp) -> Expression:
         sides = (node.left, node.right)
         pointer_sides = [side for side in sides if self.is_pointer_expression(side)]
         if node.op in ("==", "!=") and len(pointer_sides) == 1 and any(map(is_null, sides)):
@@ -192,7 +179,7 @@ class PointerReader(BindingReader):
             is_known = isinstance(state, Constant)
             return Constant(int(node.op == "!=")) if is_known else Binary(node.op, state, NULL)
         if len(pointer_sides) < 2 or (node.op not in COMPARISONS and node.op != "-"):
-            return super()._read_binary(node, bound_names)
+            return super()._read_binary(node)
         pointer_values = [self._evaluate_pointer(side) for side in sides]
         self.combine_unordered(sides, [evaluation for _, evaluation in pointer_values])
         left, right = (pointer_value for pointer_value, _ in pointer_values)

@@ -5,20 +5,14 @@ from dataclasses import dataclass
 
 from loop_invariants.interpreter.evaluator import Evaluator, Undetermined, Violation
 from loop_invariants.ir.expressions import (
-    Cast,
     Expression,
-    Identifier,
     Semantics,
-    bound_variables,
-    cancel_increments,
     has_nondet,
     is_partial,
-    substitute,
     variables,
 )
 from loop_invariants.ir.statements import (
     Assert,
-    Assign,
     Assume,
     Block,
     Loop,
@@ -82,28 +76,6 @@ def find_conflict(first: Evaluation, second: Evaluation, live_variables: Set[str
         if changing.can_end and accessing.can_fail:
             return "an expression whose operands end and fail"
     return ""
-
-
-def substitute_effects(evaluation: Evaluation) -> Expression | None:
-    """Return a condition over the state before its side effects; None if impossible."""
-    assignments = [s for s in evaluation.effects if isinstance(s, Assign)]
-    # Only assignments of determined values to integers can be substituted.
-    is_simple = len(assignments) == len(evaluation.effects) and all(
-        isinstance(s.target, Identifier) and not has_nondet(s.value) for s in assignments
-    )
-    # A substituted value could be captured by a bound variable.
-    if not is_simple or bound_variables(evaluation.value) or has_nondet(evaluation.value):
-        return None
-    value = evaluation.value
-    # The last assignment is substituted first, so that earlier ones apply to its value.
-    for statement in reversed(assignments):
-        type_ = statement.target.type
-        replacement = statement.value
-        # An assignment converts the value to the type of its target.
-        if replacement.type != type_:
-            replacement = Cast(type_, replacement)
-        value = cancel_increments(substitute(value, statement.target, replacement))
-    return value
 
 
 def _find_accessed_variables(evaluation: Evaluation) -> frozenset[str]:

@@ -181,29 +181,26 @@ class EffectReader(ExpressionReader):
     def _build_readers(self) -> dict[type, Callable[..., Expression]]:
         return super()._build_readers() | {
             c_ast.Cast: self._read_cast,
-            c_ast.Assignment: lambda node, bound: self._read_modification(
-                node, bound, self._read_assignment
-            ),
+            c_ast.Assignment: lambda node: self._read_assignment(node, is_used=True),
             c_ast.ExprList: self._read_comma,
         }
 
-    def _read_modification(
-        self,
-        node: c_ast.Node,
-        bound_names: frozenset[str],
-        read: Callable[[c_ast.Node, bool], Expression],
-    ) -> Expression:
-        # A change would happen once, but a quantifier evaluates its body for every value.
-        if bound_names:
-            raise self.build_error(node, "a change inside a quantifier")
-        return read(node, True)
+    def _read_quantified(self, node: c_ast.FuncCall) -> Expression:
+        """Read a quantified condition, in which no statement can be added.
 
-    def _read_constant(self, node: c_ast.Constant, bound_names: frozenset[str]) -> Expression:
-        return self._read_typed_constant(node) or super()._read_constant(node, bound_names)
+        It uses the variables that have the same name in the program.
+        """
+        scope = {
+            name
+            for name in self._symbols.collect_visible_variables()
+            if self._symbols.look_up(name) == Identifier(name, INT)
+        }
+        return ExpressionReader(self._source, scope, self._symbols.types).read(node)
 
-    def _read_variable(self, node: c_ast.ID, bound_names: frozenset[str]) -> Expression:
-        if node.name in bound_names:
-            return Identifier(node.name, INT)
+    def _read_constant(self, node: c_ast.Constant) -> Expression:
+        return self._read_typed_constant(node) or super()._read_constant(node)
+
+    def _read_variable(self, node: c_ast.ID) -> Expression:
         match self._symbols.look_up(node.name):
             case Constant() as constant:
                 return constant
@@ -218,19 +215,19 @@ class EffectReader(ExpressionReader):
             return Constant(int(node.name == "true"))
         raise self.build_error(node, f"{node.name!r}, which is not a variable in scope,")
 
-    def _read_unary(self, node: c_ast.UnaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_unary(self, node: c_ast.UnaryOp) -> Expression:
         if node.op in INCREMENTS:
-            return self._read_modification(node, bound_names, self._read_increment)
+            return self._read_increment(node, is_used=True)
         if node.op == "sizeof":
             return self._read_sizeof(node)
         if node.op == "+":
-            operand = self.read(node.expr, bound_names)
+            operand = self.read(node.expr)
             type_ = operand.type
             # The cast makes the promotion of a narrow type explicit.
             return operand if promote(type_) == type_ else Cast(INT, operand)
         if node.op == "~":
-            return Unary("~", self.read(node.expr, bound_names))
-        return super()._read_unary(node, bound_names)
+            return Unary("~", self.read(node.expr))
+        return super()._read_unary(node)
 
     def _read_sizeof(self, node: c_ast.UnaryOp) -> Expression:
         if isinstance(node.expr, c_ast.Typename):
@@ -255,22 +252,15 @@ class EffectReader(ExpressionReader):
             raise self.build_error(node, "the size of an expression that changes something")
         return evaluation.value.type
 
-    def _read_binary(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
+    def _read_binary(self, node: c_ast.BinaryOp) -> Expression:
         if node.op in CONNECTIVES:
-            return self._read_connective(node, bound_names)
+            return self._read_connective(node)
         if node.op not in self._operators | {*BITWISE, *SHIFTS}:
             raise self.build_error(node, f"the operator {node.op}")
-        # Statements cannot depend on a bound variable, so operands have no side effects.
-        if bound_names:
-            return Binary(
-                node.op, self.read(node.left, bound_names), self.read(node.right, bound_names)
-            )
         return Binary(node.op, *self.evaluate_all((node.left, node.right)))
 
-    def _read_connective(self, node: c_ast.BinaryOp, bound_names: frozenset[str]) -> Expression:
-        left = self.read(self.build_truth_test(node.left), bound_names)
-        if bound_names:
-            return Binary(node.op, left, self.read(self.build_truth_test(node.right), bound_names))
+    def _read_connective(self, node: c_ast.BinaryOp) -> Expression:
+        left = self.read(self.build_truth_test(node.left))
         with self._symbols.optional_region():
             right = self.evaluate_condition(node.right)
         if not right.effects:
@@ -286,10 +276,7 @@ class EffectReader(ExpressionReader):
         self.add((Branch(left, *blocks),))
         return Binary("!=", truth, Constant(0))
 
-    def _read_conditional(self, node: c_ast.TernaryOp, bound_names: frozenset[str]) -> Expression:
-        # Inside a quantifier no statement can be added.
-        if bound_names:
-            return super()._read_conditional(node, bound_names)
+    def _read_conditional(self, node: c_ast.TernaryOp) -> Expression:
         condition = self.read(self.build_truth_test(node.cond))
         with self._symbols.optional_region():
             then = self.evaluate(node.iftrue)
@@ -305,22 +292,22 @@ class EffectReader(ExpressionReader):
         self.add((Branch(condition, then_block, else_block),))
         return result
 
-    def _read_cast(self, node: c_ast.Cast, bound_names: frozenset[str]) -> Expression:
+    def _read_cast(self, node: c_ast.Cast) -> Expression:
         type_ = self._read_type(node.to_type.type)
-        operand = self.read(node.expr, bound_names)
+        operand = self.read(node.expr)
         return operand if operand.type == type_ else Cast(type_, operand)
 
-    def _read_comma(self, node: c_ast.ExprList, bound_names: frozenset[str]) -> Expression:
-        if bound_names:
-            raise self.build_error(node, "the comma operator inside a quantifier")
+    def _read_comma(self, node: c_ast.ExprList) -> Expression:
         *expressions, last_expression = node.exprs
         for expression in expressions:
             self.add(self.read_effects(expression))
         return self.read(last_expression)
 
-    def _read_call(self, node: c_ast.FuncCall, bound_names: frozenset[str]) -> Expression:
-        if _is_pure_call(node) or bound_names:
-            return super()._read_call(node, bound_names)
+    def _read_call(self, node: c_ast.FuncCall) -> Expression:
+        if callee_name(node) in ESBMC_QUANTIFIERS:
+            return self._read_quantified(node)
+        if _is_pure_call(node):
+            return super()._read_call(node)
         value = self._read_function_call(node, True)
         if value is None:
             raise self.build_error(node, f"the call of {callee_name(node)} in an expression")

@@ -9,11 +9,7 @@ from pycparser import c_ast
 from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.declarations import DeclarationReader
 from loop_invariants.frontend.pointers import PointerReader
-from loop_invariants.frontend.sequence_points import (
-    Evaluation,
-    fold_constant,
-    substitute_effects,
-)
+from loop_invariants.frontend.sequence_points import Evaluation, fold_constant
 from loop_invariants.frontend.structured_jumps import (
     Interval,
     Irreducible,
@@ -217,9 +213,6 @@ class StatementReader:
                 return (BreakTo(self._goto_blocks[name]),)
             case c_ast.EmptyStatement():
                 return ()
-            case c_ast.StaticAssert():
-                self._declarations.check_static_assertion(node)
-                return ()
         if type(node) in _UNSUPPORTED_NODES:
             raise self._build_error(node, _UNSUPPORTED_NODES[type(node)])
         return self._expression_reader.read_effects(node)
@@ -305,39 +298,25 @@ class StatementReader:
     ) -> Block:
         """Read a loop whose condition is evaluated first.
 
-        A condition with side effects is rewritten to the state before them, if possible. Otherwise
-        the side effects are executed before the loop and at the end of each iteration.
+        Its side effects are executed before the loop and at the end of each iteration.
         """
-        number, scope, effects = (
-            self._create_loop_number(),
-            self._symbols.collect_visible_variables(),
-            condition.effects,
-        )
+        number, scope = self._create_loop_number(), self._symbols.collect_visible_variables()
+        guard, effects = condition.value, condition.effects
         self.is_lowered = self.is_lowered or bool(effects)
-        substituted_guard = substitute_effects(condition)
-        entry_block: Block = ()
         body_start: Block = ()
-        step_end: Block = ()
-        exit_block: Block = ()
-        if not effects:
-            guard = condition.value
-        # The effects happen once more where the loop ends, so `break` must skip them.
-        elif substituted_guard is not None:
-            guard, body_start, exit_block = substituted_guard, effects, effects
-        # Copies must not contain loops or blocks: their numbers and labels are unique.
-        elif not any(isinstance(s, Loop | LabelledBlock) for s in iter_statements(effects)):
-            guard, entry_block, step_end = condition.value, effects, effects
-        # The last resort evaluates the condition inside an endless loop.
-        else:
-            guard, body_start = Constant(1), (*effects, Branch(condition.value, (), (Break(),)))
-        break_exit = _Exit(None if exit_block else number, self._create_label("leave"))
+        # Copies must not contain loops or blocks, whose numbers and labels are unique: an endless
+        # loop then evaluates the condition.
+        if any(isinstance(s, Loop | LabelledBlock) for s in iter_statements(effects)):
+            guard, body_start = Constant(1), (*effects, Branch(guard, (), (Break(),)))
+            effects = ()
+        break_exit = _Exit(number, self._create_label("leave"))
         continue_exit = _Exit(number, self._create_label("again"))
         with self._loop_body(number, break_exit, continue_exit):
             body = build_labelled_block(continue_exit.label, self.read_block(node.stmt))
         with self._symbols.optional_region():
             step = () if next_ is None else self._expression_reader.read_effects(next_)
-        loop = Loop(number, node.coord.line, guard, (*body_start, *body), (*step, *step_end), scope)
-        return build_labelled_block(break_exit.label, (*entry_block, loop, *exit_block))
+        loop = Loop(number, node.coord.line, guard, (*body_start, *body), (*step, *effects), scope)
+        return build_labelled_block(break_exit.label, (*effects, loop))
 
     def _create_loop_number(self) -> int:
         self._loop_count += 1
@@ -434,5 +413,4 @@ _UNSUPPORTED_NODES = {
     c_ast.Case: "a case inside a block of a switch",
     c_ast.Default: "a case inside a block of a switch",
     c_ast.FuncDef: "a function inside a function",
-    c_ast.StaticAssert: "a static assertion",
 }

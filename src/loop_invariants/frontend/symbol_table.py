@@ -116,6 +116,20 @@ Symbol = (
 """Meaning of a name: a variable, an enumeration constant, or a type."""
 
 
+def _iter_variables(symbol: Symbol | None) -> Iterator[str]:
+    """Yield the program variables that a symbol leads to."""
+    match symbol:
+        case Identifier(name=name):
+            yield name
+        case MultiArray(array=array):
+            yield array.name
+        case Structure(variables=variables):
+            yield from (variable.name for variable in variables.values())
+        case Pointer(target=target, variables=names):
+            # Memory without a name is alive through the pointer.
+            yield from (*names, *_iter_variables(target))
+
+
 class SymbolTable:
     """The names in scope at the current position of the text.
 
@@ -232,20 +246,8 @@ class SymbolTable:
     def collect_live_variables(self) -> frozenset[str]:
         """Return the program variables in scope here or in a caller, or persistent."""
         live_variables = set(self._persistent_names)
-        for frame in self._frames:
-            for scope in frame:
-                for symbol in scope.values():
-                    value: Symbol | None = symbol
-                    if isinstance(symbol, Pointer):
-                        # Memory without a name is alive through the pointer.
-                        live_variables.update(symbol.variables)
-                        value = symbol.target
-                    if isinstance(value, MultiArray):
-                        value = value.array
-                    if isinstance(value, Identifier):
-                        live_variables.add(value.name)
-                    elif isinstance(value, Structure):
-                        live_variables.update(v.name for v in value.variables.values())
+        for _, symbol in self._iter_symbols():
+            live_variables.update(_iter_variables(symbol))
         return frozenset(live_variables)
 
     def collect_visible_variables(self) -> tuple[str, ...]:
@@ -256,14 +258,12 @@ class SymbolTable:
         """Bind a name to a meaning in the innermost scope."""
         self._frames[-1][-1][name] = symbol
 
-    def declare(self, name: str, type_: Type, is_static: bool = False) -> Identifier:
-        """Declare a variable and return it.
+    def make_persistent(self, symbol: Symbol) -> None:
+        """Keep the variables of a symbol, which is `static`, alive after its scope."""
+        self._persistent_names.update(_iter_variables(symbol))
 
-        Args:
-            name: name in the text.
-            type_: type of the variable.
-            is_static: whether the variable keeps its value after its scope (`static`).
-        """
+    def declare(self, name: str, type_: Type) -> Identifier:
+        """Declare a variable of the text and return it."""
         known_type = self.types.get(name)
         unique_name = name
         # A variable that is still alive, or has another type, keeps the name.
@@ -274,8 +274,6 @@ class SymbolTable:
             self.has_renames = True
         variable = self._create(unique_name, type_)
         self.bind(name, variable)
-        if is_static:
-            self._persistent_names.add(unique_name)
         return variable
 
     def create_structure(

@@ -35,7 +35,6 @@ from loop_invariants.frontend.syntax_tree import find_main_function, iter_nodes,
 from loop_invariants.frontend.verifier_builtins import list_parameters, read_builtins
 from loop_invariants.ir.expressions import Binary, Constant, iter_subexpressions
 from loop_invariants.ir.instrumentation import Property, add_overflow_assertions
-from loop_invariants.ir.scalar_replacement import replace_arrays
 from loop_invariants.ir.statements import (
     Assume,
     Program,
@@ -100,10 +99,8 @@ def parse_program(
     """
     file = file or f"{name}.c"
     try:
-        program = replace_arrays(
-            _build_with_nullable_pointers(
-                _FrontEnd(name, source, file, required_property, sibling_files, error_names)
-            )
+        program = _build_with_nullable_pointers(
+            _FrontEnd(name, source, file, required_property, sibling_files, error_names)
         )
         # Instrumentation makes a program larger, so the size is checked before and after.
         _check_size(program, file)
@@ -209,20 +206,18 @@ class _FrontEnd:
         # Deep nesting is rejected before recursive functions visit the tree.
         reader.check_nesting(unit)
         reader.prescan(unit)
+        # A false one makes the text no C, also in a function that is not called.
+        for assertion in iter_nodes(unit, (c_ast.StaticAssert,)):
+            raise reader.build_error(assertion, "a static assertion")
         main = find_main_function(unit, self._file)
         calls.builtin_parameters = read_builtins(unit, reader)
         global_statements: list[Statement] = []
         for declaration in unit.ext:
             global_statements += self._read_global(declaration, declarations, reader)
         parameter_statements = self._read_main_parameters(main, declarations, reader)
-        calls.argv_name = _find_argv(main)
         if main.decl.storage or main.decl.funcspec:
             raise reader.build_error(main, "a main that is static or inline")
         body = control.read_block(main.body)
-        # No reader visits the functions that are not called.
-        for assertion in iter_nodes(unit, (c_ast.StaticAssert,)):
-            if id(assertion) not in declarations.checked_assertions:
-                raise reader.build_error(assertion, "a static assertion of an uncalled function")
         # ESBMC does not find the headers in the program's folder.
         is_lowered = control.is_lowered or calls.is_lowered or bool(self._sibling_files)
         # ESBMC's loop invariants forget writes through pointers, and so does its k-induction.
@@ -283,9 +278,6 @@ class _FrontEnd:
             case c_ast.Typedef():
                 declarations.read_typedef(part)
                 return []
-            case c_ast.StaticAssert():
-                declarations.check_static_assertion(part)
-                return []
         description = getattr(part, "name", None) or type(part).__name__
         raise reader.build_error(part, f"{description!r} outside of functions")
 
@@ -302,11 +294,3 @@ def _has_pointers(unit: c_ast.FileAST) -> bool:
 
 def _is_prototype(node: c_ast.Node) -> bool:
     return isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl)
-
-
-def _find_argv(main: c_ast.FuncDef) -> str:
-    """Return the second parameter of `main`, if the first is its length; else empty."""
-    match list_parameters(main.decl):
-        case [c_ast.Decl(), c_ast.Decl(name=str(name), type=c_ast.PtrDecl() | c_ast.ArrayDecl())]:
-            return name
-    return ""

@@ -398,15 +398,3 @@ def convert_number(value: int, from_type: Type, to_type: Type, semantics: Semant
     if semantics is Semantics.INT32 or has_range:
         return wrap(value, to_type)
     return value
-
-
-def cancel_increments(expression: Expression) -> Expression:
-    """Remove `+ 1 - 1` and `- 1 + 1`, which have no effect in a promoted type."""
-    match expression:
-        case Binary("-", Binary("+", base, Constant(1)), Constant(1)) | Binary(
-            "+", Binary("-", base, Constant(1)), Constant(1)
-        ):
-            return cancel_increments(base)
-        case Binary(operator, left, right):
-            return Binary(operator, cancel_increments(left), cancel_increments(right))
-    return expression

@@ -5,7 +5,6 @@ treat a function without a body as a function that returns any value and has no 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from pycparser import c_ast, c_generator, c_parser
@@ -143,17 +142,15 @@ def _format_declaration(name: str, type_: Type) -> str:
 def _format_expression(expression: Expression) -> str:
     """Format an expression as C, with nondeterministic values as calls."""
     # The length of a variable array has a name that is not valid in C.
-    return format_c(_rename_parts(expression)).replace(".length", "__length")
+    return format_c(_name_inputs(expression)).replace(".length", "__length")
 
 
-def _rename_parts(expression: Expression) -> Expression:
-    """Replace nondeterministic values by calls, and names by valid C names."""
+def _name_inputs(expression: Expression) -> Expression:
+    """Replace nondeterministic values by calls."""
     match expression:
         case Nondet(type=type_) if type_ in _INPUT_SUFFIXES:
             return Identifier(f"{NONDET_PREFIX}{_INPUT_SUFFIXES[type_]}()", type_)
-        case Identifier(name=name):
-            return replace(expression, name=name.replace("[", "__").removesuffix("]"))
-    return with_children(expression, _rename_parts)
+    return with_children(expression, _name_inputs)
 
 
 _MAX_EXPANDED_LENGTH = 16

@@ -416,6 +416,30 @@ def test_too_many_coupled_atoms_are_refused_alike(model):
         lc.check(f"P=? [ F ({coupled}) ]", tree, he=he, she=she)
 
 
+@pytest.mark.parametrize("minimum", [-(2**52), -(2**60), -(10**400)])
+def test_a_wide_range_is_no_wrong_proof(minimum, model):
+    """Limits so large that float64 loses the score next to them bound nothing wrongly."""
+
+    def score(start: str, continuation: str) -> int:
+        return 1
+
+    score.minimum, score.maximum = minimum, 1
+    answer = lc.ask('R{"one"}=? [ I=1 ]', model, "once", length=1, passes=9, one=score)
+    assert answer.lower <= 1 <= answer.upper
+
+
+@pytest.mark.parametrize("limits", [("0", 1), (0, 2.5), (3, 1)])
+def test_a_range_of_something_else_than_integers_is_refused(limits, model):
+    """A declared range that is none is named, whatever the query is."""
+
+    def score(start: str, continuation: str) -> int:
+        return 1
+
+    score.minimum, score.maximum = limits
+    with pytest.raises(ConfigError, match=r"minimum|maximum"):
+        lc.ask("P=? [ F one > 0 ]", model, "once", length=1, passes=9, one=score)
+
+
 def test_check_answers_on_a_model_as_ask_does(model):
     """`check` with a model in place of a tree gives the answer of `ask`."""
     options = {"length": 3, "passes": 20, "he": he}

@@ -11,7 +11,8 @@ DECLARED = (
     "int __VERIFIER_nondet_int(void); void __VERIFIER_assert(int); void *malloc(unsigned long); "
     "struct pair { int x; int y; }; struct list { int n; int a[3]; }; "
     "int g[2][2]; struct pair all[2]; struct list whole; "
-    "int sum(struct pair *p, int n) { return n ? p[0].x + p[n - 1].x : 0; }\n"
+    "int sum(struct pair *p, int n) { return n ? p[0].x + p[n - 1].x : 0; } "
+    "int next(void) { static struct pair kept; return ++kept.x; }\n"
 )
 
 
@@ -99,6 +100,7 @@ def test_no_index_may_leave_its_own_range(body: str) -> None:
         ("int n = 2; int a[n][2];", "a constant that is no number"),
         ("int a[][2] = {{1, 2}};", "an array of arrays of an open length"),
         ("int a[2][2], i = 0; a[i][i++] = 1;", "an expression that changes i beside another use"),
+        ("int x = next() - 2 * next();", "an expression that changes kept_x beside another use"),
         ("int *p = &all[1].x;", "the address of what is no variable"),
         ("struct list s, t; s = t;", "the structure 's' as a value"),
         ("struct list s, t = s;", "a structure with arrays with first values"),

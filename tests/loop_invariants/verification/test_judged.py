@@ -171,9 +171,8 @@ def differences(
             bad = [run for run in runs if violates(run, case, asked, semantics)]
             if bad:
                 yield f"verified, but {bad[0]} of {name}"
-            # ESBMC has other numbers than `integers`, takes `--x` of a `short` for an overflow, and
-            # knows no texts that programs are started with.
-            if wrapping and not case.program.reads_arguments:
+            # ESBMC has other numbers than `integers`, and takes `--x` of a `short` for an overflow.
+            if wrapping:
                 told["asked ESBMC"] += 1
                 if esbmc_fails(case.text, asked, folder):
                     yield f"verified, but ESBMC fails: {name}"

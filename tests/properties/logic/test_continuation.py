@@ -1,8 +1,10 @@
 """A continuation changes a truth only as the effects of the formula state."""
 
 import itertools
+import random
 
 import pytest
+from helpers import oracle
 
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.continuation import (
@@ -53,6 +55,38 @@ def test_effects_are_those_of_all_continuations(path):
     assert (effects.can_fall, effects.can_rise) == (falls, rises)
 
 
+def random_path(chance: random.Random, depth: int) -> tuple:
+    """A random path formula of the oracle over x."""
+    if depth == 0:
+        return ("atom", "x", "=", 1)
+    one, other = (random_path(chance, depth - 1) for _ in range(2))
+    bound = chance.choice((None, 0, 1, 2, LENGTH, LENGTH + 1))
+    match chance.choice("XFGUWR!&|>"):
+        case ("X" | "!") as operator:
+            return operator, one
+        case ("F" | "G") as operator:
+            return operator, bound, one
+        case "U":
+            return "U", bound, one, other
+        case operator:
+            return "=>" if operator == ">" else operator, one, other
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_truth_changes_beyond_its_effects(seed):
+    """Next steps and bounds that a text reaches beyond its last state have both effects."""
+    formula = random_path(random.Random(seed), 2 + seed % 2)
+    effects = find_continuation_effects(
+        parse(f"P=? [ {oracle.written(formula)} ]").root.path, LENGTH
+    )
+    for states in itertools.product((0, 1), repeat=LENGTH + 3):
+        n = len(states)
+        text = oracle.Tree(range(-1, n - 1), [1] * n, [0] * n, {"x": states})
+        before, after = (text.holds(formula, tuple(range(size))) for size in (LENGTH + 1, n))
+        assert effects.can_fall or after >= before
+        assert effects.can_rise or after <= before
+
+
 @pytest.mark.parametrize(
     ("path", "falls", "rises"),
     [
@@ -77,6 +111,7 @@ def test_ends_and_nested_operators_have_their_effects(path, falls, rises):
     ("query", "whole"),
     [
         ("P>=0.9 [ G x = 0 ]", 'P>=0.9 [ (G x = 0) & (F "end") ]'),
+        ("P<=0.1 [ G (F<=2 x = 1) ]", 'P<=0.1 [ (G (F<=2 x = 1)) | (G !"end") ]'),
         ("P<=0.1 [ F x = 1 ]", 'P<=0.1 [ (F x = 1) | (G !"end") ]'),
         ("(P>0.9 [ G x = 0 ])", '(P>0.9 [ (G x = 0) & (F "end") ])'),
         ("P=? [ G x = 0 ]", 'P=? [ (G x = 0) & (F "end") ]'),

@@ -61,6 +61,48 @@ _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
 """The beginning of the names of arguments of the second side."""
 
+_SERVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "api": {
+        "help": f"{_DEFAULT_API} (default), llama.cpp, or for texts alone openai-chat, "
+        "openai-completions, anthropic or ollama"
+    },
+    "tokenizer": {"help": "directory of the model's tokenizer"},
+    "served-as": {"help": "the server's name of the model"},
+    "key-from": {"help": "environment variable with the key"},
+    "prices": {
+        "nargs": 2,
+        "metavar": ("INPUT", "OUTPUT"),
+        "help": 'prices for a limit of dollars, such as "0.15 USD / 1M tokens"',
+    },
+}
+_DECODING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "temperature": {"type": float, "help": "divide logits by this"},
+    "top-k": {"type": int, "help": "leave only so many of the most probable tokens"},
+    "top-p": {"type": float, "help": "leave the most probable tokens that hold this together"},
+    "min-p": {"type": float, "help": "leave tokens with this share of the largest probability"},
+    "greedy": {"action": "store_true", "help": "the most probable token follows"},
+}
+_BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "width": {"type": float, "help": "stop when the interval is this narrow"},
+    "passes": {"type": int, "help": "ask the model about this many texts"},
+    "seconds": {
+        "type": float,
+        "help": f"time limit in seconds (default: {DEFAULT_SECONDS:g}, or none with --passes)",
+    },
+    "answers": {
+        "type": int,
+        "help": f"for texts alone, read at most this many answers (default: {Budget.answers})",
+    },
+    "tokens": {"type": int, "help": "for texts alone, spend at most these tokens"},
+    "dollars": {"type": float, "help": "for texts alone, spend at most this money"},
+    "confidence": {
+        "type": float,
+        "help": f"the confidence of the estimate (default: {DEFAULT_CONFIDENCE})",
+    },
+    "seed": {"type": int, "help": f"the seed of the samples (default: {DEFAULT_SEED})"},
+    "certain": {"action": "store_true", "help": "compute only bounds, without an estimate"},
+}
+
 
 def add_question_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the model, the start string and the horizon."""
@@ -81,7 +123,8 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--system", help="system prompt of the chat")
     add_length_argument(command, default=DEFAULT_LENGTH)
-    _add_decoding_arguments(command)
+    description = "how tokens are chosen; any of these replaces the decoding that the config names"
+    _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
     command.add_argument(
         "--config",
         default=DEFAULT_CONFIG,
@@ -117,26 +160,15 @@ def _parse_length(text: str) -> int | str:
 
 def add_server_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of a model that is named by the address of a server."""
-    group = command.add_argument_group("a model of a server")
-    _add_server_options(group, "--")
+    _add_options(command.add_argument_group("a model of a server"), _SERVER_OPTIONS)
 
 
-def _add_server_options(group: argparse._ArgumentGroup, prefix: str) -> None:
-    """Add the options of a server's model, whose names begin with a prefix."""
-    group.add_argument(
-        f"{prefix}api",
-        help=f"{_DEFAULT_API} (default), llama.cpp, or for texts alone openai-chat, "
-        "openai-completions, anthropic or ollama",
-    )
-    group.add_argument(f"{prefix}tokenizer", help="directory of the model's tokenizer")
-    group.add_argument(f"{prefix}served-as", help="the server's name of the model")
-    group.add_argument(f"{prefix}key-from", help="environment variable with the key")
-    group.add_argument(
-        f"{prefix}prices",
-        nargs=2,
-        metavar=("INPUT", "OUTPUT"),
-        help='prices for a limit of dollars, such as "0.15 USD / 1M tokens"',
-    )
+def _add_options(
+    group: argparse._ActionsContainer, options: Mapping[str, Mapping[str, Any]], prefix: str = "--"
+) -> None:
+    """Add options, whose names begin with a prefix."""
+    for name, settings in options.items():
+        group.add_argument(f"{prefix}{name}", **settings)
 
 
 def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -157,63 +189,16 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
     group.add_argument("--versus-model", help="its name, directory or address, as in --model")
-    _add_server_options(group, "--versus-")
+    _add_options(group, _SERVER_OPTIONS, "--versus-")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
-    _add_decoding_options(group, "--versus-")
-
-
-def _add_decoding_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of the decoding."""
-    description = "how tokens are chosen; any of these replaces the decoding that the config names"
-    _add_decoding_options(command.add_argument_group("decoding", description), "--")
-
-
-def _add_decoding_options(group: argparse._ArgumentGroup, prefix: str) -> None:
-    """Add the options of the decoding of one side, whose names begin with a prefix."""
-    group.add_argument(f"{prefix}temperature", type=float, help="divide logits by this")
-    group.add_argument(
-        f"{prefix}top-k", type=int, help="leave only so many of the most probable tokens"
-    )
-    group.add_argument(
-        f"{prefix}top-p", type=float, help="leave the most probable tokens that hold this together"
-    )
-    group.add_argument(
-        f"{prefix}min-p", type=float, help="leave tokens with this share of the largest probability"
-    )
-    group.add_argument(
-        f"{prefix}greedy", action="store_true", help="the most probable token follows"
-    )
+    _add_options(group, _DECODING_OPTIONS, "--versus-")
 
 
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the budget of refinement and estimation."""
-    command.add_argument("--width", type=float, help="stop when the interval is this narrow")
-    command.add_argument("--passes", type=int, help="ask the model about this many texts")
-    command.add_argument(
-        "--seconds",
-        type=float,
-        help=f"time limit in seconds (default: {DEFAULT_SECONDS:g}, or none with --passes)",
-    )
-    command.add_argument(
-        "--answers",
-        type=int,
-        help=f"for texts alone, read at most this many answers (default: {Budget.answers})",
-    )
-    command.add_argument("--tokens", type=int, help="for texts alone, spend at most these tokens")
-    command.add_argument("--dollars", type=float, help="for texts alone, spend at most this money")
-    command.add_argument(
-        "--confidence",
-        type=float,
-        help=f"the confidence of the estimate (default: {DEFAULT_CONFIDENCE})",
-    )
-    command.add_argument(
-        "--seed", type=int, help=f"the seed of the samples (default: {DEFAULT_SEED})"
-    )
-    command.add_argument(
-        "--certain", action="store_true", help="compute only bounds, without an estimate"
-    )
+    _add_options(command, _BUDGET_OPTIONS)
 
 
 def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]:

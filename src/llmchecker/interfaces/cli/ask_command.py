@@ -6,10 +6,8 @@ The first Ctrl-C ends the work and shows the current answer; the second ends the
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
-from llmchecker.checking import formatting
 from llmchecker.config.opening import open_model, open_text_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
@@ -20,7 +18,8 @@ from llmchecker.utils import job_logging
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer, Progress
+    from llmchecker.checking.answer import Progress
+    from llmchecker.trees.expansion import EndOfSequence
 
 
 def run_ask(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
@@ -34,14 +33,12 @@ def run_ask(registry: Registry, question: Question, spending: Spending) -> Answe
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    check = _open_check(registry, question, spending)
+    opened, end_of_sequence = _open_question(registry, question, spending)
     failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            answer = check(
-                question.prompt,
-                question.checked_query,
-                question.budget,
+            answer = opened.answer(
+                end_of_sequence,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(format_status(progress, question)),
             )
@@ -52,29 +49,20 @@ def run_ask(registry: Registry, question: Question, spending: Spending) -> Answe
     return AnsweredQuestion(question, answer, costs, failure=failure)
 
 
-def _open_check(
+def _open_question(
     registry: Registry, question: Question, spending: Spending
-) -> "Callable[..., Answer]":
-    """Open the model of a question; return the function that checks it."""
-    # Imported here, because Storm and torch take seconds to load, which would delay --help.
-    if not question.model.has_distributions:
-        from llmchecker.checking.anytime.text_run import check_text
-
-        return partial(check_text, open_text_model(question.model, spending))
+) -> "tuple[Question, EndOfSequence]":
+    """Open the model of a question; return the question to it, and what ends its texts."""
+    if question.is_text_only:
+        text_model = open_text_model(question.model, spending)
+        return question.model_copy(update={"model": text_model}), "terminal"
     builder = open_model(question.model, registry.expansion)
-    model = builder.model
-    from llmchecker.checking.anytime.anytime_run import check_anytime
-
-    return partial(check_anytime, model, end_of_sequence=builder.end_of_sequence)
+    return question.model_copy(update={"model": builder.model}), builder.end_of_sequence
 
 
 def format_status(progress: "Progress", question: Question) -> str:
     """Format the intervals, the passes, their rate and the time left."""
-    budget, asked = question.budget, question.checked_query
-    if question.model.has_distributions:
-        parts = [formatting.format_progress(progress, asked.estimation_obstacle is None)]
-    else:
-        parts = [formatting.format_answer_progress(progress)]
+    budget, parts = question.budget, [question.format_progress(progress)]
     if progress.seconds > 0:
         parts.append(f"{progress.passes / progress.seconds:,.0f} a second")
     # a budget without a time limit has no remaining time

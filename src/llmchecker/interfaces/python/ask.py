@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from llmchecker.checking import answer, formatting
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking import formatting
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
@@ -29,24 +28,15 @@ if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.expansion import EndOfSequence
 
 
-@overload
-def check(query: str | Query, tree: TextTree, /, **quantifiers: Scorer) -> Answer: ...
-
-
-@overload
 def check(
     query: str | Query,
-    model: "LanguageModel | TextModel",
+    tree_or_model: "TextTree | LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
     **options: Any,
-) -> Answer: ...
-
-
-def check(query: str | Query, tree_or_model: Any, start: Any = None, /, **options: Any) -> Answer:
+) -> Answer:
     """Answer a query on a tree, or on a model within a budget.
 
     On a tree the answer has the value of the bounded process, bounds for the whole model, and
@@ -175,9 +165,9 @@ def ask(
             certain=certain,
         ),
     )
-    watch_all = combine_watches(progress, watch, _select_format(model, question.checked_query))
+    watch_all = combine_watches(progress, watch, question.format_progress)
     try:
-        found = _check_question(question, end_of_sequence, watch_all)
+        found = question.answer(end_of_sequence, watch=watch_all)
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
@@ -199,45 +189,6 @@ def _build_conversation(prompt: "Start", turns: Sequence[str], length: int | str
     return Conversation(prompt, tuple(map(ScriptedTurn.parse, turns)))
 
 
-def _check_question(
-    question: Question,
-    end_of_sequence: "EndOfSequence",
-    watch: Callable[["Progress"], bool],
-) -> "answer.Answer":
-    """Return the answer to a question."""
-    model, asked, budget = question.model, question.checked_query, question.budget
-    # Imported after the checks of the arguments, because torch and Storm take seconds to load.
-    if question.conversation is not None:
-        from llmchecker.checking.conversations.conversation_check import check_conversation
-
-        return check_conversation(
-            model,
-            question.conversation,
-            asked,
-            budget,
-            end_of_sequence=end_of_sequence,
-            watch=watch,
-        )
-    if isinstance(model, TextModel):
-        from llmchecker.checking.anytime.text_run import check_text
-
-        return check_text(model, question.prompt, asked, budget, watch=watch)
-    from llmchecker.checking.anytime.anytime_run import check_anytime
-
-    return check_anytime(
-        model, question.prompt, asked, budget, end_of_sequence=end_of_sequence, watch=watch
-    )
-
-
-def _select_format(
-    model: "LanguageModel | TextModel", asked: CheckedQuery
-) -> Callable[["Progress"], str]:
-    """Return the function that formats the intervals of a check at one time."""
-    if isinstance(model, TextModel):
-        return formatting.format_answer_progress
-    return lambda now: formatting.format_progress(now, asked.estimation_obstacle is None)
-
-
 def check_model(model: object) -> None:
     """Check that an object is a language model, or one that returns texts alone.
 
@@ -248,7 +199,7 @@ def check_model(model: object) -> None:
         raise ConfigError(f"model: {model!r} is not a language model; load(…) returns one")
 
 
-def _is_model(model: object) -> bool:
+def _is_model(model: object) -> TypeGuard["LanguageModel | TextModel"]:
     # A model is recognised by its method, so that a caller's own class is accepted.
     if isinstance(model, str):
         return False

@@ -7,6 +7,7 @@ from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.config import question
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
+from llmchecker.properties.custom_class import read_declared_range
 from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
@@ -106,5 +107,6 @@ def _as_quantifier(name: str, scorer: Scorer) -> Quantifier:
         )
     # A function has no declared range of scores.
     if hasattr(scorer, "minimum") and hasattr(scorer, "maximum"):
+        read_declared_range(scorer)
         return cast(Quantifier, scorer)
     return _FunctionQuantifier(scorer)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.answer import Answer, Costs, Progress
-from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
@@ -62,14 +61,7 @@ def compute_answers(
             checked_query=add_judge_notes(asked, model),
             budget=budget,
         )
-        answer = check_anytime(
-            question.model,
-            question.prompt,
-            question.checked_query,
-            question.budget,
-            end_of_sequence=builder.end_of_sequence,
-            watch=_build_watch(str(check)),
-        )
+        answer = question.answer(builder.end_of_sequence, watch=_build_watch(str(check)))
         stored = _select_stored_part(answer, question.checked_query, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:

@@ -2,7 +2,8 @@
 
 The horizon ends each text, so that its last state repeats for ever. A longer text may violate a
 `G`, and satisfy an `F`. A formula with step bounds within the horizon, or without a quantifier, is
-about the horizon itself and does not change.
+about the horizon itself and does not change. Inside an unlimited operator the bounds begin at any
+state, also at the last one.
 """
 
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class ContinuationEffects:
         return ContinuationEffects(self.can_rise, self.can_fall)
 
 
+_ANY_EFFECTS = ContinuationEffects(can_fall=True, can_rise=True)
+
 _ENDED = Temporal("F", (Label("end"),))
 """The formula of texts that end within the horizon."""
 _NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
@@ -71,7 +74,7 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
 
     Args:
         formula: the path formula.
-        length: the horizon in tokens.
+        length: the horizon in tokens, from the state on at which the formula is read.
     """
     # an end and a number of tokens are about the horizon itself
     atoms = [each for each in subformulas(formula) if isinstance(each, Atom)]
@@ -90,10 +93,13 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
             )
         case Connective(_, operands):
             return _join(operands, length)
+        case Temporal("X", operands):
+            # the state after the last one is another state of a longer text
+            return _join(operands, length - 1) if length > 0 else _ANY_EFFECTS
         case Temporal(operator, operands, bound):
-            effects = _join(operands, length)
+            effects = _join(operands, 0 if bound is None else max(0, length - bound))
             # without an effect the operator sees no state beyond the horizon
-            if operator == "X" or (bound is not None and bound <= length):
+            if bound is not None and bound <= length:
                 return effects
             return effects | _UNLIMITED_EFFECTS[operator]
         # an operator inside has a threshold of its own, which either change may cross
@@ -115,7 +121,7 @@ def find_turn_effects(formula: Formula) -> ContinuationEffects:
     )
     has_operator = any(isinstance(each, Temporal) for each in subformulas(formula))
     if is_about_single_turns or not has_operator:
-        return ContinuationEffects(can_fall=True, can_rise=True)
+        return _ANY_EFFECTS
     return find_continuation_effects(formula, 0)
 
 

@@ -9,6 +9,9 @@ from llmchecker.properties.logic.valuations import ScoreRange
 TEXT_PARTS = ("continuation", "text")
 """Parts of a text that a quantifier may read, without or with the start string."""
 
+_MAX_LIMIT = 2**52
+"""The largest size of a limit. The difference of two such limits is exact in float64."""
+
 
 class Quantifier(Protocol):
     """Protocol of a total, deterministic function from texts to integers.
@@ -68,9 +71,14 @@ class JudgesAnswers(Protocol):
 
 def _collect_range(quantifier: Quantifier) -> ScoreRange:
     """Return the range of a quantifier with its final scores."""
+    low, high = (
+        # no limit in its place makes bounds wider, and never wrong
+        None if limit is None or abs(limit) > _MAX_LIMIT else limit
+        for limit in (quantifier.minimum, quantifier.maximum)
+    )
     # `final` is optional: most quantifiers have no final scores
     final_scores = sorted(quantifier.final) if isinstance(quantifier, _HasFinalScores) else ()
-    return (quantifier.minimum, quantifier.maximum, *final_scores)
+    return (low, high, *final_scores)
 
 
 def collect_ranges(quantifiers: Mapping[str, Quantifier]) -> dict[str, ScoreRange]:
