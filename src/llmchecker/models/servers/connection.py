@@ -198,9 +198,7 @@ def _build_client(source: ServerSource, limits: RequestLimits) -> ServerClient:
     Raises:
         ConfigError: the environment variable of the key is not set or contains no valid key.
     """
-    key = read_key(source)
-    headers = TEXT_APIS[source.api].build_headers(key) if source.is_text_only else None
-    return ServerClient(source, key, limits, headers)
+    return ServerClient(source, read_key(source), limits)
 
 
 def _build_served_model(

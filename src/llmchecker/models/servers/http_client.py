@@ -9,7 +9,7 @@ import json
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
 from llmchecker.models.servers.event_loop import AbandoningEventLoop
 from llmchecker.models.servers.schema import parse_response, quote
-from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.servers.settings import ApiName, ServerSource
 from llmchecker.utils.number_format import format_count
 
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
@@ -38,8 +38,7 @@ a quick answer takes. Each quick answer adds as many texts as it has, up to the 
 _POLL_SECONDS = 0.2
 """Seconds after which a wait for a result looks whether it is still wanted."""
 
-_HEADERS = {"Accept-Encoding": "identity"}
-"""HTTP headers without compression: a small body could inflate without limit."""
+_ANTHROPIC_VERSION = "2023-06-01"
 
 _Shape = TypeVar("_Shape")
 _Item = TypeVar("_Item")
@@ -78,13 +77,11 @@ class ServerClient:
             is that of one attempt, from the name's resolution to the last byte.
         key: key that is sent with every request; None for no key.
         limits: further limits.
-        headers: the headers that contain the key; None for those of OpenAI.
     """
 
     source: ServerSource
     key: str | None = field(repr=False)
     limits: RequestLimits = RequestLimits()
-    headers: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def address(self) -> str:
@@ -343,11 +340,9 @@ class ServerSession:
 
         A set of many connections looks through all of them for each request.
         """
-        key, headers = self._client.key, self._client.headers
-        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
         return httpx2.AsyncClient(
             verify=self._ssl_context,
-            headers={**_HEADERS, **(bearer if headers is None else headers)},
+            headers=_build_headers(self._client.source.api, self._client.key),
             # the limits of the library are for the time between two bytes, so a slow stream of
             # bytes would never exceed them: the session limits the whole exchange
             timeout=None,
@@ -413,6 +408,20 @@ class ServerSession:
         key = self._client.key
         message = message if key is None else message.replace(key, "…")
         return quote(message)
+
+
+def _build_headers(api: ApiName, key: str | None) -> dict[str, str]:
+    """Return the HTTP headers of all requests, with the key."""
+    # a small compressed body could inflate without limit
+    headers = {"Accept-Encoding": "identity"}
+    if api == "anthropic":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
+    if key is not None:
+        name, value = (
+            ("x-api-key", key) if api == "anthropic" else ("Authorization", f"Bearer {key}")
+        )
+        headers[name] = value
+    return headers
 
 
 def _check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

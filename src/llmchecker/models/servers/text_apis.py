@@ -25,8 +25,6 @@ from llmchecker.models.servers.schema import (
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.text_answer import Finish
 
-_ANTHROPIC_VERSION = "2023-06-01"
-
 _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {
         "top_k": -1,
@@ -105,12 +103,10 @@ class TextApi(ABC, Generic[_Response]):
     Attributes:
         path: the path of requests.
         shape: the schema of responses.
-        is_chat: whether it answers messages; otherwise it continues a text.
     """
 
     path: str
     shape: type[_Response]
-    is_chat = True
 
     @abstractmethod
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
@@ -119,10 +115,6 @@ class TextApi(ABC, Generic[_Response]):
     @abstractmethod
     def read_reply(self, response: _Response) -> TextReply:
         """Return the content of a response."""
-
-    def build_headers(self, key: str | None) -> dict[str, str]:
-        """Return the HTTP headers that contain the key."""
-        return {} if key is None else {"Authorization": f"Bearer {key}"}
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
         """Find a model at the provider, before an answer costs anything.
@@ -148,7 +140,6 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
 
     path = "/v1/completions"
     shape = CompletionResponse
-    is_chat = False
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         return _build_openai_payload(model, request) | {"prompt": request.prompt}
@@ -212,11 +203,6 @@ class _Anthropic(TextApi[AnthropicResponse]):
             prompt_tokens=None if usage is None else usage.input_tokens,
             answer_tokens=None if usage is None else usage.output_tokens,
         )
-
-    def build_headers(self, key: str | None) -> dict[str, str]:
-        """Return the HTTP headers that contain the version and the key."""
-        version = {"anthropic-version": _ANTHROPIC_VERSION}
-        return version if key is None else version | {"x-api-key": key}
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
         """Find a model; the list leaves out names such as `…-latest`."""

@@ -189,8 +189,7 @@ class TextClient:
                 self._spending.reserve(cost.tokens, cost.dollars)
             return item
 
-        headers = self._api.build_headers(key)
-        client = ServerClient(self.source, key, self._limits, headers)
+        client = ServerClient(self.source, key, self._limits)
         yield from client.map_on_demand(answer, choose, must_stop)
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
