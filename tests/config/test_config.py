@@ -434,6 +434,11 @@ def test_alpha_k_and_an_answer_go_together():
             "experiments[0]: the key 'k' is missing; name alpha and k, or an answer",
         ),
         (
+            (("answer", {"passes": 9}), (*FIRST, "queries", ['P=? [ F "rest" ]'])),
+            'answer: P=? [ F "rest" ]: "rest" is about the tokens that alpha and k do not select; '
+            "ask it about a tree",
+        ),
+        (
             unbounded(("answer", {"passes": 9}), (*FIRST, "answer", False)),
             "experiments[0]: the key 'alpha' is missing; name alpha and k, or an answer",
         ),

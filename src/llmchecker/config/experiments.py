@@ -175,6 +175,7 @@ def _collect_answers(entries: Collection[_Entry]) -> dict[Check, Budget]:
 
     Raises:
         ConfigError: two entries have different budgets for the same check.
+        InvalidQuery: a query is about a tree and not about the model.
     """
     budgets: dict[Check, Budget] = {}
     keys: dict[Check, str] = {}
@@ -183,6 +184,8 @@ def _collect_answers(entries: Collection[_Entry]) -> dict[Check, Budget]:
         if entry.budget is None:
             continue
         for check in entry.checks:
+            with prefix_errors(entry.answer_key):
+                check.query.check_without_tree()
             if budgets.setdefault(check, entry.budget) != entry.budget:
                 raise ConfigError(
                     f"{entry.answer_key}: {keys[check]} has other limits for {check.query.text} "

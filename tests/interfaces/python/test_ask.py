@@ -428,6 +428,14 @@ def test_a_wide_range_is_no_wrong_proof(minimum, model):
     assert answer.lower <= 1 <= answer.upper
 
 
+@pytest.mark.parametrize("query", ['P>=0.1 [ F "rest" ]', 'A [ G !"rest" ]', 'P=? [ X "rest" ]'])
+def test_a_model_has_no_rest(query, model):
+    """Which tokens are selected is a property of a tree, and no pass of a check may prove it."""
+    with pytest.raises(InvalidQuery, match='"rest" is about the tokens that alpha and k do not'):
+        lc.ask(query, model, "once", length=2, passes=1)
+    assert lc.check(query, lc.grow(model, "once", alpha=0.5, k=1, length=2)).certain.width < 1e-9
+
+
 @pytest.mark.parametrize("limits", [("0", 1), (0, 2.5), (3, 1)])
 def test_a_range_of_something_else_than_integers_is_refused(limits, model):
     """A declared range that is none is named, whatever the query is."""

@@ -59,6 +59,9 @@ class AnytimeRun:
         watch: called with the intervals after each round; the work ends when it returns true.
         share_passes: returns the passes that this check may expect, for those that the remaining
             time allows; None for no limit.
+
+    Raises:
+        InvalidQuery: the query is about the tokens that a tree does not select.
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class AnytimeRun:
         watch: Callable[[Progress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
     ) -> None:
+        # an explored tree selects other tokens after each pass
+        asked.query.check_without_tree()
         self._asked, self._budget, self._watch = asked, budget, watch
         self._share_passes = share_passes
         self._probability_spread = model.probability_spread
@@ -204,7 +209,7 @@ def check_anytime(
         model, start, asked, budget, options: as in `AnytimeRun`.
 
     Raises:
-        InvalidQuery: Storm rejects the query.
+        InvalidQuery: as in `AnytimeRun`, or Storm rejects the query.
         InterruptedCheck: the model failed after it had evaluated texts.
         CheckFailed: Storm gave no answer.
     """

@@ -110,6 +110,18 @@ class Query:
             self.text, map_formulas(self.root, partial(cap_step_bounds, max_steps=max_steps))
         )
 
+    def check_without_tree(self) -> None:
+        """Check that the query is about a model, and not about a tree of alpha and k.
+
+        Raises:
+            InvalidQuery: it names "rest", the tokens that a tree does not select.
+        """
+        if Label("rest") in find_distinct(self.root, Label):
+            raise InvalidQuery(
+                f'{self.text}: "rest" is about the tokens that alpha and k do not select; ask it '
+                "about a tree"
+            )
+
     def check_references(
         self, quantifier_names: Collection[str], length: int | None = None
     ) -> None:
