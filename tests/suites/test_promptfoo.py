@@ -473,6 +473,14 @@ LISTED = {
     "Python's flag": ("{type: regex, value: '(?i)a'}", "is no JavaScript"),
     "Python's anchor": (r"{type: regex, value: 'a\Z'}", r"\Z is not the same in other languages"),
     "backreference": (r"{type: regex, value: '(a)\1'}", r"\1 is not the same in other languages"),
+    "words with another key": (
+        "{type: word-count, value: {min: 1, maximum: 5}}",
+        "word-count: the value has neither min nor max, or other keys than these",
+    ),
+    "schema of no draft": (
+        "{type: is-json, value: {$schema: 3}}",
+        "is-json: promptfoo does not read schemas of 3",
+    ),
     "fraction of words": ("{type: word-count, value: 2.5}", "word-count: 2.5 is no whole number"),
     "value of a program": ("{type: contains, value: file://v.py}", "v.py is a program"),
     "unknown reference": (
@@ -1068,12 +1076,12 @@ def test_the_first_provider_gives_decoding_and_length(tmp_path, form):
     assert "secret" not in str(converted.content) + str(converted.listed)
 
 
-def test_a_provider_without_prompts_is_listed(tmp_path):
-    """If the first provider selects no prompt, the error has its line."""
-    text = f"prompts: [a]\nproviders: [{{id: x, prompts: [b]}}]\ntests: [{{assert: [{A}]}}]\n"
-    assert "line 2: the first provider selects none of the converted prompts" in refuse(
-        tmp_path, text
-    )
+def test_a_prompt_that_the_first_provider_does_not_select_is_listed(tmp_path):
+    """Each prompt that the first provider does not select is listed with its line."""
+    text = f"prompts:\n- a\n- b\nproviders: [{{id: x, prompts: [b]}}]\ntests: [{{assert: [{A}]}}]"
+    converted = convert(tmp_path, text)
+    assert "line 2: the first provider does not select the prompt" in converted.listed
+    assert [case["user"] for case in converted.content["cases"]] == ["b"]
 
 
 def test_a_transform_of_the_provider_concerns_all_assertions(tmp_path):
@@ -1118,7 +1126,7 @@ def test_too_many_combinations_are_an_error(tmp_path):
     message = refuse(
         tmp_path, f"prompts: ['{{{{x}}}}']\ntests: [{{vars: {{{lists}}}, assert: [{A}]}}]"
     )
-    assert "line 2: over 10,000 cases; split the tests" in message
+    assert "promptfooconfig.yaml, line 2: over 10,000 cases; split the tests" in message
 
 
 def test_long_prompts_with_many_lines_are_written_at_once(tmp_path):

@@ -311,7 +311,7 @@ def _parse_schema(value: Any) -> Any:
     if not isinstance(schema, Mapping):
         raise NotConverted("the value is no schema that an answer can satisfy")
     draft = schema.get("$schema", _DRAFT)
-    if draft.rstrip("#") != _DRAFT.rstrip("#"):
+    if str(draft).rstrip("#") != _DRAFT.rstrip("#"):
         raise NotConverted(f"promptfoo does not read schemas of {draft}")
     # validators check formats in different ways, and patterns as ECMA 262 says
     if _has_format(schema):
@@ -338,9 +338,9 @@ def _convert_count(kind: str, prefix: str, value: Any) -> Condition:
     """Convert a number of words or characters, or a range of it, to a query."""
     name, settings = _COUNTS[kind]
     limits = value if isinstance(value, Mapping) else {"min": value, "max": value}
-    if not limits.keys() & {"min", "max"}:
-        raise NotConverted("the value has neither min nor max")
     signs = {"min": ">=", "max": "<="}
+    if not limits or not limits.keys() <= signs.keys():
+        raise NotConverted("the value has neither min nor max, or other keys than these")
     numbers = {key: _parse_count(limits[key]) for key in signs if key in limits}
     if numbers.get("min", 0) > numbers.get("max", float("inf")):
         raise NotConverted("min is greater than max")

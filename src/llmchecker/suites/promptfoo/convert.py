@@ -100,7 +100,7 @@ def convert_promptfoo(
         raise ConfigError(f"{where}: the file is not a mapping; write keys and values")
     report = Report()
     builder = RequirementBuilder(probability)
-    cases = list(_Converter(document, path.parent, report, builder).iter_cases())
+    cases = list(_Converter(document, path, report, builder).iter_cases())
     settings = {"model": model or "./model"}
     if cases:
         settings |= convert_providers(document.content, document.place, report)
@@ -119,13 +119,13 @@ class _Converter:
 
     Attributes:
         document: the configuration.
-        folder: its folder.
+        path: its file.
         report: the list of what is not converted.
         builder: the builder of the requirements.
     """
 
     document: Document
-    folder: Path
+    path: Path
     report: Report
     builder: RequirementBuilder
     _names: set[str] = field(default_factory=set)
@@ -146,12 +146,12 @@ class _Converter:
             self.report.omit(provider_place.child("transform"), f"transform: {reason}")
             return
         value, prompts_place = content.get("prompts") or [], place.child("prompts")
-        prompts = read_prompt_list(value, prompts_place, self.folder, self.report)
+        prompts = read_prompt_list(value, prompts_place, self.path.parent, self.report)
         selected = [prompt for prompt in prompts if prompt.is_selected(provider.get("prompts"))]
-        if prompts and not selected:
-            reason = "the first provider selects none of the converted prompts"
-            self.report.omit(provider_place.child("prompts"), reason)
-        for test in TestReader(self.document, self.folder, self.report).read():
+        for prompt in prompts:
+            if prompt not in selected:
+                self.report.omit(prompt.place, "the first provider does not select the prompt")
+        for test in TestReader(self.document, self.path.parent, self.report).read():
             try:
                 yield from self._iter_test_cases(test, selected)
             except NotConverted as error:
@@ -186,7 +186,7 @@ class _Converter:
         is_expanded = options.get("disableVarExpansion", (None,))[0] is not True
         prefix, suffix = (str(options.get(name, ("",))[0] or "") for name in ("prefix", "suffix"))
         variables = test.merge_variables()
-        for combination in iter_combinations(variables, self.folder, is_expanded=is_expanded):
+        for combination in iter_combinations(variables, self.path.parent, is_expanded=is_expanded):
             require = self._convert_test(test, combination)
             if not require:
                 raise NotConverted("the test has no assertion that could be converted")
@@ -194,7 +194,9 @@ class _Converter:
             for prompt in selected:
                 self._combinations += 1
                 if self._combinations > _MAX_CASES:
-                    raise ConfigError(f"{test.place}: over {_MAX_CASES:,} cases; split the tests")
+                    raise ConfigError(
+                        f"{self.path}, {test.place}: over {_MAX_CASES:,} cases; split the tests"
+                    )
                 try:
                     text = f"{prefix}{prompt.text}{suffix}"
                     entry = render_prompt(text, combination, self._custom_filters)
@@ -228,7 +230,9 @@ class _Converter:
 
     def _convert_test(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
         """Convert the assertions of a test to requirements."""
-        context = Context(mark_templates(variables), self.folder, self.report, self._custom_filters)
+        context = Context(
+            mark_templates(variables), self.path.parent, self.report, self._custom_filters
+        )
         threshold, place = test.find("threshold")
         if threshold is None:
             return self.builder.build_all(test.assertions, context)

@@ -98,14 +98,14 @@ def read_document(path: Path, file: str = "") -> Document:
     return Document(content, Place(document.lines, "", file))
 
 
-def parse_js_yaml(text: str) -> Any:
+def parse_js_yaml(text: str, source: str = "YAML") -> Any:
     """Parse YAML as promptfoo does.
 
     Raises:
-        NotConverted: the text is no YAML.
+        NotConverted: the text is no YAML; the message begins with its source.
     """
     try:
-        return _parse_document(text, "YAML").content
+        return _parse_document(text, source).content
     except ConfigError as error:
         raise NotConverted(error) from error
 
@@ -152,7 +152,7 @@ def read_value(reference: str, folder: Path) -> Any:
             except ValueError as error:
                 raise NotConverted(f"{name}: no JSON: {error}") from error
         case ".yaml" | ".yml":
-            return parse_js_yaml(read_text(path))
+            return parse_js_yaml(read_text(path), name)
         case ".txt":
             return read_text(path).strip()
     raise NotConverted(f"{name} is a program or of an unknown type")

@@ -141,7 +141,7 @@ def _read_prompt_file(path: Path, name: str) -> Iterator[str]:
         return
     text = read_text(path)
     if suffix in (".yaml", ".yml"):
-        yield format_json(parse_js_yaml(text))
+        yield format_json(parse_js_yaml(text, name))
     elif suffix == ".txt":
         yield from _split_prompts(text)
     elif suffix == ".jsonl":

@@ -44,7 +44,7 @@ def merge_variables(value: Any, folder: Path) -> dict[str, Any]:
         if not names:
             raise NotConverted(f"the variables are in {pattern}, which is no file")
         for name in names:
-            content = parse_js_yaml(read_text(folder / name))
+            content = parse_js_yaml(read_text(folder / name), name)
             if not isinstance(content, Mapping):
                 raise NotConverted(f"{name} has no names with values")
             merged |= content
@@ -81,7 +81,7 @@ def _read_variable(name: str, value: Any, folder: Path) -> Any:
     try:
         text = read_text(path)
         is_yaml = path.suffix in (".yaml", ".yml")
-        return format_json(parse_js_yaml(text)) if is_yaml else text.strip()
+        return format_json(parse_js_yaml(text, path.name)) if is_yaml else text.strip()
     except NotConverted as error:
         return Unusable(f"the variable {name}: {error}")
 
