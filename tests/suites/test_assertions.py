@@ -135,6 +135,7 @@ def test_an_assertion_stands_for_a_query(entry, query):
         ({"contains": "a", "at_least": "1.01"}, "not a probability"),
         ({"contains": "a", "at_least": "much"}, "not a number"),
         ({"not_contians": "a", "at_least": 0.5}, "not_contians: there is no such assertion"),
+        ({"contains": "a", "at_leest": 0.5}, "at_leest: there is no .*, did you mean 'at_least'"),
     ],
 )
 def test_an_entry_that_is_no_assertion_is_refused(entry, reason):

@@ -42,7 +42,7 @@ def small_tree() -> TextTree:
         (float("nan"), 1, 1, "alpha: nan is not"),
         (0.5, 0, 1, "k: 0 is not"),
         (0.5, 1.5, 1, "k: 1.5 is not"),
-        (0.5, 1, 0, "L: 0 is not"),
+        (0.5, 1, 0, "length: 0 is not"),
     ],
 )
 def test_bounds_out_of_range_are_refused_by_name(alpha, k, length, named):

@@ -55,16 +55,17 @@ def build_assertion(kind: str, value: Any = None) -> Assertion:
     Raises:
         ConfigError: the kind is unknown, or the value is unusable.
     """
-    is_negated = kind.startswith(_NEGATION)
-    name = kind.removeprefix(_NEGATION)
-    if name not in KINDS:
-        known = (*KINDS, AT_LEAST, AT_MOST)
-        hint = did_you_mean(kind, known) or ";"
-        raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
+    _check_kind(kind)
     try:
-        return KINDS[name](value, is_negated)
+        return KINDS[kind.removeprefix(_NEGATION)](value, kind.startswith(_NEGATION))
     except ConfigError as error:
         raise ConfigError(f"{kind}: {error}") from error
+
+
+def _check_kind(kind: str) -> None:
+    if kind.removeprefix(_NEGATION) not in KINDS:
+        hint = did_you_mean(kind, (*KINDS, AT_LEAST, AT_MOST)) or ";"
+        raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
 
 
 def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
@@ -78,6 +79,8 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     """
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
     kinds = [key for key in entry if key not in probabilities]
+    for kind in kinds:
+        _check_kind(kind)
     if len(kinds) != 1:
         raise ConfigError(
             f"{format_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"

@@ -50,7 +50,7 @@ def check_length(length: int) -> None:
     Raises:
         InvalidBound: it is below 1, not an integer, or too large.
     """
-    _check_count("L", length, _MAX_TOKENS)
+    _check_count("length", length, _MAX_TOKENS)
 
 
 def _check_count(name: str, value: int, max_value: int) -> None:

