@@ -94,8 +94,7 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    cached_tree = load_or_build_tree(registry, question)
-    tree = cached_tree.tree
+    tree, path, growing_seconds = load_or_build_tree(registry, question)
     start_time = time.monotonic()
     values = score_quantifiers(question, tree)
     scoring_seconds = time.monotonic() - start_time
@@ -104,20 +103,18 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
     scored = ScoredTree(tree, values, question.checked_query.ranges)
-    answer = check_query(scored, question.query, cached_tree.seconds + scoring_seconds)
+    answer = check_query(scored, question.query, growing_seconds + scoring_seconds)
     answer = replace(answer, notes=(*answer.notes, *question.checked_query.notes))
     # A tree from the cache took no time in this run.
-    growth_text = (
-        f"growing {cached_tree.seconds:.1f}" if cached_tree.seconds else "tree from the cache"
-    )
+    growth_text = f"growing {growing_seconds:.1f}" if growing_seconds else "tree from the cache"
     costs = {
         "seconds": f"{growth_text}, scoring {scoring_seconds:.1f}, "
         f"checking {answer.costs.check_seconds:.1f}",
-        "tree": str(cached_tree.path),
+        "tree": str(path),
     }
     fields = {
-        "tree": str(cached_tree.path),
-        "growing_seconds": cached_tree.seconds,
+        "tree": str(path),
+        "growing_seconds": growing_seconds,
         "scoring_seconds": scoring_seconds,
     }
     return AnsweredQuestion(question, answer, costs, fields)

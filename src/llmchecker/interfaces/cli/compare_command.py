@@ -9,7 +9,7 @@ The exit status is 0 if it is decided which side has the greater answer, and 2 i
 import argparse
 import contextlib
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import comparison_formatting
@@ -49,22 +49,6 @@ if TYPE_CHECKING:
     from llmchecker.checking.comparison import Comparison
 
 
-@dataclass(frozen=True)
-class _ComparedQuestions:
-    """The questions of both sides, and their comparison.
-
-    Attributes:
-        first, versus: the questions.
-        comparison: the answer.
-        failure: the error of a model that failed after it had evaluated texts; None without one.
-    """
-
-    first: Question
-    versus: Question
-    comparison: "Comparison"
-    failure: InterruptedCheck | None = None
-
-
 def add_compare_command(commands: SubParsers) -> None:
     """Add the command `compare` to a command line."""
     parser = commands.add_parser(
@@ -97,22 +81,31 @@ def _run_compare(arguments: argparse.Namespace) -> int:
         with contextlib.chdir(registry.project):
             spending = parse_spending(arguments)
             with charge_judges(spending):
-                answer = _compare(registry, first, versus, spending)
+                comparison, failure = _compare(registry, first, versus, spending)
     if arguments.json:
-        print_answer(_format_json(answer))
+        print_answer(_format_json(first, versus, comparison))
     else:
-        _print_comparison(answer)
+        sides = [
+            comparison_formatting.SideLabel(
+                question.model.label, question.model.describe_decoding(), question.prompt
+            )
+            for question in (first, versus)
+        ]
+        show_display(comparison_formatting.build_display(comparison, sides))
     # the error follows the answer so far
-    if answer.failure is not None:
-        raise answer.failure
-    is_unknown = answer.comparison.outcome == ComparisonOutcome.UNKNOWN
+    if failure is not None:
+        raise failure
+    is_unknown = comparison.outcome == ComparisonOutcome.UNKNOWN
     return ExitStatus.UNKNOWN if is_unknown else ExitStatus.SUCCESS
 
 
 def _compare(
     registry: Registry, first: Question, versus: Question, spending: Spending
-) -> _ComparedQuestions:
+) -> "tuple[Comparison, InterruptedCheck | None]":
     """Compare the answers to the query of two questions.
+
+    Returns:
+        The comparison, and the error of a model that failed after it had evaluated texts.
 
     Raises:
         LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
@@ -134,8 +127,8 @@ def _compare(
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return _ComparedQuestions(first, versus, error.result, error)
-    return _ComparedQuestions(first, versus, comparison)
+            return error.result, error
+    return comparison, None
 
 
 def _open_sides(
@@ -160,14 +153,13 @@ def _open_sides(
     return sides[0], sides[1]
 
 
-def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
+def _format_json(first: Question, versus: Question, comparison: "Comparison") -> dict[str, Any]:
     """Return the fields of the comparison and of both sides; an absent value is null."""
-    comparison = answer.comparison
     return {
-        "query": answer.first.query.text,
-        "L": answer.first.truncation.length,
-        "first": _describe_side(answer.first, comparison.first),
-        "versus": _describe_side(answer.versus, comparison.versus),
+        "query": first.query.text,
+        "L": first.truncation.length,
+        "first": _describe_side(first, comparison.first),
+        "versus": _describe_side(versus, comparison.versus),
         # JSON has no infinity
         "lower": None if math.isinf(comparison.lower) else comparison.lower,
         "upper": None if math.isinf(comparison.upper) else comparison.upper,
@@ -180,7 +172,7 @@ def _format_json(answer: _ComparedQuestions) -> dict[str, Any]:
         "passes": comparison.passes,
         "seconds": comparison.seconds,
         "answers": comparison.answers,
-        "seed": answer.first.budget.seed,
+        "seed": first.budget.seed,
     }
 
 
@@ -194,14 +186,3 @@ def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
         "start": start_as_json(question.prompt),
         **{name: fields[name] for name in names},
     }
-
-
-def _print_comparison(answer: _ComparedQuestions) -> None:
-    """Print both sides, the difference and the outcome."""
-    sides = [
-        comparison_formatting.SideLabel(
-            question.model.label, question.model.describe_decoding(), question.prompt
-        )
-        for question in (answer.first, answer.versus)
-    ]
-    show_display(comparison_formatting.build_display(answer.comparison, sides))

@@ -5,7 +5,6 @@ the settings of the build. A tree of another model, dtype or end of sequence is 
 """
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from llmchecker.config import paths
@@ -19,23 +18,11 @@ from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils import job_logging
 
 
-@dataclass(frozen=True)
-class CachedTree:
-    """A tree and its file.
-
-    Attributes:
-        tree: the tree.
-        path: the file.
-        seconds: duration of the expansion in this run, in seconds; 0 for a tree from the cache.
-    """
-
-    tree: TextTree
-    path: Path
-    seconds: float
-
-
-def load_or_build_tree(registry: Registry, process: TextProcess) -> CachedTree:
+def load_or_build_tree(registry: Registry, process: TextProcess) -> tuple[TextTree, Path, float]:
     """Load the tree of a process from the workflow or from the cache, or build it.
+
+    Returns:
+        The tree, its file, and the seconds of its expansion in this run; 0 for one of the cache.
 
     Raises:
         ConfigError: the process has no truncation.
@@ -62,12 +49,12 @@ def load_or_build_tree(registry: Registry, process: TextProcess) -> CachedTree:
                 logging.info("not using %s: %s", path, error)
                 continue
             logging.info("read the tree from %s", path)
-            return CachedTree(tree, path, 0.0)
+            return tree, path, 0.0
     logging.info("growing the tree of %s: %s", model.name, truncation)
     with job_logging.show_status() as status:
         progress = job_logging.build_node_progress(status)
         tree, growth = builder.build(cache_path, prompt, truncation, progress)
-    return CachedTree(tree, cache_path, growth.seconds)
+    return tree, cache_path, growth.seconds
 
 
 def _tree_path(model: ModelConfig, truncation: Truncation, folder: str) -> Path:

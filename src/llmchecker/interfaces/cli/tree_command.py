@@ -86,7 +86,7 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
         InvalidBound: the tree is too large to draw.
         LLMCheckerError: the model cannot be fetched or loaded.
     """
-    tree = load_or_build_tree(registry, process).tree
+    tree, _, _ = load_or_build_tree(registry, process)
     # Before the scoring, which can take long for a tree that is too large anyway.
     tree_drawing.check_drawable(tree)
     # Without a query, the drawing has no scores and no marks.
