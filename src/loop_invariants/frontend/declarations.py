@@ -258,14 +258,10 @@ class DeclarationReader:
         length_effects: Block = ()
         if isinstance(type_, c_ast.ArrayDecl) and isinstance(type_.type, c_ast.ArrayDecl):
             return self._declare_multi_array(node, is_zeroed)
-        if any(
-            identifier.name == node.name for identifier in iter_nodes(node.type, (c_ast.ID,))
-        ) or (
-            node.init
-            and any(
-                identifier.name == node.name for identifier in iter_nodes(node.init, (c_ast.ID,))
-            )
-        ):
+        identifiers = (
+            i for part in (node.type, node.init) if part for i in iter_nodes(part, (c_ast.ID,))
+        )
+        if any(identifier.name == node.name for identifier in identifiers):
             # The name is already in scope and has no value yet (C11 6.2.1p7).
             raise self._build_error(node, f"{node.name!r} in its own declaration")
         if isinstance(type_, c_ast.ArrayDecl):
