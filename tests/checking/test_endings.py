@@ -181,3 +181,22 @@ def test_every_form_of_an_answer_states_its_horizon(tmp_path):
     answer.write(tmp_path / "answer.json")
     stored = lc.Answer.read(tmp_path / "answer.json")
     assert (stored.about, stored.warning) == (answer.about, answer.warning)
+
+
+def test_an_improbable_text_that_goes_on_is_warned_of():
+    """A threshold of 1 depends on texts of any probability, which a longer horizon refutes."""
+    row = [1e-10, 1 - 1e-10]
+    rare = lc.TableModel(["a", "."], lambda tokens: row, frozenset([1]))
+
+    def ask(length: int) -> lc.Answer:
+        return lc.ask(
+            "P>=1 [ G x = 0 ]",
+            rare,
+            "",
+            length=length,
+            passes=9,
+            x=lambda start, text: int(len(text) > 1),
+        )
+
+    assert (ask(1).holds, ask(2).holds) == (True, False)
+    assert ask(1).warning.startswith("about beginnings: up to 2e-10 of the answers go on")

@@ -20,7 +20,7 @@ from llmchecker.properties.logic.continuation import (
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import StateKind, TextTree
-from llmchecker.utils.number_format import format_count
+from llmchecker.utils.number_format import format_count, format_upper
 
 _ROUNDING = 1e-9
 """A limit above the rounding error of a sum of probabilities of texts."""
@@ -73,8 +73,8 @@ def build_endings(
     interval = Interval(max(0.0, ended - _ROUNDING), min(1.0, 1 - cut + _ROUNDING))
     return Endings(
         interval if can_end else Interval(0.0, 0.0),
-        # what is left of rounding cuts no text
-        0.0 if others <= _ROUNDING else min(1.0, others),
+        # what is left of rounding cuts no text, but for texts that exist
+        max(cut, 0.0 if others <= _ROUNDING else min(1.0, others)),
     )
 
 
@@ -152,7 +152,10 @@ def warn_of_cuts(
     ):
         return None
     text = "answer" if turns is None else "conversation"
-    share = f"up to {_format_share(Interval(0.0, endings.cut))[1]} of the {text}s"
+    largest = _format_share(Interval(0.0, endings.cut))[1]
+    # a threshold of 0 or 1 depends on texts of any probability
+    largest = format_upper(endings.cut, 1) if largest == "0.00" else largest
+    share = f"up to {largest} of the {text}s"
     if endings.counted is not None:
         cut, count = endings.counted
         # what was never seen has no share that could be stated
