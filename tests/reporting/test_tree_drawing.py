@@ -5,16 +5,14 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 from helpers.trees import by_hand, full, text_trees
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
-from llmchecker.errors import InvalidBound
 from llmchecker.reporting import tree_drawing
 from llmchecker.reporting.tree_drawing import Drawing
-from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import StateKind, TextTree
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
@@ -96,7 +94,7 @@ def test_boxes_do_not_overlap_and_children_stand_right_of_their_parents(tree):
 
 def test_states_stand_in_preorder():
     """Leaves are listed in the order in which a person reads the tree."""
-    assert list(Drawing(full(2, 2), {}, {}).preorder()) == [0, 1, 4, 5, 6, 2, 7, 8, 9, 3]
+    assert Drawing(full(2, 2), {}, {}).preorder == [0, 1, 4, 5, 6, 2, 7, 8, 9, 3]
 
 
 def test_texts_are_shown_and_never_obeyed():
@@ -146,15 +144,26 @@ def test_a_text_that_adds_nothing_or_spaces_can_be_seen():
     ]
 
 
-def test_a_tree_too_large_to_draw_names_a_smaller_one():
-    """The message has the size and the limit, and the truncation that it names is small enough."""
-    tree = replace(full(9, 3), truncation=Truncation(1.0, 9, 3))
-    with pytest.raises(InvalidBound, match=r"911 states exceed the maximum of 400") as refused:
-        tree_drawing.check_drawable(tree)
-    named = re.findall(r"k=(\d+) with L=(\d+)|L=(\d+) with k=(\d+)", str(refused.value))
-    sizes = [(int(k or other), int(length or own)) for k, length, own, other in named]
-    assert sizes == [(6, 3), (9, 2)]
-    for k, length in sizes:
-        tree_drawing.check_drawable(full(k, length))
-    with pytest.raises(InvalidBound):
-        tree_drawing.check_drawable(full(7, 3))
+def test_a_drawing_of_a_large_tree_has_its_most_probable_states():
+    """No state outside the drawing is more probable than one in it, and all are counted."""
+    tree = full(9, 3)
+    drawn = Drawing(tree, {}, {})
+    (shown, left_out) = (tree.path_probability[list(drawn.preorder)], set(range(len(tree))))
+    left_out -= set(drawn.preorder)
+    assert len(left_out) == 911 - 400
+    assert shown.min() >= tree.path_probability[list(left_out)].max()
+    for text in (tree_drawing.format_svg(drawn), tree_drawing.format_dot(drawn)):
+        assert "the 400 most probable of 911 states" in text
+    assert len(boxes(tree_drawing.format_svg(drawn))) == 400
+    assert len(labels_in_dot(tree_drawing.format_dot(drawn))) == 400
+
+
+@given(tree=text_trees(), max_states=st.integers(1, 30))
+def test_the_parent_of_each_drawn_state_is_drawn(tree, max_states):
+    """Each drawn state but the root has one edge, from a drawn state."""
+    drawn = Drawing(tree, {}, {}, max_states=max_states)
+    edges = re.findall(r"^  (\d+) -> (\d+) ", tree_drawing.format_dot(drawn), re.MULTILINE)
+    uids = set(drawn.preorder)
+    assert len(uids) == min(max_states, len(tree))
+    assert {int(child) for _, child in edges} == uids - {0}
+    assert {int(parent) for parent, _ in edges} <= uids

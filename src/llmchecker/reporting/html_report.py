@@ -163,20 +163,15 @@ def build_tree_view(
     """
     tree = scored.tree
     deciding_states = witnesses.find_witnesses(scored, answer.row.check.query, max_witnesses=None)
-    drawing = Drawing(
-        tree, scored.scores, {witness.uid: witness.kind for witness in deciding_states}
-    )
-    # A parent is at least as probable as its child and before it in the stable order, so the view
-    # contains the parent of each of its states.
-    is_shown = np.zeros(len(tree), dtype=bool)
-    is_shown[np.argsort(-drawing.tree.path_probability, kind="stable")[:max_states]] = True
+    kinds = {witness.uid: witness.kind for witness in deciding_states}
+    drawing = Drawing(tree, scored.scores, kinds, max_states=max_states)
     open_states = set()
     # The path to the most probable deciding state is open; without one, only the root.
     uid = int(tree.parent[deciding_states[0].uid]) if deciding_states else 0
     while uid >= 0:
         open_states.add(uid)
         uid = int(tree.parent[uid])
-    return _TreeView(answer, len(tree), tuple(_iter_nodes(drawing, is_shown, open_states)))
+    return _TreeView(answer, len(tree), tuple(_iter_nodes(drawing, open_states)))
 
 
 def _render_caption(path: str | Path) -> Markup:
@@ -396,9 +391,7 @@ def _group_by_question(
     return list(questions.values())
 
 
-def _iter_nodes(
-    drawing: Drawing, is_shown: np.ndarray, open_states: set[int]
-) -> Iterator[_TreeNode]:
+def _iter_nodes(drawing: Drawing, open_states: set[int]) -> Iterator[_TreeNode]:
     """Yield the states of the view, in preorder."""
     tree = drawing.tree
     witness_counts = np.zeros(len(tree), dtype=np.int64)
@@ -408,12 +401,11 @@ def _iter_nodes(
         witness_counts[tree.parent[uid]] += witness_counts[uid]
     # A deciding state is not its own descendant.
     witness_counts[list(drawing.witness_kinds)] -= 1
-    order = [uid for uid in drawing.preorder() if is_shown[uid]]
+    order = drawing.preorder
     # All lists of children between a state and the next state's parent end after the state.
-    steps = [*tree.step[order].tolist(), 0]
+    steps = [*tree.step[list(order)].tolist(), 0]
     for index, uid in enumerate(order):
-        # The next state in preorder is one step deeper only if it is a child.
-        has_children = steps[index + 1] > steps[index]
+        has_children = bool(drawing.children[uid])
         yield _TreeNode(
             uid=uid,
             added_text=drawing.display_text(uid),

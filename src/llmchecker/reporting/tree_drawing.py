@@ -1,4 +1,4 @@
-"""Drawings of small text trees, from left to right, as SVG or Graphviz DOT.
+"""Drawings of text trees, from left to right, as SVG or Graphviz DOT.
 
 Each state shows the text that it adds to its parent's text, its probability given that text, and
 its scores. States that decide a query have a sign and a colour. Each leaf has a row in preorder,
@@ -9,21 +9,23 @@ import base64
 import os.path
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree
 
 import numpy as np
+from markupsafe import Markup
 
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
-from llmchecker.errors import InvalidBound
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
 MAX_DRAWN_STATES = 400
-"""Maximum number of states of a readable drawing."""
+"""Maximum number of states of a readable picture."""
 MAX_LABEL_LENGTH = 40
 """Maximum number of characters of a label."""
 SIGNS = {WITNESS: "✓", COUNTEREXAMPLE: "✗"}
@@ -39,7 +41,7 @@ rect { fill: #fff; stroke: #9aa5b3 } path { fill: none; stroke: #b9c2cd }
 .witness rect { fill: #d3f0df; stroke: #0b7a4b; stroke-width: 2 }
 .counterexample rect { fill: #fde0d2; stroke: #b4420b; stroke-width: 2 }
 """
-FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
+_FILLS = {WITNESS: "#d3f0df", COUNTEREXAMPLE: "#fde0d2"}
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,19 @@ class Wording:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A tree with the data of its drawing.
+    """The most probable states of a tree, with the data of their drawing.
 
     Attributes:
         tree: the tree.
         scores: (n,) integers by the quantifier's name; without meaning for `rest`.
         witness_kinds: the `kind` of the witness of each deciding state, by uid.
+        max_states: maximum number of states in the drawing.
     """
 
     tree: TextTree
     scores: Mapping[str, np.ndarray]
     witness_kinds: Mapping[int, str]
+    max_states: int = field(default=MAX_DRAWN_STATES, kw_only=True)
 
     wording: ClassVar[Wording] = Wording()
 
@@ -108,47 +112,46 @@ class Drawing:
             return []
         return [(name, int(column[uid])) for name, column in self.scores.items()]
 
-    def children(self, uid: int) -> range:
-        """Return the uids of the children of a state, which are adjacent."""
-        parents = self.tree.parent
-        return range(*np.searchsorted(parents, [uid, uid + 1]).tolist())
+    @cached_property
+    def children(self) -> Mapping[int, Sequence[int]]:
+        """The drawn children of each drawn state, by uid."""
+        # A parent is at least as probable as its child and before it in the stable order, so the
+        # parent of each drawn state is drawn.
+        order = np.argsort(-self.tree.path_probability, kind="stable")[: self.max_states]
+        uids: list[int] = np.sort(order).tolist()
+        children: dict[int, list[int]] = {uid: [] for uid in uids}
+        for uid in uids[1:]:
+            children[int(self.tree.parent[uid])].append(uid)
+        return children
 
-    def preorder(self) -> Iterator[int]:
-        """Yield the uids of all states in preorder."""
-        stack = [0]
+    @cached_property
+    def preorder(self) -> Sequence[int]:
+        """The uids of the drawn states in preorder."""
+        order, stack = [], [0]
         while stack:
-            uid = stack.pop()
-            yield uid
+            order.append(stack.pop())
             # A stack instead of recursion, in reverse, so that the first child is next.
-            stack.extend(reversed(self.children(uid)))
+            stack.extend(reversed(self.children[order[-1]]))
+        return order
 
+    @property
+    def size(self) -> str:
+        """The number of drawn states and of all states, in words."""
+        total = format_count(len(self.tree), "state")
+        is_whole = len(self.children) == len(self.tree)
+        return total if is_whole else f"the {len(self.children):,} most probable of {total}"
 
-def check_drawable(tree: TextTree) -> None:
-    """Check that a tree is small enough to draw.
+    def write(self, path: str | Path) -> None:
+        """Write the drawing to an SVG file."""
+        Path(path).write_text(format_svg(self), encoding="utf-8")
 
-    Raises:
-        InvalidBound: the tree has more than `MAX_DRAWN_STATES` states; the message contains
-            parameters whose tree is small enough.
-    """
-    if len(tree) <= MAX_DRAWN_STATES:
-        return
-    truncation = tree.truncation
-    smaller_k = [
-        k for k in range(1, truncation.k) if _max_states(k, truncation.length) <= MAX_DRAWN_STATES
-    ]
-    smaller_length = [
-        n for n in range(1, truncation.length) if _max_states(truncation.k, n) <= MAX_DRAWN_STATES
-    ]
-    # Of the values that are small enough, the largest is last.
-    remedies = [
-        *(f"k={k} with L={truncation.length}" for k in smaller_k[-1:]),
-        *(f"L={length} with k={truncation.k}" for length in smaller_length[-1:]),
-    ]
-    raise InvalidBound(
-        f"tree ({truncation}): {format_count(len(tree), 'state')} exceed the maximum of "
-        f"{MAX_DRAWN_STATES}; lower k or length"
-        + (f", for example to {' or '.join(remedies)}" if remedies else "")
-    )
+    def _repr_html_(self) -> str:
+        """Return the drawing as an HTML image."""
+        description = f"{self.tree.model}, {self.tree.truncation}: {self.size}"
+        return Markup(
+            '<div style="overflow: auto; max-height: 40em">'
+            '<img style="max-width: none" alt="{}" src="{}" /></div>'
+        ).format(description, encode_svg(self))
 
 
 def format_dot(drawing: Drawing) -> str:
@@ -160,14 +163,17 @@ def format_dot(drawing: Drawing) -> str:
         '  edge [fontname="monospace", fontsize=9, arrowsize=0.6];',
     ]
     tree = drawing.tree
-    for uid in range(len(tree)):
+    if len(drawing.children) < len(tree):
+        lines.append(f'  label="{drawing.size}";')
+    for uid in drawing.children:
         label = "\\n".join(
-            map(_escape_dot, [format_label(drawing, uid), *_format_scores(drawing, uid)])
+            map(_escape_dot, [_format_label(drawing, uid), *_format_scores(drawing, uid)])
         )
         lines.append(f'  {uid} [label="{label}"{_format_dot_style(drawing, uid)}];')
     lines += [
         f'  {tree.parent[uid]} -> {uid} [label="{format_number(tree.probability[uid], 4)}"];'
-        for uid in range(1, len(tree))
+        for uid in drawing.children
+        if uid
     ]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -179,7 +185,7 @@ def format_svg(drawing: Drawing) -> str:
     legend = _format_legend(drawing)
     # The legend must fit, also below a narrow tree.
     drawing_width = max(left[-1] + width[-1], _MARGIN + _CHARACTER_WIDTH * len(legend))
-    size = (drawing_width + _MARGIN, centres.max() + 1.5 * _ROW + _MARGIN)
+    size = (drawing_width + _MARGIN, max(centres.values()) + 1.5 * _ROW + _MARGIN)
     root = ElementTree.Element(
         "svg",
         {
@@ -199,14 +205,12 @@ def format_svg(drawing: Drawing) -> str:
         )
         text.set("class", "heading")
     step = drawing.tree.step
-    # The first state is the root, which has no incoming edge.
-    for uid in range(1, len(drawing.tree)):
-        parent = drawing.tree.parent[uid]
-        start_x, end_x = left[step[parent]] + width[step[parent]], left[step[uid]]
-        _draw_edge(
-            root, (start_x, centres[parent]), (end_x, centres[uid]), drawing.tree.probability[uid]
-        )
-    for uid in range(len(drawing.tree)):
+    for parent, children in drawing.children.items():
+        start_x = left[step[parent]] + width[step[parent]]
+        for uid in children:
+            end = (left[step[uid]], centres[uid])
+            _draw_edge(root, (start_x, centres[parent]), end, drawing.tree.probability[uid])
+    for uid in drawing.children:
         _draw_box(root, drawing, uid, left[step[uid]], centres[uid], width[step[uid]])
     _add_element(root, "text", legend, x=str(_MARGIN), y=f"{size[1] - _MARGIN:.1f}")
     return ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -224,12 +228,7 @@ FORMATTERS = {"svg": format_svg, "dot": format_dot}
 """Functions from a `Drawing` to the text of a file, by format."""
 
 
-def _max_states(k: int, length: int) -> int:
-    """Return the number of states of a tree with k tokens and `rest` everywhere."""
-    return 1 + (k + 1) * sum(int(k**step) for step in range(length))
-
-
-def format_label(drawing: Drawing, uid: int) -> str:
+def _format_label(drawing: Drawing, uid: int) -> str:
     """Format the label of a state: its sign, if any, and the text that it adds."""
     if drawing.tree.kind[uid] == StateKind.REST:
         label = drawing.rest_label(uid)
@@ -256,7 +255,7 @@ def _format_dot_style(drawing: Drawing, uid: int) -> str:
     styles = ["dashed"] * (kind == StateKind.REST) + ["filled"] * (witness_kind is not None)
     attributes = {
         "style": ",".join(styles),
-        "fillcolor": FILLS.get(witness_kind or ""),
+        "fillcolor": _FILLS.get(witness_kind or ""),
         "peripheries": "2" if kind == StateKind.END else "",
     }
     return "".join(f', {name}="{value}"' for name, value in attributes.items() if value)
@@ -265,10 +264,10 @@ def _format_dot_style(drawing: Drawing, uid: int) -> str:
 def _layout_columns(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     """Compute the left edges and widths of the boxes of each step, in pixels."""
     steps = drawing.tree.step
-    width = np.zeros(steps[-1] + 1)
-    for uid in range(len(drawing.tree)):
+    width = np.zeros(steps[max(drawing.children)] + 1)
+    for uid in drawing.children:
         characters = _text_width(
-            "  ".join([format_label(drawing, uid), *_format_scores(drawing, uid)])
+            "  ".join([_format_label(drawing, uid), *_format_scores(drawing, uid)])
         )
         width[steps[uid]] = max(width[steps[uid]], characters * _CHARACTER_WIDTH + 14)
     for step, heading in enumerate(drawing.headings[: len(width)]):
@@ -281,16 +280,15 @@ def _text_width(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def _layout_rows(drawing: Drawing) -> np.ndarray:
-    """Compute the vertical positions of all states, (n,) float64 in pixels."""
-    tree = drawing.tree
-    leaves = np.fromiter((leaf for leaf in drawing.preorder() if not tree.internal[leaf]), np.int64)
-    centres = np.zeros(len(tree))
+def _layout_rows(drawing: Drawing) -> dict[int, float]:
+    """Compute the vertical positions of the drawn states, in pixels."""
+    leaves = [uid for uid in drawing.preorder if not drawing.children[uid]]
     first_row = 0.5 + bool(drawing.headings)
-    centres[leaves] = _MARGIN + _ROW * (np.arange(len(leaves)) + first_row)
-    # Decreasing uids, because a parent needs the positions of its children.
-    for uid in np.flatnonzero(tree.internal)[::-1]:
-        centres[uid] = centres[drawing.children(uid)].mean()
+    centres = {leaf: _MARGIN + _ROW * (row + first_row) for row, leaf in enumerate(leaves)}
+    # In reverse, because a parent needs the positions of its children.
+    for uid in reversed(drawing.preorder):
+        if children := drawing.children[uid]:
+            centres[uid] = float(np.mean([centres[child] for child in children]))
     return centres
 
 
@@ -340,7 +338,7 @@ def _draw_box(
     box = {"x": f"{x:.1f}", "y": f"{y - _BOX / 2:.1f}", "rx": "4"}
     _add_element(group, "rect", **box, width=f"{width:.1f}", height=str(_BOX))
     text = _add_element(
-        group, "text", format_label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}"
+        group, "text", _format_label(drawing, uid), x=f"{x + 7:.1f}", y=f"{y + 4:.1f}"
     )
     for score in _format_scores(drawing, uid):
         span = _add_element(text, "tspan", f"  {score}")
@@ -350,10 +348,13 @@ def _draw_box(
 def _format_legend(drawing: Drawing) -> str:
     """Format the legend of edges, and of the signs and boxes in the drawing."""
     parts = [f"number: {drawing.wording.number}"]
-    kinds = set(drawing.witness_kinds.values())
+    kinds = {drawing.witness_kinds.get(uid) for uid in drawing.children}
     parts += [f"{SIGNS[kind]} {MEANINGS[kind]}" for kind in SIGNS if kind in kinds]
-    if (drawing.tree.kind == StateKind.REST).any():
+    state_kinds = set(drawing.tree.kind[list(drawing.children)].tolist())
+    if StateKind.REST in state_kinds:
         parts.append(f"dashed: {drawing.wording.rest}")
-    if (drawing.tree.kind == StateKind.END).any():
+    if StateKind.END in state_kinds:
         parts.append(f"thick: {drawing.wording.end}")
+    if len(drawing.children) < len(drawing.tree):
+        parts.append(drawing.size)
     return " · ".join(parts)

@@ -1,15 +1,15 @@
-"""Plots of verdicts and trees: that they show the figures, and change nothing else."""
+"""Plots of verdicts: that they show the figures, and change nothing else."""
 
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from helpers.trees import by_hand, full
+from helpers.trees import by_hand
 from matplotlib import pyplot as plt
 
 import llmchecker as lc
-from llmchecker.errors import InvalidBound, InvalidQuery
+from llmchecker.errors import InvalidQuery
 from llmchecker.interfaces.python.tree import Tree
 from llmchecker.trees.text_tree import StateKind
 
@@ -141,44 +141,11 @@ def test_an_expected_score_has_its_name_on_the_axis():
     assert lines(axes)["certain"] == [[], []]
 
 
-def texts(axes) -> list[str]:
-    return [text.get_text() for text in axes.texts]
-
-
-def test_a_plot_of_a_tree_has_all_states_of_a_small_tree():
-    """Each state has a box with its text, and each edge its probability."""
-    tree = Tree.from_text_tree(by_hand(SMALL))
-    axes = tree.plot(check("P=? [ F letters >= 2 ]"))
-    title, *others = texts(axes)
-    assert title == "drawn, alpha=1.0, k=64, L=2: 6 states"
-    expected = ["w", "b", "✓ e", "any other token", "c", "any other token"]
-    assert others[5:] == expected
-    assert sorted(others[:5]) == ["0.25", "0.25", "0.25", "0.5", "0.75"]
-    assert len(axes.get_lines()) == 5
-
-
-def test_a_plot_of_a_large_tree_has_its_most_probable_states():
-    """The states in the plot are the most probable ones, and the title counts all."""
-    tree = Tree.from_text_tree(full(3, 4))
-    axes = tree.plot(max_states=9)
-    title, *others = texts(axes)
-    assert title.endswith(f"the 9 most probable of {len(tree)} states")
-    assert len(others) == 8 + 9
-
-
-@pytest.mark.parametrize("max_states", [0, 100_000])
-def test_a_plot_without_a_readable_size_is_refused(max_states):
-    """Neither an empty nor an unreadable plot of a tree exists."""
-    with pytest.raises(InvalidBound, match=f"max_states: {max_states} is not from 1 to 400"):
-        Tree.from_text_tree(by_hand(SMALL)).plot(max_states=max_states)
-
-
 def test_a_plot_changes_no_setting_of_matplotlib():
     """The settings of matplotlib are the same after all plots."""
     before = dict(plt.rcParams)
     check("P=? [ F letters >= 2 ]").plot()
     check("P>=0.2 [ F letters >= 2 ]").plot()
-    Tree.from_text_tree(by_hand(SMALL)).plot()
     assert dict(plt.rcParams) == before
 
 

@@ -1,18 +1,15 @@
 """Trees as a caller holds them: grown, as a frame, and in a notebook."""
 
 import base64
-import re
 from fractions import Fraction
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
-from helpers.trees import by_hand, full
+from helpers.trees import by_hand
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, InvalidBound
 from llmchecker.interfaces.python.tree import Tree
-from llmchecker.reporting.tree_drawing import MAX_DRAWN_STATES
 from llmchecker.trees.text_tree import StateKind
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
@@ -91,30 +88,36 @@ def test_a_mistake_is_explained(error, said, arguments, named):
         lc.grow(*arguments, **named)
 
 
-def test_a_small_tree_is_a_picture_in_a_notebook():
+def read_boxes(page: str) -> list[ElementTree.Element]:
+    """The boxes of the drawing in an HTML image."""
+    image = ElementTree.fromstring(page).find("img")
+    svg = base64.b64decode(image.get("src").removeprefix("data:image/svg+xml;base64,"))
+    return ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}g")
+
+
+def test_a_tree_is_a_picture_in_a_notebook():
     """The picture has every state, its texts as data, and styles that stay inside of it."""
     tree = lc.grow(coin(), "w", alpha=1, k=9, length=2)
-    shown = ElementTree.fromstring(tree._repr_html_())
-    image = shown.find("img")
-    svg = base64.b64decode(image.get("src").removeprefix("data:image/svg+xml;base64,"))
-    boxes = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}g")
+    boxes = read_boxes(tree._repr_html_())
     assert len(boxes) == len(tree)
     assert "<he>" in "".join(boxes[1].itertext())
 
 
-def test_a_large_tree_is_a_summary_in_a_notebook():
-    """The most probable texts stand with their probabilities, the rest with its own."""
-    tree = Tree.from_text_tree(full(9, 3))
-    assert len(tree) > MAX_DRAWN_STATES
-    page = tree._repr_html_()
-    cells = re.findall(r"<tr><td>([^<]*)</td>", page)
-    assert cells[:10] == ["0.001"] * 10
-    assert float(cells[-1]) == pytest.approx(float(np.sum([0.1, 0.09, 0.081])), rel=1e-3)
+def test_a_drawing_has_the_most_probable_states_and_marks_deciding_texts(tmp_path):
+    """The drawing has as many states as asked for, in a notebook and in a file."""
+    tree = lc.grow(coin(), "w", alpha=1, k=9, length=3)
+    answer = lc.check("P=? [ F words > 0 ]", tree, words=lambda start, text: int("<he>" in text))
+    drawing = tree.draw(answer, max_states=4)
+    assert len(read_boxes(drawing._repr_html_())) == 4
+    assert f"the 4 most probable of {len(tree)} states" in drawing._repr_html_()
+    drawing.write(tmp_path / "tree.svg")
+    written = (tmp_path / "tree.svg").read_text(encoding="utf-8")
+    assert "✓ &lt;he&gt;" in written
 
 
-def test_texts_of_a_summary_are_data():
-    """Whatever a model writes is text in the page and no markup."""
-    page = lc.grow(coin(), "w", alpha=1, k=9, length=8)._repr_html_()
-    assert "w&lt;he&gt;" in page
-    assert "<he>" not in page
-    assert "& she" not in page
+@pytest.mark.parametrize("max_states", [0, 401])
+def test_a_drawing_without_a_readable_size_is_refused(max_states):
+    """Neither an empty nor an unreadable drawing of a tree exists."""
+    tree = lc.grow(coin(), "w", alpha=1, k=9, length=1)
+    with pytest.raises(InvalidBound, match=f"max_states: {max_states} is not from 1 to 400"):
+        tree.draw(max_states=max_states)

@@ -83,12 +83,9 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
     """Draw the tree of a process; for a question, also scores and deciding states.
 
     Raises:
-        InvalidBound: the tree is too large to draw.
         LLMCheckerError: the model cannot be fetched or loaded.
     """
     tree, _, _ = load_or_build_tree(registry, process)
-    # Before the scoring, which can take long for a tree that is too large anyway.
-    tree_drawing.check_drawable(tree)
     # Without a query, the drawing has no scores and no marks.
     if not isinstance(process, Question):
         return tree_drawing.Drawing(tree, {}, {})

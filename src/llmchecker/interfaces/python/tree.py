@@ -6,23 +6,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from markupsafe import Markup
-
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations import answer_tree
 from llmchecker.config.prompt import parse_prompt
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, InvalidBound
 from llmchecker.interfaces.python.check import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
-from llmchecker.reporting import tree_drawing
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
-from llmchecker.reporting.html_rows import render_table
+from llmchecker.reporting.tree_drawing import MAX_DRAWN_STATES, Drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
-from llmchecker.utils.number_format import format_count, format_number
-from llmchecker.utils.optional_packages import explain_missing_packages
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.number_format import format_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,15 +24,9 @@ if TYPE_CHECKING:
     from llmchecker.checking.conversations.conversation_check import ExploredConversation
     from llmchecker.models.interface import LanguageModel
 
-    # the type of matplotlib, which reporting alone imports
-    from llmchecker.reporting.answer_figure import Axes  # type: ignore[attr-defined]
-
-_MAX_SUMMARY_ROWS = 10
-"""Maximum number of texts in the summary of a large tree."""
-
 
 class Tree(TextTree):
-    """A `TextTree` with a notebook view, a plot and a conversion to a pandas frame."""
+    """A `TextTree` with a notebook view, a drawing and a conversion to a pandas frame."""
 
     @classmethod
     def from_text_tree(cls, tree: TextTree) -> "Tree":
@@ -109,55 +97,28 @@ class Tree(TextTree):
             **{name: score(self, quantifier) for name, quantifier in quantifiers.items()}
         )
 
-    def plot(self, answer: Answer | None = None, *, max_states: int = 40) -> "Axes":
-        """Plot the most probable states, each with the text that it adds.
+    def draw(self, answer: Answer | None = None, *, max_states: int = 40) -> Drawing:
+        """Draw the most probable states, each with the text that it adds.
 
         Args:
             answer: an answer on this tree, whose deciding texts have a colour; None for no colour.
-            max_states: maximum number of states in the plot.
+            max_states: maximum number of states in the drawing.
 
         Returns:
-            Axes of a new figure, which has the size of the plot.
+            The drawing, which a notebook shows.
 
         Raises:
-            InvalidBound: `max_states` is below 1, or too large for a readable plot.
+            InvalidBound: `max_states` is below 1, or too large for a readable drawing.
         """
-        # imported here, because matplotlib takes a second to load
-        with explain_missing_packages():
-            from llmchecker.reporting.tree_figure import draw_tree
-
+        if not 1 <= max_states <= MAX_DRAWN_STATES:
+            raise InvalidBound(f"max_states: {max_states} is not from 1 to {MAX_DRAWN_STATES}")
         witnesses = () if answer is None else answer.witnesses
         kinds = {witness.uid: witness.kind for witness in witnesses}
-        return draw_tree(tree_drawing.Drawing(self, {}, kinds), max_states)
+        return Drawing(self, {}, kinds, max_states=max_states)
 
     def _repr_html_(self) -> str:
-        """Return the tree as an HTML image, or a summary of a large tree."""
-        # Larger drawings are not readable.
-        if len(self) > tree_drawing.MAX_DRAWN_STATES:
-            return self._format_summary()
-        return _render_image(
-            tree_drawing.Drawing(self, {}, {}), f"What {self.model} writes after {self.start!r}"
-        )
-
-    def _format_summary(self) -> str:
-        """Return an HTML table of the most probable final texts and of all `rest`."""
-        probabilities = self.path_probability
-        final_states = np.flatnonzero(~self.internal & (self.kind != StateKind.REST))
-        top_states = final_states[np.argsort(-probabilities[final_states], kind="stable")][
-            :_MAX_SUMMARY_ROWS
-        ]
-        rest = probabilities[self.kind == StateKind.REST].sum()
-        rows = [
-            (format_number(probabilities[uid], 4), escape_unprintable(self.text[uid]))
-            for uid in top_states
-        ]
-        rows += [(format_number(rest, 4), f"everything else ({self.truncation})")]
-        caption = (
-            f"the {len(top_states)} most probable of {format_count(len(final_states), 'text')}"
-        )
-        heading = f"{self.model}: {format_count(len(self), 'state')}; {caption}"
-        table = render_table(rows, ("probability", "text"))
-        return Markup("<p>{}</p>{}").format(heading, table)
+        """Return the most probable states as an HTML image."""
+        return self.draw(max_states=MAX_DRAWN_STATES)._repr_html_()
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,8 +143,7 @@ class AnswerTree:
 
     def _repr_html_(self) -> str:
         """Return a drawing of the answers as an HTML image."""
-        description = f"The answers of {self.answers.model} in each turn"
-        return _render_image(ConversationDrawing.from_answers(self.answers), description)
+        return ConversationDrawing.from_answers(self.answers)._repr_html_()
 
     def write_prism(self, path: str | Path) -> None:
         """Write all conversations as a PRISM program, whose variable `turn` counts the answers.
@@ -207,13 +167,6 @@ class AnswerTree:
         from llmchecker.checking.conversations import conversation_files
 
         conversation_files.write_jani(self.explored, path)
-
-
-def _render_image(drawing: tree_drawing.Drawing, description: str) -> str:
-    return Markup(
-        '<div style="overflow: auto; max-height: 40em">'
-        '<img style="max-width: none" alt="{}" src="{}" /></div>'
-    ).format(description, tree_drawing.encode_svg(drawing))
 
 
 def grow(

@@ -51,54 +51,31 @@ _IGNORED_FIELDS = frozenset(
 The end tokens are read elsewhere, and the horizon limits the length of a text.
 """
 
-_UNSUPPORTED_FIELDS: dict[str, tuple[object, ...]] = {
-    "assistant_confidence_threshold": (),
-    "assistant_early_exit": (),
-    "assistant_ensemble_weight": (),
-    "assistant_lookbehind": (),
+_HARMLESS_VALUES: dict[str, tuple[object, ...]] = {
     "begin_suppress_tokens": ([],),
     # a quantized cache changes logits, these values do not
     "cache_implementation": ("dynamic", "hybrid", "static"),
-    "constraints": (),
     "diversity_penalty": (0,),
-    "dola_layers": (),
     "epsilon_cutoff": (0,),
     "eta_cutoff": (0,),
-    "exponential_decay_length_penalty": (),
-    "force_words_ids": (),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
     "guidance_scale": (1,),
     # the assistant's own confidence would end texts
     "is_assistant": (False,),
-    "max_matching_ngram_size": (),
-    # the clock would end texts
-    "max_time": (),
     "min_length": (0,),
     "min_new_tokens": (0,),
-    "num_assistant_tokens": (),
-    "num_assistant_tokens_schedule": (),
     "num_beam_groups": (1,),
     "num_beams": (1,),
     "penalty_alpha": (0,),
-    "prompt_lookup_num_tokens": (),
     # it gives forbidden tokens a probability if temperature or a lack of others leaves any
     "remove_invalid_values": (False,),
     # it may make the two largest logits equal, and greedy decoding takes the first
     "renormalize_logits": (False,),
-    "sequence_bias": (),
-    "speculation_type": (),
-    # strings would end texts
-    "stop_strings": (),
-    "target_lookbehind": (),
     "token_healing": (False,),
-    "top_h": (),
     "use_mtp": (False,),
-    "watermarking_config": (),
 }
-"""Fields that may change a distribution or end a text, with their harmless values.
+"""Harmless values of fields that may change a distribution or end a text.
 
-None is harmless for every field.
+None is harmless for every field, and no other value of a field without an entry.
 """
 
 
@@ -232,7 +209,7 @@ def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
         if value is not None and name in known_names
     }
     for name in sorted(values.keys() - supported_names):
-        if values[name] not in _UNSUPPORTED_FIELDS.get(name, ()):
+        if values[name] not in _HARMLESS_VALUES.get(name, ()):
             raise ConfigError(
                 f"generation_config.json: {name} is {values[name]!r}, an unknown setting; write "
                 "the relevant settings into the configuration"

@@ -35,12 +35,10 @@ def read_checksums(directory: str | Path) -> dict[str, str]:
     copied_checksums = {
         name: recorded_checksums[name]
         for name in recorded_checksums
-        if name in files and _is_copied(files[name])
+        if name in files and not files[name].is_symlink()
     }
-    return _sort_checksums(
-        copied_checksums
-        | _compute_checksums({n: path for n, path in files.items() if n not in copied_checksums})
-    )
+    other_files = {n: path for n, path in files.items() if n not in copied_checksums}
+    return dict(sorted((copied_checksums | _compute_checksums(other_files)).items()))
 
 
 def check_checksums(directory: str | Path) -> dict[str, str]:
@@ -55,11 +53,7 @@ def check_checksums(directory: str | Path) -> dict[str, str]:
         DamagedFile: the record is damaged.
         ChecksumMismatch: a fetched file has changed or is missing.
     """
-    directory = Path(directory)
-    recorded_checksums, files = _read_record(directory), _find_files(directory)
-    checksums = _compute_checksums(files)
-    _compare_checksums(directory, recorded_checksums, files, checksums)
-    return _sort_checksums(checksums)
+    return load_checked(directory, lambda: None)[1]
 
 
 def load_checked(directory: str | Path, load: Callable[[], _T]) -> tuple[_T, dict[str, str]]:
@@ -97,7 +91,7 @@ def load_checked(directory: str | Path, load: Callable[[], _T]) -> tuple[_T, dic
             raise
         checksums |= weight_checksums.result()
     _compare_checksums(directory, recorded_checksums, files, checksums)
-    return loaded, _sort_checksums(checksums)
+    return loaded, dict(sorted(checksums.items()))
 
 
 def _compare_checksums(
@@ -113,7 +107,7 @@ def _compare_checksums(
                 f"{directory}: {name} is missing; delete the directory to fetch the model again"
             )
         # the target of a link may change
-        if _is_copied(files[name]) and checksums[name] != expected:
+        if not files[name].is_symlink() and checksums[name] != expected:
             raise ChecksumMismatch(
                 f"{directory / name}: its sha256 is {checksums[name]}, but {PROVENANCE} records "
                 f"{expected}; delete the directory to fetch the model again"
@@ -153,16 +147,7 @@ def _find_files(directory: Path) -> dict[str, Path]:
     }
 
 
-def _is_copied(path: Path) -> bool:
-    """Return whether a file is a copy instead of a link."""
-    return not path.is_symlink()
-
-
 def _compute_checksums(files: dict[str, Path]) -> dict[str, str]:
     # large models have several files, and neither reading nor hashing holds the interpreter's lock
     with ThreadPoolExecutor() as pool:
         return dict(zip(files, pool.map(compute_sha256, files.values()), strict=True))
-
-
-def _sort_checksums(checksums: dict[str, str]) -> dict[str, str]:
-    return dict(sorted(checksums.items()))
