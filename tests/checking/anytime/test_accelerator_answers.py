@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import suites
+from helpers.marks import long
 from helpers.pretended_accelerator import pretend_accelerators
 
 import llmchecker as lc
@@ -54,7 +55,7 @@ def ask(model, name: str, passes: int = 80) -> list[float]:
     return [answer.lower, answer.low, answer.estimate, answer.high, answer.upper, answer.passes]
 
 
-@pytest.mark.parametrize("decoding", [None, TRUNCATING], ids=["plain", "truncating"])
+@pytest.mark.parametrize("decoding", [TRUNCATING, *long(None)], ids=["truncating", "plain"])
 def test_answers_are_those_of_a_processor(decoding, random_model, request):
     """Every kind of quantifier gives the same bounds, by operations with equal bits in each run."""
     processor = apply_decoding(load_model(random_model("llama")), decoding)
