@@ -190,7 +190,8 @@ class Question(TextProcess):
 
         Args:
             end_of_sequence: as in `expansion.build_tree`; answers of texts alone have their end.
-            options: `watch`, and without a conversation `is_cancelled`, as in `check_anytime`.
+            options: `watch`, without a conversation `is_cancelled`, and about tokens
+                `batch_invariant`, as in `check_anytime`.
 
         Raises:
             InterruptedCheck: the model failed after it had evaluated texts.

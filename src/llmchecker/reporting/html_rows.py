@@ -25,7 +25,7 @@ def render_display(display: Display) -> Markup:
     )
     notes = Markup().join(Markup("<p>{}</p>").format(note) for note in display.notes)
     lists = Markup().join(
-        Markup("<p>{}</p>{}").format(each.heading, render_table(each.texts))
+        Markup("<p>{}</p>{}").format(each.heading, _render_table(each.texts))
         for each in display.lists
     )
     return Markup("<table>{}</table>{}{}").format(rows, notes, lists)
@@ -37,7 +37,7 @@ def render_row(row: Row) -> Markup:
     return Markup("<br/>" if has_bars else "; ").join(map(_render_figure, row))
 
 
-def render_table(rows: Iterable[tuple[str, str]], titles: tuple[str, str] | None = None) -> Markup:
+def _render_table(rows: Iterable[tuple[str, str]], titles: tuple[str, str] | None = None) -> Markup:
     """Render rows of a number and a text, under any titles."""
     cells = Markup().join(
         Markup("<tr><td>{}</td><td{}>{}</td></tr>").format(number, _LEFT, text)

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -143,7 +144,8 @@ class Drawing:
 
     def write(self, path: str | Path) -> None:
         """Write the drawing to an SVG file."""
-        Path(path).write_text(format_svg(self), encoding="utf-8")
+        with atomic_write(path) as partial_path:
+            partial_path.write_text(format_svg(self), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         """Return the drawing as an HTML image."""

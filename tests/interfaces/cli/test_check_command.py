@@ -567,10 +567,10 @@ def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
             assert Path(name).read_text(encoding="utf-8") == text
 
 
-def test_a_tree_too_large_to_draw_is_refused(project, capfd):
-    """Too many states, like a file that cannot be written, end with a message and nothing else."""
+def test_a_large_tree_is_drawn_by_its_most_probable_states(project, capfd):
+    """The drawing says how much of the tree it has; a file that cannot be written is an error."""
     asked = ["tree", "--model", "gpt2", f"--start={START}", "--alpha", "1", "--k", "9"]
-    assert "lower k or length" in refused(capfd, [*asked, "--length", "3"])
+    assert "the 400 most probable of 911 states" in drawn(capfd, *asked[1:], "--length", "3")
     nowhere = project / "config.yaml" / "tree.svg"
     assert "cannot be written" in refused(
         capfd, [*asked, "--length", "1", "--output", str(nowhere)]

@@ -55,6 +55,7 @@ class AnytimeRun:
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
         end_of_sequence: as in `expansion.build_tree`.
+        batch_invariant: as in `LanguageModel.open_prefix`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
         share_passes: returns the passes that this check may expect, for those that the remaining
@@ -72,6 +73,7 @@ class AnytimeRun:
         budget: Budget,
         *,
         end_of_sequence: EndOfSequence = "terminal",
+        batch_invariant: bool = False,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[Progress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
@@ -83,7 +85,7 @@ class AnytimeRun:
         self._probability_spread = model.probability_spread
         self._start_time = time.monotonic()
         prompt = model.encode(start)
-        open_prefix = cache(lambda: model.open_prefix(prompt, batch_invariant=False))
+        open_prefix = cache(lambda: model.open_prefix(prompt, batch_invariant=batch_invariant))
         estimand = Estimand.from_query(asked)
         tree = ExploredTree(
             model,

@@ -61,7 +61,10 @@ def compute_answers(
             checked_query=add_judge_notes(asked, model),
             budget=budget,
         )
-        answer = question.answer(builder.end_of_sequence, watch=_build_watch(str(check)))
+        # the number of cores of a run may not change its results
+        options = {} if question.is_text_only else {"batch_invariant": True}
+        watch = _build_watch(str(check))
+        answer = question.answer(builder.end_of_sequence, watch=watch, **options)
         stored = _select_stored_part(answer, question.checked_query, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:
