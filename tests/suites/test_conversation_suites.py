@@ -256,7 +256,7 @@ def test_a_system_prompt_precedes_the_conversation(tmp_path):
         ),
         (
             {"turns": None, "user": "a", "require": [{"contains": "a", "at_least": 1, "turn": 1}]},
-            "2 assertions",
+            "turn: there is no such assertion",
         ),
     ],
     ids=str,

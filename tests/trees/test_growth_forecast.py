@@ -78,7 +78,7 @@ def test_the_library_grows_no_tree_beyond_its_limit():
 
 
 @pytest.mark.parametrize(
-    ("k", "length", "name"), [(3, 10**30, "L"), (10**9, 3, "k"), (3, float("inf"), "L")]
+    ("k", "length", "name"), [(3, 10**30, "length"), (10**9, 3, "k"), (3, float("inf"), "length")]
 )
 def test_a_horizon_or_width_beyond_reason_is_refused(k, length, name):
     """k and L have stated limits, which the message names."""

@@ -108,8 +108,8 @@ sys.argv = ["llmchecker", "check"]
 main.build_parser = lambda *_: Parser()
 
 class Parser:
-    def parse_args(self, argv):
-        return self
+    def parse_known_args(self, argv):
+        return self, []
     def run(self, arguments):
         interrupted()
 

@@ -1,5 +1,7 @@
 """The job of answers for the whole model asks the question that the library asks."""
 
+import pytest
+
 import llmchecker as lc
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
@@ -41,7 +43,8 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
     model = lc.load(directory, threads=1, memory_gb=1)
     answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())
     for name in ("lower", "upper", "low", "high", "passes"):
-        assert record[name] == getattr(answer, name)
+        # a job's batches have the same bits with any number of threads, and those of `ask` do not
+        assert record[name] == pytest.approx(getattr(answer, name), abs=1e-6)
 
 
 def test_a_stored_answer_has_what_depends_on_the_seed_alone():
