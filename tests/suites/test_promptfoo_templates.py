@@ -78,6 +78,7 @@ def test_a_template_is_rendered_as_by_nunjucks(template, text):
         ("{{ s | load }}", "the filter load of the template: no JSON"),
         ("{{ s | sort }}", "the filter sort of the template has no counterpart"),
         ("{{ s | lower }}", "the filter lower of the template has no counterpart"),
+        ("{{ s | safe }}", "the filter safe of the template has no counterpart"),
         ("{{ n + 1 }}", r"the operator \+ of the template has no counterpart"),
         ("{{ s.toUpperCase() }}", "a call of the template has no counterpart"),
         ("{% for i in range(9) %}{% endfor %}", "a call of the template has no counterpart"),
@@ -94,4 +95,4 @@ def test_a_template_is_rendered_as_by_nunjucks(template, text):
 def test_other_templates_are_not_converted(template, reason):
     """What has another meaning, or may run long, is refused with the reason."""
     with pytest.raises(NotConverted, match=reason):
-        render(template, VARIABLES, frozenset({"lower"}))
+        render(template, VARIABLES, frozenset({"lower", "safe"}))

@@ -179,7 +179,8 @@ class _Renderer:
 
     def _format_output(self, node: nodes.Expr) -> str:
         # within an expression, a safe text is an object of JavaScript
-        if isinstance(node, nodes.Filter) and node.name == "safe" and node.node is not None:
+        is_plain = "safe" not in self._custom
+        if is_plain and isinstance(node, nodes.Filter) and node.name == "safe" and node.node:
             node = node.node
         value = self._evaluate(node)
         # nunjucks prints nothing, and nobody means a prompt or an expected text with a gap
