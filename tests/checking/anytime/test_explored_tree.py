@@ -26,6 +26,7 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import answer_step
 from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import split_tree
+from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.errors import ConfigError, ImpossibleCondition
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
@@ -95,6 +96,9 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     low, high = find_ends(tree)
     assert low - 1e-12 <= truth <= high + 1e-12
     assert high - low == pytest.approx(split_tree(tree).total, abs=1e-12)
+    is_open = (tree.truth == UNDECIDED).any(axis=0) & tree.is_listed
+    left = np.where(is_open, tree.mass * tree.undecided_rest, 0.0)
+    assert tree.undecided_mass == pytest.approx(left, abs=1e-15)
     scored, _ = tree.build_tree()
     built, scores = scored.tree, scored.scores
     for name, quantifier in quantifiers.items():

@@ -112,7 +112,8 @@ class ContinuationRound(SampleRound):
         if not self._is_seeking.any():
             return super()._draw_beginnings(uniforms)
         # the tree may grow until the server answers, but what it has now counts
-        self._was_visited, self._was_undecided = tree.is_visited.copy(), tree.is_undecided
+        self._was_visited = tree.is_visited.copy()
+        self._was_undecided = tree.is_undecided.copy()
         self._leaf_numbers = dict(zip(part.leaves.tolist(), range(len(tree)), strict=False))
         self._known_children: dict[int, dict[int, int]] = {}
         return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)

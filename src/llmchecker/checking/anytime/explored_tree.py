@@ -101,6 +101,7 @@ class ExploredTree:
         token: (n,) int64, the last token.
         has_ended: (n,) bool, whether the last token ends the text.
         is_visited: (n,) bool.
+        is_undecided: (n,) bool, whether at least one formula is undecided on the text.
         is_scored: (n,) bool, whether the states of the text are known.
         is_listed: (n,) bool, whether the probability of the text is known.
         probability: (n,) float64, of the text given its parent.
@@ -108,6 +109,7 @@ class ExploredTree:
         undecided_rest: (n,) float64, the probability of undecided tokens without a row, given the
             text; 1 for an unvisited text.
         rest: (n,) float64, the probability of all tokens without a row, given the text.
+        undecided_mass: (n,) float64, the undecided mass of the text that is in no other row.
         situation: (n,) int64, as in `ProductAutomaton.number_situations`.
         controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended: as in
             `TextStates`.
@@ -129,12 +131,14 @@ class ExploredTree:
     token: np.ndarray
     has_ended: np.ndarray
     is_visited: np.ndarray
+    is_undecided: np.ndarray
     is_scored: np.ndarray
     is_listed: np.ndarray
     probability: np.ndarray
     mass: np.ndarray
     undecided_rest: np.ndarray
     rest: np.ndarray
+    undecided_mass: np.ndarray
     controls: np.ndarray
     counts: np.ndarray
     scores: np.ndarray
@@ -186,7 +190,8 @@ class ExploredTree:
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
         self._row_shares: dict[int, np.ndarray] = {}
         self._unlisted_rows: dict[tuple[int, int], int] = {}
-        self._children: dict[int, list[np.ndarray]] = defaultdict(list)
+        # the rows of each text's tokens, in ranges of a first row and the row after the last
+        self._children: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._has_differences = False
         self._table = GrowingTable()
         self._append_root()
@@ -195,22 +200,10 @@ class ExploredTree:
         return len(self.parent)
 
     @property
-    def is_undecided(self) -> np.ndarray:
-        """(n,) bool: the texts on which at least one formula is undecided."""
-        undecided: np.ndarray = (self.truth == UNDECIDED).any(axis=0)
-        return undecided
-
-    @property
     def is_terminal(self) -> np.ndarray:
         """(n,) bool: the texts without continuations."""
         terminal: np.ndarray = self.has_ended | (self.step == self.length)
         return terminal
-
-    @property
-    def undecided_mass(self) -> np.ndarray:
-        """(n,) float64: the undecided mass of each text that is in no other row."""
-        exists = self.is_undecided & self.is_listed & (self.undecided_rest > 0)
-        return _keep_positive(self.mass * self.undecided_rest, exists)
 
     @property
     def rounding_error(self) -> float:
@@ -305,8 +298,8 @@ class ExploredTree:
         )
         self.is_scored[rows] = True
         decided = rows[~(truth == UNDECIDED).any(axis=0)]
-        self.is_visited[decided] = True
-        self.undecided_rest[decided] = 0.0
+        self.is_visited[decided], self.is_undecided[decided] = True, False
+        self.undecided_rest[decided] = self.undecided_mass[decided] = 0.0
         decided = decided[self.is_listed[decided]]
         shares = self.estimand.compute_shares(self.truth[:, decided], self.scores[:, decided])
         self._add_decided(shares, self.mass[decided])
@@ -388,9 +381,16 @@ class ExploredTree:
         self.rest[rows] = result.rest + dropped.sum(axis=1)
         self.undecided_rest[rows] = result.undecided_rest + dropped_open.sum(axis=1)
         drawn = self._find_drawn(rows, request, result, firsts, counts)
+        self.undecided_mass[rows] = self._compute_undecided(rows)
         if self.scores_children and len(text):
             self.score(firsts[text] + position)
         return Children(firsts, counts, drawn)
+
+    def _compute_undecided(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n,) float64: the undecided mass of texts that is in no other row."""
+        rest = self.undecided_rest[rows]
+        exists = self.is_undecided[rows] & self.is_listed[rows] & (rest > 0)
+        return _keep_positive(self.mass[rows] * rest, exists)
 
     def _keep_masses(
         self, rows: np.ndarray, request: StepRequest, result: StepResult
@@ -501,15 +501,16 @@ class ExploredTree:
 
     def find_children(self, row: int) -> np.ndarray:
         """Return the rows of a text's tokens, but for unlisted ones."""
-        arrays = self._children.get(row, ())
-        return np.concatenate(arrays) if arrays else _NO_ROWS
+        ranges = self._children.get(row, ())
+        return np.concatenate([np.arange(*each) for each in ranges]) if ranges else _NO_ROWS
 
     def _find_counted(self, row: int) -> np.ndarray:
         """Return the tokens that a visit of a text leaves out, since they have counted before."""
         # nothing counts of an unlisted text, so that each sample that reaches it needs all tokens
         if not self.is_listed[row]:
             return _NO_ROWS
-        return self.find_known(row)
+        # its tokens are distinct, since each visit leaves out those before
+        return self.token[self.find_children(row)]
 
     def _find_shares(self, row: Row) -> np.ndarray:
         """Return (outcomes, classes) the estimand's shares of a row, 0 for undecided classes."""
@@ -581,10 +582,18 @@ class ExploredTree:
         if len(parents) == 0:
             return
         # the texts of a parent follow each other
-        boundaries = np.flatnonzero(np.diff(parents)) + 1
-        for part in np.split(np.arange(len(parents)), boundaries):
-            if probabilities[part[0]] > 0:
-                self._children[int(parents[part[0]])].append(len(self) + part)
+        is_first = np.diff(parents, prepend=-1) != 0
+        firsts = np.flatnonzero(is_first)
+        ends = len(self) + np.append(firsts[1:], len(parents))
+        for parent, first, end, probability in zip(
+            parents[firsts].tolist(),
+            (len(self) + firsts).tolist(),
+            ends.tolist(),
+            probabilities[firsts].tolist(),
+            strict=True,
+        ):
+            if probability > 0:
+                self._children[parent].append((first, end))
         classes = self.automaton.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:
@@ -609,16 +618,17 @@ class ExploredTree:
         )
 
     def _append(self, **columns: np.ndarray) -> None:
-        token = columns["token"]
-        truth = columns["truth"]
-        is_decided = ~(truth == UNDECIDED).any(axis=0)
+        token, mass = columns["token"], columns["mass"]
+        is_undecided = (columns["truth"] == UNDECIDED).any(axis=0)
         self._table.append(
             **columns,
             has_ended=np.isin(token, self._end_tokens),
             # a decided text counted at its parent
-            is_visited=is_decided,
-            undecided_rest=np.where(is_decided, 0.0, 1.0),
+            is_visited=~is_undecided,
+            is_undecided=is_undecided,
+            undecided_rest=np.where(is_undecided, 1.0, 0.0),
             rest=np.ones(len(token)),
+            undecided_mass=_keep_positive(mass, is_undecided & columns["is_listed"]),
         )
         for name, column in self._table.columns.items():
             setattr(self, name, column)

@@ -39,6 +39,9 @@ With 1 the same passes gave wider bounds, from nine times as many texts.
 _HORIZON_CAP = 4
 """The largest counted number of tokens before the last that a text lacks."""
 
+_WEIGHTS = _HORIZON_WEIGHT ** np.arange(_HORIZON_CAP + 2)
+"""The weight of a text by the number of tokens that it lacks."""
+
 _BATCH_SHARE = 1 / 8
 """The least share of the largest gain for a text to join the batch.
 
@@ -63,11 +66,15 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
     # a second evaluation shows nothing of the tokens that a model does not list
     can_visit = (mass > 0) & (tree.lists_vocabulary | ~tree.is_visited)
     rows = np.flatnonzero(can_visit)
-    gain = _compute_gains(tree, rows, mass)
+    gain, steps = _compute_gains(tree, rows, mass), tree.step[rows]
+    largest = np.zeros(tree.length + 1)
+    np.maximum.at(largest, steps, gain)
+    # few texts gain enough, so that the others are read once
+    is_candidate = gain >= _BATCH_SHARE * largest[steps]
+    rows, gain, steps = rows[is_candidate], gain[is_candidate], steps[is_candidate]
     batches = []
-    for step in np.unique(tree.step[rows]):
-        group = np.flatnonzero(tree.step[rows] == step)
-        members = group[gain[group] >= _BATCH_SHARE * gain[group].max()]
+    for step in np.unique(steps):
+        members = np.flatnonzero(steps == step)
         # stable, so that of equal masses the text that was found first comes first
         members = members[np.argsort(-gain[members], kind="stable")[:max_texts]]
         batches.append((gain[members].sum(), members))
@@ -92,5 +99,5 @@ def _compute_gains(tree: ExploredTree, rows: np.ndarray, mass: np.ndarray) -> np
     missing_tokens = np.clip(tree.length - 1 - tree.step[rows], 0, _HORIZON_CAP)
     # a visit of a rest only lists texts, which need further visits
     missing_tokens = missing_tokens + tree.is_visited[rows]
-    gains: np.ndarray = mass[rows] * np.power(_HORIZON_WEIGHT, missing_tokens)
+    gains: np.ndarray = mass[rows] * _WEIGHTS[missing_tokens]
     return gains

@@ -17,6 +17,9 @@ def split_words(text: str) -> tuple[list[str], str]:
 
     An apostrophe at the end may belong to the partial word, so it is a part of it.
     """
+    # most texts are a few letters of one word
+    if text.isalnum():
+        return [], text
     matches = list(_WORD_PATTERN.finditer(text))
     words = [match[0] for match in matches]
     if not matches or (rest := text[matches[-1].end() :]) not in ("", "'", "’"):

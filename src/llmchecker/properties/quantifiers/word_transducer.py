@@ -47,6 +47,7 @@ class WordTransducer:
         self._other_accent = next(filter(self._is_other, map(chr, _ACCENTS)))
         self._minimum = 0 if min(weights.values()) >= 0 else None
         self._weigh = lru_cache(2**12)(self._weigh_word)
+        self._read = lru_cache(2**12)(self._read_text)
         # tokens that may follow a text share the words before them
         self._read_beginning = lru_cache(2**12)(self._read_words_before)
 
@@ -78,7 +79,17 @@ class WordTransducer:
 
     def advance(self, state: str, effect: str) -> tuple[str, int]:
         """Return the state after an effect, and the weights of the words that it completes."""
-        words, state = split_words(state + effect)
+        # no word contains a space, so that what follows the first one acts alike on all states
+        head, space, tail = effect.partition(" ")
+        state, count = self._read_text(state + head)
+        if not space:
+            return state, count
+        next_state, gain = self._read(tail)
+        return next_state, count + self._weigh(state) + gain
+
+    def _read_text(self, text: str) -> tuple[str, int]:
+        """Return the state after a text, and the weights of the words that it completes."""
+        words, state = split_words(text)
         count = sum(map(self._weigh, words))
         state = normalize_word(state)
         if not state or state in self._prefixes:
@@ -96,7 +107,8 @@ class WordTransducer:
 
     def _read_words_before(self, start: str, beginning: str) -> tuple[str, int]:
         state, count = self.start(start)
-        state, gain = self.advance(state, beginning)
+        # long, and kept by the caller
+        state, gain = self._read_text(state + beginning)
         return state, count + gain
 
     def _discount(self, state: str) -> str:
