@@ -20,6 +20,7 @@ from llmchecker.models.device import compute_running_sums
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.servers.settings import LEAST_UNLISTED
 from llmchecker.models.servers.top_logprobs import TopLogprobs
+from llmchecker.trees.text_tree import NO_TOKEN
 from llmchecker.utils.row_groups import count_within
 
 _BLOCK_SIZE = 512
@@ -346,15 +347,16 @@ class ClassOrder:
         Args:
             blocks, texts: (m,) int64.
             distributions: n distributions.
-            left_out: (n, j) int64, tokens that are not drawn from a block.
+            left_out: (n, j) int64, tokens that are not drawn from a block, or `NO_TOKEN`.
         """
         starts, lengths = (self._columns[name][blocks, None] for name in ("starts", "lengths"))
         offsets = torch.arange(self._max_length, device=blocks.device)
         places = (starts + offsets).clamp(max=len(self.class_of) - 1)
         tokens = self._columns["order"][places]
         weights = distributions.gather_weights(texts, tokens) * (offsets < lengths)
-        positions = self._columns["place_of"][left_out[texts]] - starts
-        is_member = (positions >= 0) & (positions < lengths)
+        left_out = left_out[texts]
+        positions = self._columns["place_of"][left_out.clamp(min=0)] - starts
+        is_member = (left_out != NO_TOKEN) & (positions >= 0) & (positions < lengths)
         # a further column takes what is in other blocks
         weights = torch.cat([weights, torch.zeros_like(weights[:, :1])], dim=1)
         weights.scatter_(1, torch.where(is_member, positions, len(offsets)), 0.0)
@@ -376,11 +378,11 @@ def _search(cumulative: Tensor, targets: Tensor) -> Tensor:
 
 
 def _append_tokens(tokens: Tensor, others: Sequence[np.ndarray]) -> Tensor:
-    """Append further tokens to each row; shorter rows repeat their first token."""
-    width = max(map(len, others))
-    if width == 0:
+    """Append further tokens to each row; shorter rows end with `NO_TOKEN`."""
+    lengths = np.array(list(map(len, others)))
+    if (width := int(lengths.max())) == 0:
         return tokens
-    padded = tokens[:, :1].repeat(1, width)
-    for row, further in enumerate(others):
-        padded[row, : len(further)] = torch.from_numpy(further)
-    return torch.cat([tokens, padded], dim=1)
+    padded = np.full((len(others), width), NO_TOKEN)
+    padded[np.arange(width) < lengths[:, np.newaxis]] = np.concatenate(others)
+    # one copy to an accelerator for all rows
+    return torch.cat([tokens, torch.from_numpy(padded).to(tokens.device)], dim=1)
