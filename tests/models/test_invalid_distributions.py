@@ -132,6 +132,20 @@ def test_a_selection_is_never_empty(probability):
         select_tokens(Distributions.from_probabilities(nothing), 0.5, 2)
 
 
+@pytest.mark.parametrize("logits", [True, False])
+def test_nothing_is_sampled_where_no_token_is_left(logits):
+    """After both possible tokens are left out, as after other bits of another batch, it refuses."""
+    both = [0.5, 0.5, 0.0]
+    distributions = (
+        Distributions.from_logits(torch.tensor([both]).log())
+        if logits
+        else Distributions.from_probabilities(torch.tensor([both], dtype=torch.float64))
+    )
+    left = distributions.exclude([np.array([0, 1])])
+    with pytest.raises(InvalidDistribution, match="no further token is left"):
+        left.sample_by_inversion(0, np.array([0.5]))
+
+
 def test_damaged_values_do_not_reach_a_function(llama):
     """No function is ever given distributions of which one is none."""
     with torch.no_grad():

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llmchecker.errors import InvalidDistribution
 from llmchecker.models.device import is_processor
 
 _BLOCK_SIZE = 16
@@ -293,9 +294,17 @@ class Distributions:
 
         Returns:
             (n,) int64, token ids.
+
+        Raises:
+            InvalidDistribution: all weights are 0.
         """
         sums = self.chunk_sums.tensor[row].cpu().numpy()
         boundaries = np.concatenate([[0.0], sums.cumsum()])
+        if boundaries[-1] == 0:
+            raise InvalidDistribution(
+                "no further token is left in a second batch, where probabilities differ; use the "
+                "dtype float32"
+            )
         targets = numbers * boundaries[-1]
         chunks = find_by_inversion(boundaries[1:], targets)
         tokens = np.empty(len(numbers), dtype=np.int64)

@@ -666,7 +666,7 @@ class _Writer:
 
         key, continuation = self._split(state)
         texts = np.array([continuation], dtype=np.int64)
-        with _locate(state.turn, state.user):
+        with _locate(state.turn, state.user), prefix_errors(self.model.name):
             (tokens,) = self.open_prefix(key).map_next(choose, texts)
         return tokens
 
