@@ -31,17 +31,19 @@ FEW_LISTED = 2
 
 
 class FakeClock:
-    """A clock that advances by a second for each text that a model evaluates."""
+    """A clock that advances for each text that a model evaluates."""
 
     def __init__(self, monkeypatch) -> None:
         self.now = 0.0
         monkeypatch.setattr("time.monotonic", lambda: self.now)
 
-    def slow(self, model: TableModel) -> TableModel:
-        """Return a model whose every distribution takes a second."""
+    def slow(
+        self, model: TableModel, seconds: Callable[[float], float] = lambda now: 1.0
+    ) -> TableModel:
+        """Return a model whose every distribution takes a second, or what depends on the time."""
 
         def distribution(tokens):
-            self.now += 1.0
+            self.now += seconds(self.now)
             return model.distribution(tokens)
 
         return TableModel(model.vocabulary, distribution, model.end_tokens)

@@ -75,15 +75,17 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
     assert samples[0] < samples[1]
 
 
-@pytest.mark.parametrize(("affordable", "planned"), [(400, 64), (100, 100), (40, 0)])
-def test_no_time_is_left_that_is_too_short_for_a_batch(affordable, planned):
-    """Where time ends the work, the last round has all samples that fit, but no less than a batch
-    of the model, which takes as long."""
+@pytest.mark.parametrize(
+    ("affordable", "planned"), [(400, 64), (250, 250), (100, 100), (40, 40), (7, 0)]
+)
+def test_the_last_round_has_all_samples_that_time_allows(affordable, planned):
+    """Where time ends the work, the last round is up to four times as large as others; of a few
+    samples there is none."""
     asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
     tree, _ = plant(asked, spread_model(0))
     tree.batch_texts, tree.passes = 64, 1
     passes = (affordable + 0.5) * tree.length / 0.95
-    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda: passes)
+    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda batches: passes)
     run._drawn_samples, run._refined_share = 64, 0.0
     assert run._plan_samples(0) == planned
 

@@ -11,8 +11,11 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.model_batches import BatchSize
+from llmchecker.checking.anytime.model_batches import BatchSize, BatchTimes
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.path_sampler import SampleRound
 from llmchecker.models.table_model import TableModel
+from llmchecker.properties.logic.parser import parse
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
 TABLE = spread_model(4)
@@ -67,6 +70,39 @@ def test_a_deadline_is_kept(seconds, monkeypatch):
     assert result.lower <= TRUTH <= result.upper
 
 
+def test_the_texts_of_a_time_follow_from_the_costs_of_batches():
+    """Batches of 2 s and 0.1 s a text: 40 of them in 100 s have 200 texts, one has 980."""
+    times = BatchTimes()
+    assert times.expect_texts(100, 1) is None
+    times.add(10, 3.0)
+    # batches of one size do not show what a batch costs itself
+    assert times.expect_texts(30, 1) == pytest.approx(100)
+    times.add(30, 5.0)
+    # scores of texts took half of this time
+    times.add_work(3.5)
+    times.add(50, 3.5)
+    assert times.expect_texts(100, 40) == pytest.approx(200)
+    assert times.expect_texts(100, 1) == pytest.approx(980)
+    assert times.expect_texts(70, 40) == 0
+
+
+@pytest.mark.parametrize("moment", [600, 900])
+def test_a_machine_that_gets_slow_costs_no_whole_round(moment, monkeypatch):
+    """Where no time is left for all samples of a round, its first samples still count."""
+    asked = CheckedQuery(parse("P=? [ F gender > 3 ]"), KIND.quantifiers, 12)
+
+    def count_samples() -> int:
+        clock = FakeClock(monkeypatch)
+        model = clock.slow(MODEL, lambda now: 1.0 if now < moment else 3.0)
+        result = check_anytime(model, START, asked, Budget(seed=3, seconds=1500))
+        assert clock.now <= 1503
+        return result.samples
+
+    kept = count_samples()
+    monkeypatch.setattr(SampleRound, "drop_last", lambda self, tokens: None)
+    assert count_samples() < kept
+
+
 def test_an_interruption_after_any_batch_gives_a_right_answer():
     """Cancelled at any time, the bounds contain the truth, and so does the interval."""
     for most in range(12):
@@ -92,7 +128,9 @@ def test_a_bet_does_not_depend_on_the_time_that_its_round_takes():
         asked = KIND.ask()
         tree, server = plant(asked, MODEL)
         left = [1e3]
-        found = AnytimeCheck(tree, asked, Budget(seconds=1e9), clock=lambda left=left: left[0])
+        found = AnytimeCheck(
+            tree, asked, Budget(seconds=1e9), clock=lambda batches, left=left: left[0]
+        )
         while found.samples == 0:
             requests, result = found.advance(), None
             while True:

@@ -1,5 +1,7 @@
 """A round of samples has the exact mean, and its values keep their range."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from helpers.anytime_checks import (
@@ -188,6 +190,28 @@ def test_an_interrupted_round_counts_samples_before_the_first_incomplete_one():
         assert complete[: samples.complete_count].all()
         counts.append(samples.complete_count)
     assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 15, 30, 10**6])
+def test_samples_before_the_dropped_ones_keep_their_values(tokens):
+    """After its first request, a round goes on with the first samples, whose values stay."""
+    kind, model = Kind(MANY_A), copied(spread_model(2), 3)
+    whole = Sampled(kind, model).draw(20)
+    sampled = Sampled(kind, model)
+    part = split_tree(sampled.tree)
+    samples = SampleRound(sampled.tree, sampled.estimand, part, sampled.predictor, 0, 0, 20)
+    requests = samples.run()
+    request = requests.send(sampled.server.answer(next(requests)))
+    left = samples.steps_left
+    samples.drop_last(tokens)
+    with suppress(StopIteration):
+        while True:
+            request = requests.send(sampled.server.answer(request))
+    count = samples.complete_count
+    assert np.array_equal(samples.numerator[:count], whole.numerator[:count])
+    # a dropped sample may still be complete by the answer that was under way
+    assert min(tokens // left, 20) <= count
+    assert (count == 20) == (tokens > 20 * left)
 
 
 def test_a_seed_and_a_first_sample_determine_a_round():

@@ -58,6 +58,8 @@ A threshold, a width or a person may end the work after any round, and larger ro
 later. Where a number of passes or seconds ends it, there is one earlier sample for each new one,
 since large rounds make large batches.
 """
+_MAX_LAST_GROWTH = 4
+"""The largest ratio of a last round to a round of the usual size, where time ends the work."""
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
 _REFINED_SHARE = 0.3
@@ -129,7 +131,8 @@ class AnytimeCheck:
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
         report: called after every round; the work ends when it returns true.
-        clock: returns the passes that the remaining time is expected to allow; None for no limit.
+        clock: returns the passes that the remaining time is expected to allow in so many batches;
+            None for no limit.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class AnytimeCheck:
         asked: CheckedQuery,
         budget: Budget,
         report: Callable[[Progress], bool] = lambda progress: False,
-        clock: Callable[[], float | None] = lambda: None,
+        clock: Callable[[float], float | None] = lambda batches: None,
     ) -> None:
         self.tree, self._budget, self._report, self._clock = tree, budget, report, clock
         self._max_passes: float | None = budget.passes
@@ -158,6 +161,7 @@ class AnytimeCheck:
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
         self._refined_share = _REFINED_SHARE
+        self._is_timed = self._refines and budget.passes is None and budget.seconds is not None
         self._passes_per_sample = float(tree.length)
         self._drawn_samples = 0
         self._plans_ahead = False
@@ -369,18 +373,24 @@ class AnytimeCheck:
             and width <= self.rounding_error * _find_scale(self._compute_bounds())
         )
 
-    def _remaining_passes(self) -> float:
-        """Return the passes that the limits are expected to allow."""
+    def _remaining_seconds(self) -> float:
+        seconds = self._budget.seconds
+        end = math.inf if seconds is None else self._start_time + seconds
+        return end - time.monotonic()
+
+    def _remaining_passes(self, batches: float = 1.0) -> float:
+        """Return the passes that the limits are expected to allow in so many batches."""
         limits = [math.inf]
         if self._max_passes is not None:
             limits.append(self._max_passes - self.spent_passes)
-        if (affordable := self._clock()) is not None:
+        if (affordable := self._clock(batches)) is not None:
             limits.append(affordable)
         return min(limits)
 
     def _expect_sampling_passes(self) -> float:
         """Return the passes that the limits are expected to allow for samples."""
-        remaining = self._remaining_passes()
+        # a server continues whole texts, and any other model each token of all samples
+        remaining = self._remaining_passes(self.tree.length if self.tree.lists_vocabulary else 1.0)
         if not self._refines:
             return remaining
         first = max(0, _FIRST_SAMPLES - self._drawn_samples) * self._passes_per_sample
@@ -408,10 +418,13 @@ class AnytimeCheck:
             # the time of one text alone was measured, which is about that of a batch
             if is_first and affordable >= 1:
                 affordable = max(affordable, batch)
-            # the time after the round would be too short for a batch
-            elif not is_first and affordable < wanted + batch:
+                # later rounds, whose bets know more, get most of a limited time
+                if self._is_timed:
+                    wanted = max(_MIN_ROUND, batch // 2)
+            # a larger round takes less time for each sample
+            elif not is_first and affordable < _MAX_LAST_GROWTH * wanted:
                 wanted = affordable
-            least: float = min(batch, self._drawn_samples)
+            least: float = min(_MIN_ROUND, self._drawn_samples)
         else:
             # until a round has shown its costs, each token may take two passes: one that is not
             # listed needs another; samples that the end of the passes interrupts have no values
@@ -498,7 +511,10 @@ class AnytimeCheck:
         """Yield the requests of a round as long as the budget has passes for them."""
         requests = planned.samples.run()
         answer: ModelAnswer | None = None
+        asked_time = time.monotonic()
         while True:
+            self._drop_late_samples(planned.samples, time.monotonic() - asked_time)
+            asked_time = time.monotonic()
             try:
                 request = next(requests) if answer is None else requests.send(answer)
             except StopIteration:
@@ -512,6 +528,22 @@ class AnytimeCheck:
             if self._plans_ahead and is_whole:
                 self._next_round = self._next_round or self._plan_round(planned.count)
             answer = yield self._add_expected(limited)
+
+    def _drop_late_samples(self, samples: SampleRound, step_seconds: float) -> None:
+        """Drop the samples for which no time is left.
+
+        The samples of a round end together, so that time would interrupt all of them.
+
+        Args:
+            samples: the round.
+            step_seconds: the time of the last token of all samples.
+        """
+        steps = samples.steps_left
+        if step_seconds * steps <= self._remaining_seconds():
+            return
+        if (affordable := self._clock(steps)) is not None:
+            per_token = self._passes_per_sample / self.tree.length
+            samples.drop_last(_BUDGET_SHARE * affordable / per_token)
 
     def _add_expected(self, request: Request) -> Request:
         """Return a request for continuations with the tasks of the next round."""

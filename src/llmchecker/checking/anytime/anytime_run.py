@@ -188,8 +188,9 @@ class AnytimeRun:
         self.history.append(progress)
         return bool(self._watch(progress)) or self.batches.must_stop(len(self.check.tree))
 
-    def _estimate_affordable(self) -> float | None:
-        return self._share_passes(self.batches.affordable_texts(len(self.check.tree)))
+    def _estimate_affordable(self, batches: float) -> float | None:
+        size = len(self.check.tree)
+        return self._share_passes(self.batches.affordable_texts(size, batches))
 
 
 def check_anytime(

@@ -31,6 +31,8 @@ _REMEMBERED_SHARE = 0.97
 
 The first batches are small, and the work between them includes what is computed once.
 """
+_LEAST_SECONDS = 1e-9
+"""The least duration of a text that a clock shows."""
 _CHECK_SECONDS_PER_TEXT = 1e-5
 """The expected seconds of the final check for each text of the tree."""
 
@@ -52,10 +54,52 @@ class BatchSize:
 
     def update(self, texts: int, seconds: float, remaining_seconds: float = math.inf) -> None:
         """Choose the size of the next batch by the duration of this one."""
-        speed = texts / max(seconds, 1e-9)
+        speed = texts / max(seconds, _LEAST_SECONDS)
         wanted = min(_MAX_GROWTH * max(self.texts, texts), speed * _BATCH_SECONDS)
         # the last batch ends in time, also on a machine where many texts take longer than one
         self.texts = max(1, int(min(max(self._least, wanted), speed * remaining_seconds)))
+
+
+class BatchTimes:
+    """The durations of batches, as a line in the number of their texts.
+
+    A batch has costs of its own, so that a larger one takes less time for each text. Least squares
+    fit the line, and earlier batches count less.
+    """
+
+    def __init__(self) -> None:
+        self._sums = np.zeros(5)
+        # the work before a batch, such as scores of texts, slows down passes as well
+        self._seconds_between = 0.0
+
+    def add_work(self, seconds: float) -> None:
+        """Add the work before a batch."""
+        self._seconds_between += seconds
+
+    def add(self, texts: int, seconds: float) -> None:
+        """Add a batch of at least one text."""
+        seconds += self._seconds_between
+        self._seconds_between = 0.0
+        terms = np.array([1.0, texts, seconds, texts * texts, texts * seconds])
+        self._sums = _REMEMBERED_SHARE * self._sums + terms
+
+    def expect_texts(self, seconds: float, batches: float) -> float | None:
+        """Return the number of texts of all batches of a time; None before the first batch.
+
+        Args:
+            seconds: the time.
+            batches: the number of batches.
+        """
+        count, texts, duration, squares, products = self._sums.tolist()
+        if count == 0:
+            return None
+        spread = count * squares - texts * texts
+        slope = (count * products - texts * duration) / spread if spread > 0 else 0.0
+        own = (duration - slope * texts) / count
+        # batches of one size, or durations that vary too much for a line
+        if slope <= 0 or own < 0:
+            own, slope = 0.0, duration / texts
+        return max(0.0, seconds - batches * own) / max(slope, _LEAST_SECONDS)
 
 
 class ModelBatches:
@@ -84,7 +128,7 @@ class ModelBatches:
         # a model of unknown speed gets one text at first if time is limited
         texts = max(_UNTIMED_TEXTS, batch_texts) if deadline is None else 1
         self._size = BatchSize(texts, batch_texts)
-        self._texts, self._seconds = 0.0, 0.0
+        self._times = BatchTimes()
 
     def must_stop(self, tree_size: int) -> bool:
         """Return whether the work is cancelled or its time is over.
@@ -94,11 +138,16 @@ class ModelBatches:
         """
         return self._is_cancelled() or self._remaining_seconds(tree_size) <= 0
 
-    def affordable_texts(self, tree_size: int) -> float | None:
-        """Return the number of texts that the remaining time allows; None for no limit."""
-        if self._deadline is None or self._texts == 0:
+    def affordable_texts(self, tree_size: int, batches: float = 1.0) -> float | None:
+        """Return the number of texts that the remaining time allows; None for no limit.
+
+        Args:
+            tree_size: number of texts of the tree.
+            batches: the number of batches that the texts are in.
+        """
+        if self._deadline is None:
             return None
-        return max(0.0, self._remaining_seconds(tree_size)) * self._texts / self._seconds
+        return self._times.expect_texts(max(0.0, self._remaining_seconds(tree_size)), batches)
 
     def serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
         """Answer requests until there are no more, or until the work must stop.
@@ -115,8 +164,7 @@ class ModelBatches:
             while True:
                 start_time = time.monotonic()
                 request = next(requests) if answer is None else requests.send(answer)
-                # the work between two requests slows down passes as well
-                self._seconds += time.monotonic() - start_time
+                self._times.add_work(time.monotonic() - start_time)
                 answer = self._answer(request, get_tree_size())
                 if answer is None:
                     requests.close()
@@ -172,14 +220,13 @@ class ModelBatches:
             # the server works on all of them at once, and the stream's end cancels the others
             if self.must_stop(tree_size):
                 break
-        self._texts += sum(len(continuation.tokens) for continuation in found)
-        self._seconds += time.monotonic() - start_time
+        if tokens := sum(len(continuation.tokens) for continuation in found):
+            self._times.add(tokens, time.monotonic() - start_time)
         return found
 
     def _measure(self, texts: int, seconds: float) -> None:
         """Count a batch, and choose the size of the next one."""
-        self._texts = _REMEMBERED_SHARE * self._texts + texts
-        self._seconds = _REMEMBERED_SHARE * self._seconds + seconds
+        self._times.add(texts, seconds)
         if self._deadline is not None:
             self._size.update(texts, seconds, self._remaining_seconds(0))
 

@@ -105,6 +105,7 @@ class SampleRound:
         self.part = part
         self.numerator, self.denominator = np.zeros((2, count))
         self.is_complete = np.zeros(count, dtype=bool)
+        self._kept = count
         self.corrections = Corrections(count)
         self._tree, self._estimand, self._predictor = tree, estimand, predictor
         self._seed, self._first = seed, first
@@ -175,6 +176,27 @@ class SampleRound:
         state = (self._is_rest[group], self.numerator[group], self._weight[group])
         self._history.append((group, situations, *(column.copy() for column in state)))
 
+    def drop_last(self, tokens: float) -> None:
+        """Drop the last samples, so that the others have at most so many tokens before them.
+
+        Which samples are dropped may depend on anything, since only the values before the first
+        missing one are used.
+        """
+        tree, active = self._tree, self._find_active()
+        left = np.cumsum(tree.length - tree.step[self._row[active]])
+        if len(left) and left[-1] > tokens:
+            self._kept = int(active[np.searchsorted(left, tokens, side="right")])
+
+    @property
+    def steps_left(self) -> int:
+        """The largest number of tokens before a sample."""
+        steps = self._tree.step[self._row[self._find_active()]]
+        return int(self._tree.length - steps.min(initial=self._tree.length))
+
+    def _find_active(self) -> np.ndarray:
+        """Return the samples that are neither complete nor dropped."""
+        return np.flatnonzero(~self.is_complete[: self._kept])
+
     @property
     def complete_count(self) -> int:
         """The number of complete samples before the first incomplete one."""
@@ -182,9 +204,9 @@ class SampleRound:
         return int(incomplete[0]) if len(incomplete) else len(self.is_complete)
 
     def run(self) -> Requests:
-        """Yield requests to the model until all samples are complete."""
+        """Yield requests to the model until all samples are complete or dropped."""
         tree = self._tree
-        while len(active := np.flatnonzero(~self.is_complete)):
+        while len(active := self._find_active()):
             # texts of one length form a batch; the shortest come first
             steps = tree.step[self._row[active]]
             group = active[steps == steps.min()]
