@@ -88,6 +88,26 @@ def test_a_suite_that_cannot_run_is_refused(tmp_path, keys, reason):
 
 
 @pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ({"user": ""}, "cases[0].user: the text is empty"),
+        ({"user": ["a", ""]}, "cases[0].user[1]: the text is empty"),
+        ({"start": " "}, "cases[0].start: the text is empty"),
+        ({"turns": [{"user": ""}]}, "cases[0].turns[0].user: the text is empty"),
+        ({"messages": [{"assistant": "a"}]}, "cases[0].messages: last message: not the user's"),
+        (
+            {"prompts": "rows.csv", "start": ""},
+            "cases[0].start: rows.csv, row 1: the text is empty",
+        ),
+    ],
+)
+def test_a_message_about_a_prompt_has_its_key_once(tmp_path, case, message):
+    """The key of an unusable prompt is written once, after the file and the line."""
+    files = {"rows_csv": "a\nb\n"}
+    assert f": {message}" in refused(tmp_path, [{**case, "require": [QUERY]}], files)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("model: m\nmodle: m\ncases: []\n", "line 2: suite: unknown key 'modle', did you mean"),
@@ -427,7 +447,7 @@ def test_a_decoding_with_columns_is_checked_before_its_rows(tmp_path):
     for decoding, reason in (
         ({"temperatur": "{v}"}, "decoding: unknown key 'temperatur', did you mean 'temperature'"),
         ({"temperature": "{v}", "top_p": 2}, "decoding.top_p: 2 is too large"),
-        ("{v}", "decoding: rows.csv, row 1, column v: decoding: 1 is not greedy"),
+        ("{v}", "decoding: rows.csv, row 1, column v: 1 is not greedy"),
     ):
         message = refused(
             tmp_path,
@@ -653,7 +673,7 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert load_suite(tmp_path / "suite.yaml", models=["m"]).deployments[0].name == "m"
     with pytest.raises(LLMCheckerError) as error:
         load_suite(tmp_path / "suite.yaml", models=["x"])
-    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no model and no directory in "
+    place = "models: 'x' is no model and no directory in "
     assert str(error.value).startswith(place + str(tmp_path))
 
 

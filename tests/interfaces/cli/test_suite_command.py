@@ -89,8 +89,12 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert main(["test", str(suite), "--model", "../model"]) == 0
     capfd.readouterr()
     assert main(["test", str(suite), "--model", "./absent"]) == 3
-    place = f"{suite.absolute()}: given model: './absent' is no model and no directory in "
-    assert f"{place}{suite.parent}" in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
+    message = (
+        f"error: --model: './absent' is no model and no directory in {suite.absolute().parent};"
+    )
+    assert message in capfd.readouterr().err
+    assert main(["test", str(suite), "--model", "./model", "--model", "./model"]) == 3
+    assert "error: --model: ../model, ../model has a model twice" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

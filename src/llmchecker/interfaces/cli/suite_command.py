@@ -146,6 +146,7 @@ def _run_once(arguments: argparse.Namespace) -> int:
                 relate_name(name_deployment(name, arguments), arguments.suite.parent)
                 for name in arguments.model
             ],
+            models_place="--model",
             config=arguments.config,
             has_baseline=arguments.baseline is not None,
             changes=_collect_changes(arguments),
