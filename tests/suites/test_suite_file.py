@@ -88,6 +88,47 @@ def test_a_suite_that_cannot_run_is_refused(tmp_path, keys, reason):
 
 
 @pytest.mark.parametrize(
+    ("require", "message"),
+    [
+        (
+            {"type": "contains", "value": "X"},
+            """require: type: 'contains': the name of an assertion is its key here; write """
+            """{contains: "X", at_least: 0.95}""",
+        ),
+        (
+            [{"type": "not-contains-any", "value": ["X"]}],
+            'write {not_contains_any: ["X"], at_least',
+        ),
+        ({"type": "is-json", "at_least": 0.9}, "write {json: true, at_least: 0.95}"),
+        ({"mine": {"type": "regex", "value": "a"}}, 'write {matches: "a", at_least: 0.95}'),
+        ([{"type": "bleu"}], "type: 'bleu': the name of an assertion is its key here; known are"),
+        ({"contains": "X"}, "require: {'contains': 'X'}: write a probability, at_least or at_most"),
+        ({"json": {"type": "object"}}, "write a probability, at_least or at_most"),
+        ({"contains": "X", "at_leat": 0.9}, "require: at_leat: there is no such assertion, did"),
+    ],
+)
+def test_an_assertion_of_another_form_has_an_error_with_the_right_one(tmp_path, require, message):
+    """An assertion as in promptfoo, or without a probability, is refused with what to write."""
+    assert message in refused(tmp_path, [{"start": "once", "require": require}])
+
+
+def test_a_requirement_may_have_the_name_of_an_assertion(tmp_path):
+    """A query or an assertion that is named like an assertion is a requirement."""
+    require = {"contains": QUERY, "type": QUERY, "json": {"contains": "X", "at_least": 0.5}}
+    suite = load(tmp_path, [{"start": "once", "require": require}], properties=X)
+    assert [case.label for case in suite.cases] == ["contains", "type", "json"]
+
+
+def test_a_configuration_of_promptfoo_is_not_read_as_a_suite(tmp_path):
+    """A file or a case with promptfoo's keys is refused with the command or the key to use."""
+    (tmp_path / "p.yaml").write_text("prompts: [a]\nproviders: [b]\ntests: [{vars: {a: b}}]\n")
+    with pytest.raises(LLMCheckerError, match=r"convert it by llmchecker init --from p\.yaml"):
+        load_suite(tmp_path / "p.yaml")
+    case = {"start": "once", "assert": [{"type": "contains", "value": "X"}]}
+    assert "cases[0]: assert: a key of promptfoo; write require" in refused(tmp_path, [case])
+
+
+@pytest.mark.parametrize(
     ("case", "message"),
     [
         ({"user": ""}, "cases[0].user: the text is empty"),
