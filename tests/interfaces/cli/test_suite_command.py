@@ -97,6 +97,15 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert "error: --model: ../model, ../model has a model twice" in capfd.readouterr().err
 
 
+def test_options_of_a_server_need_a_model(write, capfd):
+    """An option that describes a server is refused without --model, where it has no effect."""
+    suite = write(HOLDS)
+    for options in (["--api", "vllm"], ["--prices", "1 USD / 1M tokens", "2 USD / 1M tokens"]):
+        assert main(["test", suite, *options]) == 3
+        message = f"error: {options[0]}: it describes the server of --model, which is missing"
+        assert message in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "other"),
     [

@@ -382,6 +382,20 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     return question.model_copy(update={"budget": budget})
 
 
+def check_server_options(arguments: argparse.Namespace) -> None:
+    """Check that no option of a server is given without a model, where it would have no effect.
+
+    Raises:
+        ConfigError: it is.
+    """
+    for option in (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS):
+        if getattr(arguments, option, None) is not None:
+            raise ConfigError(
+                f"{_format_option(option, ())}: it describes the server of --model, which is "
+                "missing; name its address, or leave this out"
+            )
+
+
 def name_deployment(
     name: str, arguments: argparse.Namespace, versus: Collection[str] = ()
 ) -> DeploymentName:
@@ -443,6 +457,8 @@ def _resolve_model(
         sampling["do_sample"] = False
         options.append(_format_option(GREEDY, versus))
     name = arguments.model
+    if name is None:
+        check_server_options(arguments)
     return resolve_deployment(
         place,
         None if name is None else name_deployment(name, arguments, versus),

@@ -14,6 +14,7 @@ from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_length_argument,
     add_server_arguments,
+    check_server_options,
     name_deployment,
 )
 from llmchecker.interfaces.cli.output import (
@@ -139,6 +140,8 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 def _run_once(arguments: argparse.Namespace) -> int:
     """Run the suite, and return the exit status."""
+    if not arguments.model:
+        check_server_options(arguments)
     with redirect_stdout():
         suite = load_suite(
             arguments.suite,
