@@ -35,6 +35,7 @@ Every message names the wrong value, its place, and the fix.
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -199,8 +200,18 @@ def prefix_errors(place: str, separator: str = ": ") -> Iterator[None]:
     try:
         yield
     except LLMCheckerError as error:
+        message = remove_key(place, str(error)) if separator else str(error)
         # keeps the subclass, such as UnknownName
-        raise type(error)(f"{place}{separator}{error}") from error
+        raise type(error)(f"{place}{separator}{message}") from error
+
+
+def remove_key(place: str, message: str) -> str:
+    """Remove a key at the beginning of a message that is also the end of its place.
+
+    The parser of a prompt only has the key `user`, which the place `cases[0].user` has too.
+    """
+    keys = re.findall(r"[\w-]+", re.sub(r"(\[\d+\])+$", "", place).lstrip("-"))
+    return message.removeprefix(f"{keys[-1].replace('-', '_')}: ") if keys else message
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

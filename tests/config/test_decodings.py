@@ -54,7 +54,7 @@ def test_a_model_has_the_decoding_that_is_written(entry, expected):
             {"decoding": {"do_sample": False, "top_p": 0.5}},
             "models.m.decoding: top_p: no effect with greedy",
         ),
-        ({"decoding": "best"}, "models.m.decoding: decoding: 'best' is not greedy"),
+        ({"decoding": "best"}, "models.m.decoding: 'best' is not greedy"),
         ({"decoding": 0.2}, "models.m.decoding: 0.2 is not of type string or object"),
         (
             {"decoding": "greedy", "kind": "masked"},
@@ -111,7 +111,7 @@ def test_an_experiment_may_have_a_decoding_of_its_own():
     ("entry", "changes", "message"),
     [
         ({"topp": 1}, {}, r"experiments\[0\].decoding: unknown key 'topp', did you mean 'top_p'"),
-        ("best", {}, r"experiments\[0\].decoding: decoding: 'best' is not greedy"),
+        ("best", {}, r"experiments\[0\].decoding: 'best' is not greedy"),
         ("greedy", {"kind": "masked"}, r"experiments\[0\].decoding: m is a masked model; only"),
     ],
     ids=str,

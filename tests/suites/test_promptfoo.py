@@ -96,6 +96,18 @@ PROMPTS = {
     "id": ("prompts: [{id: 'file://p.txt', label: a}]", {"p.txt": "B {{x}}"}, ["B this"], []),
     "old mapping": ("prompts: {p.txt: first}", {"p.txt": "B {{x}}"}, ["B this"], []),
     "file": ("prompts: [file://p.txt]", {"p.txt": "B {{x}}\n"}, ["B this"], []),
+    "list in a file": (
+        "prompts: file://c/p.yaml",
+        {"c/p.yaml": "- A {{x}}\n- file://c/p.txt\n- {raw: C, id: c}\n", "c/p.txt": "B"},
+        ["A this", "B", "C"],
+        [],
+    ),
+    "program in a list in a file": (
+        "prompts: file://p.yaml",
+        {"p.yaml": "- ok\n- file://p.py\n"},
+        ["ok"],
+        ["line 2: file://p.py: prompts of a program"],
+    ),
     "file in a folder": ("prompts: [a/p.txt]", {"a/p.txt": "B {{x}}\n"}, ["B this"], []),
     "separator": ("prompts: p.txt", {"p.txt": "A\r\n--- \r\nB\r\nC\r\n---\r\n"}, ["A", "B\nC"], []),
     "pattern": (
@@ -876,6 +888,12 @@ TESTS = {
     "file in a list": ("tests: [file://t.yaml]", {"t.yaml": f"- {KEPT}\n- {KEPT}"}, ["a", "a"]),
     "file": ("tests: t.yaml", {"t.yaml": f"- {KEPT}"}, ["a"]),
     "pattern": ("tests: [t/*.yaml]", {"t/1.yaml": f"- {KEPT}", "t/2.yaml": KEPT}, ["a", "a"]),
+    "folder": (
+        "tests: file://t/",
+        {"t/2.yml": f"- {KEPT}", "t/1.yaml": KEPT, "t/u/3.yaml": KEPT},
+        ["a", "a"],
+    ),
+    "pattern with a scheme": ("tests: file://*.t.yaml", {"1.t.yaml": f"[{KEPT}]"}, ["a"]),
     "JSON": (
         "tests: file://t.json",
         {"t.json": '[{"vars": {"x": "a"}, "assert": [{"type": "contains", "value": "b"}]}]'},
@@ -968,6 +986,8 @@ UNREAD = {
     "program": (f"[{KEPT}, 'file://t.py:make']", "line 2: file://t.py:make: tests of a program"),
     "workbook": (f"[{KEPT}, t.xlsx]", "line 2: t.xlsx: tests in files of this kind are not read"),
     "absent": (f"[{KEPT}, file://no.csv]", "line 2: file://no.csv: there is no such file"),
+    "folder of texts": (f"[{KEPT}, file://t/]", "line 2: t/: the folder has no YAML files"),
+    "text in a folder": ("file://u/", "line 2: u/b.txt: of a folder, YAML files are read"),
     "number": (f"[{KEPT}, 5]", "line 2: the test 5 has no keys"),
     "transform": (
         f"[{KEPT}, {{options: {{transform: output.trim()}}, assert: [{A}]}}]",
@@ -1008,11 +1028,14 @@ UNREAD = {
 }
 
 
+UNREAD_FILES = {"t.xlsx": "PK", "t/a.txt": "", "u/b.txt": "", "u/c.yaml": KEPT}
+
+
 @pytest.mark.parametrize("form", UNREAD)
 def test_tests_without_a_counterpart_are_listed_with_their_line(tmp_path, form):
     """The other tests are converted, and such a test is listed with its line and reason."""
     tests, reason = UNREAD[form]
-    converted = convert(tmp_path, f"prompts: ['{{{{x}}}}']\ntests: {tests}\n", {"t.xlsx": "PK"})
+    converted = convert(tmp_path, f"prompts: ['{{{{x}}}}']\ntests: {tests}\n", UNREAD_FILES)
     assert converted.prompts == ["a"]
     (listed,) = converted.listed
     assert listed.startswith(reason)

@@ -88,6 +88,67 @@ def test_a_suite_that_cannot_run_is_refused(tmp_path, keys, reason):
 
 
 @pytest.mark.parametrize(
+    ("require", "message"),
+    [
+        (
+            {"type": "contains", "value": "X"},
+            """require: type: 'contains': the name of an assertion is its key here; write """
+            """{contains: "X", at_least: 0.95}""",
+        ),
+        (
+            [{"type": "not-contains-any", "value": ["X"]}],
+            'write {not_contains_any: ["X"], at_least',
+        ),
+        ({"type": "is-json", "at_least": 0.9}, "write {json: true, at_least: 0.95}"),
+        ({"mine": {"type": "regex", "value": "a"}}, 'write {matches: "a", at_least: 0.95}'),
+        ([{"type": "bleu"}], "type: 'bleu': the name of an assertion is its key here; known are"),
+        ({"contains": "X"}, "require: {'contains': 'X'}: write a probability, at_least or at_most"),
+        ({"json": {"type": "object"}}, "write a probability, at_least or at_most"),
+        ({"contains": "X", "at_leat": 0.9}, "require: at_leat: there is no such assertion, did"),
+    ],
+)
+def test_an_assertion_of_another_form_has_an_error_with_the_right_one(tmp_path, require, message):
+    """An assertion as in promptfoo, or without a probability, is refused with what to write."""
+    assert message in refused(tmp_path, [{"start": "once", "require": require}])
+
+
+def test_a_requirement_may_have_the_name_of_an_assertion(tmp_path):
+    """A query or an assertion that is named like an assertion is a requirement."""
+    require = {"contains": QUERY, "type": QUERY, "json": {"contains": "X", "at_least": 0.5}}
+    suite = load(tmp_path, [{"start": "once", "require": require}], properties=X)
+    assert [case.label for case in suite.cases] == ["contains", "type", "json"]
+
+
+def test_a_configuration_of_promptfoo_is_not_read_as_a_suite(tmp_path):
+    """A file or a case with promptfoo's keys is refused with the command or the key to use."""
+    (tmp_path / "p.yaml").write_text("prompts: [a]\nproviders: [b]\ntests: [{vars: {a: b}}]\n")
+    with pytest.raises(LLMCheckerError, match=r"convert it by llmchecker init --from p\.yaml"):
+        load_suite(tmp_path / "p.yaml")
+    case = {"start": "once", "assert": [{"type": "contains", "value": "X"}]}
+    assert "cases[0]: assert: a key of promptfoo; write require" in refused(tmp_path, [case])
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ({"user": ""}, "cases[0].user: the text is empty"),
+        ({"user": ["a", ""]}, "cases[0].user[1]: the text is empty"),
+        ({"start": " "}, "cases[0].start: the text is empty"),
+        ({"turns": [{"user": ""}]}, "cases[0].turns[0].user: the text is empty"),
+        ({"messages": [{"assistant": "a"}]}, "cases[0].messages: last message: not the user's"),
+        (
+            {"prompts": "rows.csv", "start": ""},
+            "cases[0].start: rows.csv, row 1: the text is empty",
+        ),
+    ],
+)
+def test_a_message_about_a_prompt_has_its_key_once(tmp_path, case, message):
+    """The key of an unusable prompt is written once, after the file and the line."""
+    files = {"rows_csv": "a\nb\n"}
+    assert f": {message}" in refused(tmp_path, [{**case, "require": [QUERY]}], files)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("model: m\nmodle: m\ncases: []\n", "line 2: suite: unknown key 'modle', did you mean"),
@@ -427,7 +488,7 @@ def test_a_decoding_with_columns_is_checked_before_its_rows(tmp_path):
     for decoding, reason in (
         ({"temperatur": "{v}"}, "decoding: unknown key 'temperatur', did you mean 'temperature'"),
         ({"temperature": "{v}", "top_p": 2}, "decoding.top_p: 2 is too large"),
-        ("{v}", "decoding: rows.csv, row 1, column v: decoding: 1 is not greedy"),
+        ("{v}", "decoding: rows.csv, row 1, column v: 1 is not greedy"),
     ):
         message = refused(
             tmp_path,
@@ -653,7 +714,7 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert load_suite(tmp_path / "suite.yaml", models=["m"]).deployments[0].name == "m"
     with pytest.raises(LLMCheckerError) as error:
         load_suite(tmp_path / "suite.yaml", models=["x"])
-    place = f"{tmp_path / 'suite.yaml'}: given model: 'x' is no model and no directory in "
+    place = "models: 'x' is no model and no directory in "
     assert str(error.value).startswith(place + str(tmp_path))
 
 

@@ -24,6 +24,18 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.stored_fields import (
+    COUNT,
+    END,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    check_fields,
+    list_of,
+    mapping_of,
+    optional,
+    record,
+)
 
 # files of answers are read without the packages that compute them
 if TYPE_CHECKING:
@@ -35,6 +47,34 @@ if TYPE_CHECKING:
 
 _FORMAT = "llmchecker answer 4"
 """The format of an answer as JSON; its number changes with the keys."""
+_INTERVAL = record({"lower": NUMBER, "upper": NUMBER})
+_FIELDS = {
+    "query": TEXT,
+    "L": COUNT,
+    "turns": optional(COUNT),
+    **dict.fromkeys(("bounded", "lower", "upper", "low", "high"), optional(END)),
+    "probability": optional(_INTERVAL),
+    **dict.fromkeys(("estimate", "confidence"), optional(NUMBER)),
+    **dict.fromkeys(("samples", "seed"), optional(COUNT)),
+    "ended": _INTERVAL,
+    "cut": NUMBER,
+    "counted": optional(list_of(COUNT, 2)),
+    "forecast": optional(record({"passes": COUNT, "seconds": NUMBER, "width": optional(NUMBER)})),
+    "witnesses": list_of(
+        record(
+            {
+                **{"uid": COUNT, "text": TEXT, "probability": NUMBER},
+                **{"kind": TEXT, "rest": TRUTH, "kept": COUNT},
+            }
+        )
+    ),
+    "notes": list_of(TEXT),
+    **dict.fromkeys(("states", "transitions", "passes", "answers"), optional(COUNT)),
+    **dict.fromkeys(("states_explored", "transitions_explored"), optional(COUNT)),
+    **dict.fromkeys(("encode_seconds", "check_seconds", "seconds"), optional(NUMBER)),
+    "versions": mapping_of(TEXT),
+}
+"""The fields of an answer as JSON that are read."""
 
 
 @dataclass(frozen=True)
@@ -386,10 +426,13 @@ class Answer:
         Raises:
             DamagedFile: the object has another format, or lacks a key.
         """
+        if not isinstance(content, Mapping):
+            raise _build_format_error(place, "is no object")
         found = content.get("format")
         if found != _FORMAT:
             raise _build_format_error(place, f"has the format {found!r}, not {_FORMAT!r}")
         try:
+            check_fields(content, _FIELDS)
             query = parse(content["query"])
             sampled = None
             if content["samples"] is not None:
@@ -423,7 +466,7 @@ class Answer:
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
             )
-        except (KeyError, TypeError, LLMCheckerError) as error:
+        except (TypeError, ValueError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error
 
     def write(self, path: str | Path) -> None:

@@ -171,6 +171,9 @@ def _find_model(
         return name, registry.models[name]
     if name.startswith(_SOURCE_SCHEMES):
         return name, _parse_source_keys(place, DeploymentKeys(source=name), folder)
+    # the folder itself is `.`
+    if not name:
+        raise UnknownName(f"{place}: the name is empty; name a directory or hf:owner/name")
     path = folder / Path(name).expanduser()
     if path.is_dir():
         return name, describe_directory(_build_slug(path.name), path)

@@ -200,15 +200,15 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
 def _parse_text_decoding(key: str, entry: Any, model: ModelConfig) -> DecodingChoice:
     """Parse the decoding of a provider, which has few settings."""
     assert isinstance(model.source, ServerSource)
+    known = TEXT_SETTINGS[model.source.api]
     with prefix_errors(key):
         decoding = parse_decoding(entry)
-    known = TEXT_SETTINGS[model.source.api]
-    unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
-    if unknown:
-        raise ConfigError(
-            f"{key}.{min(unknown)}: the api {model.source.api} has no such setting; it has "
-            f"{', '.join(sorted(known - {'do_sample'}))}"
-        )
+        unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
+        if unknown:
+            raise ConfigError(
+                f"{min(unknown)}: the api {model.source.api} has no such setting; it has "
+                f"{', '.join(sorted(known - {'do_sample'}))}"
+            )
     return decoding
 
 

@@ -18,6 +18,7 @@ from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream, answer_prompts
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
+from llmchecker.utils.stored_fields import NUMBER, TEXT, check_fields, list_of
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -211,6 +212,7 @@ def _parse_probabilities(lines: JsonLines) -> dict[str, list[float]]:
     """Return the probabilities of each digest."""
     stored: dict[str, list[float]] = {}
     for line in lines.objects:
+        check_fields(line, {"digest": TEXT, "probabilities": list_of(NUMBER)})
         row = [float(number) for number in line["probabilities"]]
         if not (min(row) >= 0 and sum(row) < 1 + 1e-6):
             raise ValueError("a line has no probabilities")

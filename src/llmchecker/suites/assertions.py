@@ -8,6 +8,7 @@
 assertions may become false again. `F (G …)` expresses that they hold for the whole answer.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,14 @@ AT_LEAST, AT_MOST = "at_least", "at_most"
 """Keys of the probability of an assertion."""
 
 _NEGATION = "not_"
+_PROMPTFOO_KINDS = {
+    **{"is-json": "json", "not-is-json": "not_json"},
+    **{"regex": "matches", "not-regex": "not_matches"},
+    **{"is-refusal": "refuses", "not-is-refusal": "not_refuses"},
+}
+"""Assertions of promptfoo with another name here."""
+_MAX_SHOWN = 60
+"""The largest number of characters of a value in a message."""
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _VALID_JSON = 2
 """The score of a whole text that is valid JSON."""
@@ -77,6 +86,7 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     Raises:
         ConfigError: the entry has no probability, or not exactly one assertion.
     """
+    _check_form(entry)
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
     kinds = [key for key in entry if key not in probabilities]
     for kind in kinds:
@@ -93,6 +103,36 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     ((key, value),) = probabilities.items()
     probability = parse_probability(key, value)
     return assertion.format_query(probability, at_most=key == AT_MOST), assertion
+
+
+def check_names(entries: Mapping[str, Any]) -> None:
+    """Check that a mapping of requirements by name is not meant as one assertion.
+
+    Raises:
+        ConfigError: it has the form of an assertion of promptfoo, or of one without a probability.
+    """
+    _check_form(entries)
+    for key, value in entries.items():
+        kind = key.removeprefix(_NEGATION)
+        # a requirement may have the name of an assertion; a query has brackets
+        is_requirement = is_assertion(value) or (isinstance(value, str) and "[" in value)
+        is_value = not isinstance(value, Mapping) or kind in _MAPPING_KINDS
+        if kind in KINDS and is_value and not is_requirement:
+            parse_assertion(entries)
+
+
+def _check_form(entry: Mapping[str, Any]) -> None:
+    """Check that an entry is not `{type: contains, value: Madrid}`, as promptfoo writes it."""
+    name = entry.get("type")
+    if not isinstance(name, str) or "[" in name:
+        return
+    kind = _PROMPTFOO_KINDS.get(name, name.replace("-", "_"))
+    known = f"known are {', '.join(KINDS)}"
+    if kind.removeprefix(_NEGATION) in KINDS:
+        value = json.dumps(entry.get("value", True), ensure_ascii=False, default=str)
+        shown = value if len(value) <= _MAX_SHOWN else "…"
+        known = f"write {{{kind}: {shown}, {AT_LEAST}: 0.95}}"
+    raise ConfigError(f"type: {name!r}: the name of an assertion is its key here; {known}")
 
 
 def is_assertion(entry: Any) -> bool:

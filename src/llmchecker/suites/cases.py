@@ -36,7 +36,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.suites.assertions import is_assertion, parse_assertion
+from llmchecker.suites.assertions import check_names, is_assertion, parse_assertion
 from llmchecker.suites.conversations import (
     add_user_notes,
     ask_about_whole_answers,
@@ -600,6 +600,8 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
             key = f"{place}.require[{index}]"
             yield _Demand(key, _format_label(key, entry), entry)
     elif isinstance(require, Mapping):
+        with prefix_errors(f"{place}.require"):
+            check_names(require)
         for label, entry in require.items():
             key = f"{place}.require.{label}"
             _format_label(key, entry)

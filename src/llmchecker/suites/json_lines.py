@@ -5,10 +5,10 @@ of a case, written as soon as it is known. When the run is complete, the lines a
 the suite.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -26,10 +26,32 @@ from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.stored_fields import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    check_fields,
+    list_of,
+    optional,
+    record,
+)
 
 _FORMAT_NAME = "llmchecker suite "
 _FORMAT = f"{_FORMAT_NAME}7"
 """The format of a file of results; its number changes with the keys of a line."""
+_HEADER_FIELDS = {"confidence": NUMBER, "complete": TRUTH}
+_CASE_FIELDS = {
+    **dict.fromkeys(("case", "model", "query", "status"), TEXT),
+    "certain": TRUTH,
+    "required_passes": optional(COUNT),
+    "error": optional(TEXT),
+    "examples": list_of(record({"text": TEXT, "probability": NUMBER, "is_violating": TRUTH})),
+    "seconds": NUMBER,
+}
+"""The fields of a case that are read; those of objects are checked by their readers."""
+
+_Value = TypeVar("_Value")
 
 
 class JsonLinesLog:
@@ -185,9 +207,10 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
             f"{_join_names(names)}; give a file with one of these"
         )
     try:
-        confidence, is_complete = float(header["confidence"]), bool(header["complete"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnusableDataset(f"{path}, line 1: the header is damaged; delete the file") from error
+        check_fields(header, _HEADER_FIELDS)
+    except ValueError as error:
+        raise UnusableDataset(f"{path}, line 1: {error}; delete the file") from error
+    confidence, is_complete = float(header["confidence"]), header["complete"]
     return Baseline(path.name, confidence, is_complete, results, fingerprints)
 
 
@@ -231,6 +254,7 @@ def _build_header(suite: Suite, *, is_complete: bool) -> dict[str, Any]:
 
 def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
     try:
+        check_fields(line, _CASE_FIELDS)
         return CaseResult(
             case=line["case"],
             deployment=line["model"],
@@ -241,11 +265,15 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             required_passes=line["required_passes"],
             error=line["error"],
             examples=tuple(Example(**example) for example in line["examples"]),
-            conversation=line["conversation"] and AnswerTree.from_json(line["conversation"]),
-            evidence=line["evidence"] and MeanEvidence.from_json(line["evidence"]),
+            conversation=_parse_optional(AnswerTree.from_json, line["conversation"]),
+            evidence=_parse_optional(MeanEvidence.from_json, line["evidence"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _build_damage_error(path, error) from error
+
+
+def _parse_optional(parse: Callable[[Any], _Value], content: Any) -> _Value | None:
+    return None if content is None else parse(content)
 
 
 def _parse_fingerprint(path: Path, line: Mapping[str, Any]) -> CaseFingerprint:

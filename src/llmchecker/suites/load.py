@@ -43,6 +43,7 @@ def load_suite(
     path: str | Path,
     *,
     models: Sequence[DeploymentName] = (),
+    models_place: str = "models",
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
     changes: RunKeys | None = None,
@@ -52,6 +53,7 @@ def load_suite(
     Args:
         path: the suite file.
         models: models in place of the suite's, as in `resolve_deployment`.
+        models_place: the argument or the option with these models, for messages.
         config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
         changes: keys in place of the suite's.
@@ -65,11 +67,17 @@ def load_suite(
         keys = replace_keys(keys, changes)
     try:
         registry = _read_config(keys.config, path.parent, config)
-        return _SuiteBuilder(file, keys, tuple(models), registry, has_baseline).build()
+        return _SuiteBuilder(
+            file, keys, tuple(models), models_place, registry, has_baseline
+        ).build()
     except LLMCheckerError as error:
         message = str(error)
-        # an error of the configuration names its own file and line
-        if message.startswith(str(path)) or ", line " in message.partition(": ")[0]:
+        # a model in place of the suite's is not in the file, and an error of the configuration
+        # names its own file and line
+        if (
+            message.startswith((str(path), f"{models_place}: "))
+            or ", line " in message.partition(": ")[0]
+        ):
             raise
         raise type(error)(file.add_location(message)) from error
 
@@ -81,6 +89,7 @@ class _SuiteBuilder:
     Attributes:
         file, keys: the file and its keys.
         models: models in place of the suite's; empty for none.
+        models_place: as in `load_suite`.
         config: the configuration; None without one.
         has_baseline: as in `load_suite`.
     """
@@ -88,6 +97,7 @@ class _SuiteBuilder:
     file: YamlFile
     keys: SuiteKeys
     models: tuple[DeploymentName, ...]
+    models_place: str
     config: Registry | None
     has_baseline: bool
 
@@ -140,15 +150,14 @@ class _SuiteBuilder:
 
     def _build_matrix(self) -> list[RowDeployments]:
         """Find the models of the suite, and combine each with each system prompt."""
-        # a model in place of the suite's has no line in the file
-        key = "given model" if self.models else "model"
+        key = self.models_place if self.models else "model"
         models = [
             self._resolve(key, name, None, self.keys.explicit_keys)
             for name in self.models or self.keys.model
         ]
         labels = [each.deployment.name for each in models]
         if len(set(labels)) < len(labels):
-            raise ConfigError(f"model: {', '.join(labels)} has a model twice; remove one")
+            raise ConfigError(f"{key}: {', '.join(labels)} has a model twice; remove one")
         systems = list_alternatives("system", self.keys.system, "system")
         variants = [model.add_alternative(system) for model in models for system in systems]
         labels = [each.deployment.name for each in variants]

@@ -210,6 +210,9 @@ class CaseKeys(Section):
                 raise build_error(
                     f"a {key} belongs to the whole suite; write it there, or another suite"
                 )
+        for key, replacement in (("assert", "require"), ("vars", "prompts")):
+            if isinstance(value, dict) and key in value:
+                raise build_error(f"{key}: a key of promptfoo; write {replacement}")
         return value
 
 
@@ -315,6 +318,11 @@ def read_suite_file(path: str | Path) -> tuple[YamlFile, SuiteKeys]:
             the line.
     """
     file = read_yaml(path)
+    if {"prompts", "tests"} <= file.content.keys() and "cases" not in file.content:
+        raise ConfigError(
+            f"{file.path}: a configuration of promptfoo; convert it by llmchecker init --from "
+            f"{file.path.name}"
+        )
     return file, _parse_suite_keys(file, file.content)
 
 

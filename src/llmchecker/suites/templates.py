@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llmchecker.config.section import format_value
-from llmchecker.errors import ConfigError, LLMCheckerError, UnknownName, did_you_mean
+from llmchecker.errors import (
+    ConfigError,
+    LLMCheckerError,
+    UnknownName,
+    did_you_mean,
+    remove_key,
+)
 
 _PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
 _PATTERN_KEYS = ("pattern", "matches", "not_matches")
@@ -142,7 +148,7 @@ def locate_errors(key: str, template: Any, row: Row) -> Iterator[None]:
     try:
         yield
     except LLMCheckerError as error:
-        message = str(error)
+        message = remove_key(key, str(error))
         if row.place and row.place not in message:
             name = message.partition(": ")[0]
             is_value = isinstance(template, Mapping) and name in template

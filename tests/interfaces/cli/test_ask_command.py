@@ -365,9 +365,11 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--temperature", "0"), "--temperature: temperature: 0.0 is not above 0"),
+        (("--temperature", "0"), "error: --temperature: 0.0 is not above 0"),
         (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p: no effect with greedy"),
-        (("--top-k", "-4"), "--top-k: top_k: -4"),
+        (("--top-k", "-4"), "error: --top-k: -4 is negative"),
+        (("--temperature", "1", "--top-p", "2"), "error: --top-p: 2.0 is not above 0"),
+        (("--model", ""), "error: --model: the name is empty; name a directory"),
     ],
 )
 def test_an_impossible_decoding_is_refused(project, capfd, words, said):

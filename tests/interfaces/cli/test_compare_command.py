@@ -139,6 +139,12 @@ def test_another_user_replaces_messages(project, capfd):
             QUERY,
             "--versus-model: 'gpt3' is no model and no directory in ",
         ),
+        (["--versus-top-p", "4"], QUERY, "error: --versus-top-p: 4.0 is not above 0"),
+        (
+            ["--versus-model", "gpt2", "--versus-api", "vllm"],
+            QUERY,
+            "error: --versus-api: 'gpt2' is",
+        ),
         (["--versus-start", "a", "--versus-user", "b"], QUERY, "--versus-start: user is given too"),
         (
             ["--versus-system", "a"],

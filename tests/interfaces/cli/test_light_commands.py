@@ -80,6 +80,14 @@ def test_a_light_command_imports_no_heavy_package(project, command):
     assert run.stderr.splitlines() == ["[]"]
 
 
+def test_the_package_runs_as_the_command():
+    """`python -m llmchecker` is the command `llmchecker`, with its name and its status."""
+    command = [sys.executable, "-m", "llmchecker"]
+    run = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"llmchecker {llmchecker.__version__}\n"
+    assert subprocess.run([*command, "chekc"], capture_output=True, check=False).returncode == 3
+
+
 def test_the_help_without_imports_is_that_of_all_commands():
     """A parser without the modules of commands lists the same commands with the same lines."""
     assert build_parser(()).format_help() == build_parser().format_help()

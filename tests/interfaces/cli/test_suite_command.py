@@ -89,8 +89,21 @@ def test_a_model_of_the_current_folder_takes_the_place_of_the_suites(write, capf
     assert main(["test", str(suite), "--model", "../model"]) == 0
     capfd.readouterr()
     assert main(["test", str(suite), "--model", "./absent"]) == 3
-    place = f"{suite.absolute()}: given model: './absent' is no model and no directory in "
-    assert f"{place}{suite.parent}" in capfd.readouterr().err.replace(f"in {tmp_path}/", "in ")
+    message = (
+        f"error: --model: './absent' is no model and no directory in {suite.absolute().parent};"
+    )
+    assert message in capfd.readouterr().err
+    assert main(["test", str(suite), "--model", "./model", "--model", "./model"]) == 3
+    assert "error: --model: ../model, ../model has a model twice" in capfd.readouterr().err
+
+
+def test_options_of_a_server_need_a_model(write, capfd):
+    """An option that describes a server is refused without --model, where it has no effect."""
+    suite = write(HOLDS)
+    for options in (["--api", "vllm"], ["--prices", "1 USD / 1M tokens", "2 USD / 1M tokens"]):
+        assert main(["test", suite, *options]) == 3
+        message = f"error: {options[0]}: it describes the server of --model, which is missing"
+        assert message in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

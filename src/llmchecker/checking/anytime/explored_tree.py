@@ -510,7 +510,8 @@ class ExploredTree:
         if not self.is_listed[row]:
             return _NO_ROWS
         # its tokens are distinct, since each visit leaves out those before
-        return self.token[self.find_children(row)]
+        counted: np.ndarray = self.token[self.find_children(row)]
+        return counted
 
     def _find_shares(self, row: Row) -> np.ndarray:
         """Return (outcomes, classes) the estimand's shares of a row, 0 for undecided classes."""

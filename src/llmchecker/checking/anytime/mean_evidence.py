@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from llmchecker.utils.stored_fields import COUNT, NUMBER, check_fields, list_of
+
 SCALES = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
 """The scales c. The best one depends on the number of probabilities, samples and their variance."""
 
@@ -61,14 +63,15 @@ class MeanEvidence:
         Raises:
             TypeError, ValueError: the object has other content.
         """
+        column = list_of(NUMBER, len(SCALES))
+        names = ("used", "low_sums", "high_sums", "penalties")
+        fields = {**dict.fromkeys(names, column), "total": NUMBER, "number": COUNT}
+        check_fields(content, fields, "evidence")
         columns: dict[str, Any] = {
             name: tuple(map(float, column)) if isinstance(column, list) else column
             for name, column in content.items()
         }
-        evidence = cls(**columns)
-        if {len(value) for value in columns.values() if isinstance(value, tuple)} != {len(SCALES)}:
-            raise ValueError(f"evidence: there are not {len(SCALES)} scales")
-        return evidence
+        return cls(**columns)
 
     def add_round(
         self, values: np.ndarray, count: int, low: float, high: float, planned: float

@@ -78,7 +78,9 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
         # stable, so that of equal masses the text that was found first comes first
         members = members[np.argsort(-gain[members], kind="stable")[:max_texts]]
         batches.append((gain[members].sum(), members))
-    return rows[max(batches, key=itemgetter(0))[1]] if batches else rows
+    members = max(batches, key=itemgetter(0))[1] if batches else np.arange(0)
+    selected: np.ndarray = rows[members]
+    return selected
 
 
 def expect_decided_share(tree: ExploredTree, rows: np.ndarray) -> float:

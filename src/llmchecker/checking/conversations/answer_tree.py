@@ -15,6 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llmchecker.trees.text_tree import MAX_K, NO_TOKEN, StateKind, TextTree, Truncation
+from llmchecker.utils.stored_fields import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    check_fields,
+    list_of,
+    mapping_of,
+    optional,
+)
 
 
 class GivenAnswer(NamedTuple):
@@ -45,6 +55,20 @@ class Path(NamedTuple):
     answers: tuple[GivenAnswer, ...]
     mass: float
     truth: bool | None
+
+
+_FIELDS = {
+    "model": TEXT,
+    "turns": list_of(TEXT),
+    "parent": list_of(COUNT),
+    "probability": list_of(NUMBER),
+    **dict.fromkeys(("texts", "messages"), list_of(optional(TEXT))),
+    **dict.fromkeys(("has_ended", "truths"), list_of(optional(TRUTH))),
+    "merged": list_of(COUNT),
+    "is_open": list_of(TRUTH),
+    "scores": mapping_of(list_of(optional(COUNT))),
+}
+"""The fields of a tree as JSON."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +157,7 @@ class AnswerTree:
         Raises:
             KeyError, TypeError, ValueError: the object is damaged.
         """
+        check_fields(content, _FIELDS, "conversation")
         columns = ("turns", "texts", "messages", "has_ended", "truths", "merged", "is_open")
         return cls(
             model=content["model"],

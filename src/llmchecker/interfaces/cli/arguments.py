@@ -3,7 +3,7 @@
 import argparse
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,9 @@ from llmchecker.config.question import (
 )
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.section import parse_end
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, prefix_errors, remove_key
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
-from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS
+from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
 from llmchecker.models.servers.spending import Spending
 from llmchecker.trees.text_tree import Horizon, Truncation
 
@@ -374,7 +374,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
         replaced["tokenizer"] = None
     second = vars(arguments) | replaced | versus
     place = "--versus-model" if "model" in versus else "--model"
-    model = _resolve_model(place, registry, argparse.Namespace(**second))
+    model = _resolve_model(place, registry, argparse.Namespace(**second), versus.keys())
     question = first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
     with prefix_errors("--", separator=""):
@@ -382,8 +382,29 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     return question.model_copy(update={"budget": budget})
 
 
-def name_deployment(name: str, arguments: argparse.Namespace) -> DeploymentName:
+def check_server_options(arguments: argparse.Namespace) -> None:
+    """Check that no option of a server is given without a model, where it would have no effect.
+
+    Raises:
+        ConfigError: it is.
+    """
+    for option in (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS):
+        if getattr(arguments, option, None) is not None:
+            raise ConfigError(
+                f"{_format_option(option, ())}: it describes the server of --model, which is "
+                "missing; name its address, or leave this out"
+            )
+
+
+def name_deployment(
+    name: str, arguments: argparse.Namespace, versus: Collection[str] = ()
+) -> DeploymentName:
     """Return the name of a model, with the other options of a server for an address.
+
+    Args:
+        name: the name.
+        arguments: the arguments of the command line.
+        versus: names of the arguments that the second side of a comparison has for itself.
 
     Raises:
         ConfigError: an option of a server is given for another model.
@@ -395,8 +416,8 @@ def name_deployment(name: str, arguments: argparse.Namespace) -> DeploymentName:
     }
     if not is_address(name) and not is_provider_name(name):
         if given:
-            option = min(given).replace("_", "-")
-            raise ConfigError(f"--{option}: {name!r} is no address of a server; leave it out")
+            option = _format_option(min(given), versus)
+            raise ConfigError(f"{option}: {name!r} is no address of a server; leave it out")
         return name
     if "prices" in given:
         given["prices"] = dict(zip(("input", "output"), given["prices"], strict=True))
@@ -407,22 +428,40 @@ def name_deployment(name: str, arguments: argparse.Namespace) -> DeploymentName:
     return {"source": name, **given} if given else name
 
 
-def _resolve_model(place: str, registry: Registry, arguments: argparse.Namespace) -> ModelConfig:
-    """Return the model of the arguments, with their decoding."""
+def _format_option(name: str, versus: Collection[str]) -> str:
+    """Return the option of an argument; `versus` is as in `name_deployment`."""
+    return f"--{'versus-' * (name in versus)}{name.replace('_', '-')}"
+
+
+def _resolve_model(
+    place: str,
+    registry: Registry,
+    arguments: argparse.Namespace,
+    versus: Collection[str] = (),
+) -> ModelConfig:
+    """Return the model of the arguments, with their decoding; `versus` is as above."""
     sampling = {
         name: value
         for name in SAMPLING_SETTINGS
         if (value := getattr(arguments, name, None)) is not None
     }
-    options = [f"--{name.replace('_', '-')}" for name in sampling]
+    options = [_format_option(name, versus) for name in sampling]
+    # of several options, only the one with the wrong value is named
+    for option, (setting, value) in zip(options, sampling.items(), strict=True):
+        try:
+            Decoding.from_settings({setting: value})
+        except ConfigError as error:
+            raise ConfigError(f"{option}: {remove_key(setting, str(error))}") from error
     if arguments.greedy:
         # `generate` of transformers expresses greedy decoding by this setting.
         sampling["do_sample"] = False
-        options.append(f"--{GREEDY}")
+        options.append(_format_option(GREEDY, versus))
     name = arguments.model
+    if name is None:
+        check_server_options(arguments)
     return resolve_deployment(
         place,
-        None if name is None else name_deployment(name, arguments),
+        None if name is None else name_deployment(name, arguments, versus),
         registry,
         decoding={"decoding": sampling} if sampling else {},
         decoding_place=", ".join(options),
@@ -442,8 +481,14 @@ def _read_messages(path: Path) -> list[Any]:
     """Read the turns of a chat."""
     try:
         messages = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"messages: {path} has no JSON ({error}); fix the file") from error
+    except OSError as error:
+        raise ConfigError(
+            f"--messages: {path} cannot be read: {error.strerror}; name a JSON file"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--messages: {path} has no JSON ({error}); fix the file") from error
     if not isinstance(messages, list):
-        raise ConfigError(f"messages: {path} has no list; write [{{role: user, content: …}}]")
+        raise ConfigError(
+            f'--messages: {path} has no list; write [{{"role": "user", "content": "…"}}]'
+        )
     return messages

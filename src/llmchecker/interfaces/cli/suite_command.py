@@ -14,6 +14,7 @@ from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_length_argument,
     add_server_arguments,
+    check_server_options,
     name_deployment,
 )
 from llmchecker.interfaces.cli.output import (
@@ -139,6 +140,8 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 def _run_once(arguments: argparse.Namespace) -> int:
     """Run the suite, and return the exit status."""
+    if not arguments.model:
+        check_server_options(arguments)
     with redirect_stdout():
         suite = load_suite(
             arguments.suite,
@@ -146,6 +149,7 @@ def _run_once(arguments: argparse.Namespace) -> int:
                 relate_name(name_deployment(name, arguments), arguments.suite.parent)
                 for name in arguments.model
             ],
+            models_place="--model",
             config=arguments.config,
             has_baseline=arguments.baseline is not None,
             changes=_collect_changes(arguments),

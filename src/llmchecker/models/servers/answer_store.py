@@ -30,9 +30,18 @@ from typing import Any
 
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines, write_lines
+from llmchecker.utils.stored_fields import COUNT, TEXT, TRUTH, check_fields, optional
 
 _FORMAT = "llmchecker texts 2"
 """The format of a file of answers; its number changes with the keys of a line."""
+_ANSWER_FIELDS = {
+    **dict.fromkeys(("text", "finish", "time"), TEXT),
+    "is_repeated": TRUTH,
+    "choice_count": COUNT,
+    "model": optional(TEXT),
+    **dict.fromkeys(("prompt_tokens", "answer_tokens"), optional(COUNT)),
+}
+"""The fields of a line with an answer."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +131,10 @@ class AnswerFile:
             self._read_line(line)
 
     def _read_line(self, line: Mapping[str, Any]) -> None:
+        check_fields(line, {"number": COUNT, "run": TEXT})
         number, run = line["number"], line["run"]
-        if type(number) is not int or not isinstance(run, str):
-            raise TypeError("a line has no number or no run")
         if "text" in line:
+            check_fields(line, _ANSWER_FIELDS)
             self._add(number, run, _parse_answer(line))
         elif line.get("is_read", True):
             self._first_runs.setdefault(number, run)
@@ -141,7 +150,5 @@ def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_answer(line: Mapping[str, Any]) -> StoredAnswer:
     names = ("text", "is_repeated", "choice_count", "time")
     answer = TextAnswer(finish=Finish(line["finish"]), **{name: line[name] for name in names})
-    if not isinstance(answer.text, str):
-        raise TypeError("an answer has no text")
     others = ("model", "prompt_tokens", "answer_tokens")
     return StoredAnswer(answer, **{name: line[name] for name in others})

@@ -71,7 +71,7 @@ def read_prompt_list(value: Any, place: Place, folder: Path, report: Report) -> 
         # a mapping of texts or files to labels is an old form
         entries = [({"raw": raw, "label": label}, place.child(raw)) for raw, label in value.items()]
     else:
-        entries = place.list_items(value)
+        entries = place.list_items(_read_list(value, folder))
     prompts: list[Prompt] = []
     for entry, entry_place in entries:
         try:
@@ -79,6 +79,31 @@ def read_prompt_list(value: Any, place: Place, folder: Path, report: Report) -> 
         except NotConverted as error:
             report.omit(entry_place, error)
     return prompts
+
+
+def _read_list(value: Any, folder: Path) -> Any:
+    """Return the list of prompts in a YAML file that is named in place of a list.
+
+    Names in the list are relative to the folder of the configuration. Messages of a chat are one
+    prompt, so that the name of their file stays.
+    """
+    is_file = isinstance(value, str) and value.startswith(FILE_SCHEME)
+    if not is_file or not value.endswith((".yaml", ".yml")):
+        return value
+    path = folder / value.removeprefix(FILE_SCHEME)
+    try:
+        found = parse_js_yaml(read_text(path), path.name)
+    except NotConverted:
+        # an absent or damaged file is listed where it is read as a prompt
+        return value
+    is_list = isinstance(found, list) and all(map(_is_prompt, found))
+    return found if is_list and found else value
+
+
+def _is_prompt(entry: Any) -> bool:
+    return isinstance(entry, str) or (
+        isinstance(entry, Mapping) and bool({"raw", "id"} & entry.keys())
+    )
 
 
 def _read_entry(entry: Any, place: Place, folder: Path, report: Report) -> Iterator[Prompt]:

@@ -184,11 +184,24 @@ class TestReader:
             raise NotConverted(f"{reference}: tests of a service are not read; save them in a file")
         if _PROGRAM.search(pattern):
             raise NotConverted(f"{reference}: tests of a program are not read; save them in a file")
-        names = find_files(pattern, self._folder)
+        names = self._find_test_files(pattern, place)
         if not names:
             raise NotConverted(f"{reference}: there is no such file")
         for name in names:
             yield from self._iter_parts_of(name, place)
+
+    def _find_test_files(self, pattern: str, place: Place) -> list[str]:
+        """Find the files of a name, a pattern or a folder, which has tests in YAML."""
+        if not (self._folder / pattern).is_dir():
+            return find_files(pattern, self._folder)
+        found = find_files(f"{pattern.rstrip('/')}/*", self._folder)
+        names = [name for name in found if name.lower().endswith((".yaml", ".yml"))]
+        if not names:
+            raise NotConverted(f"{pattern}: the folder has no YAML files; name a file")
+        for name in found:
+            if name not in names:
+                self._report.omit(place, f"{name}: of a folder, YAML files are read; name the file")
+        return names
 
     def _iter_parts_of(self, name: str, place: Place) -> Iterator[Part]:
         path = self._folder / name
