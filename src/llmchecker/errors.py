@@ -9,6 +9,7 @@
     │   ├── ChecksumMismatch     a fetched file that differs from the configured checksum
     │   ├── SourceUnavailable    a failure of the network, the hub or the registry
     │   │   ├── CommitMissing    a commit that the hub's repository lacks
+    │   │   ├── NoResponse       a server that does not respond to any attempt
     │   │   └── RequestRefused   a request that a server read and rejected
     │   ├── UnusableModel        fetched files from which no model can be loaded safely
     │   ├── UnusableDataset      a fetched file that cannot be read as a table
@@ -38,6 +39,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Any
 
 
@@ -80,8 +82,38 @@ class CommitMissing(SourceUnavailable):
     """A commit that the hub's repository lacks."""
 
 
+class NoResponse(SourceUnavailable):
+    """A server that does not respond to any attempt."""
+
+
+class RefusedPart(Enum):
+    """A part of a request that a server rejects."""
+
+    PATH = auto()
+    """The path, which the server does not have."""
+    LIMIT_NAME = auto()
+    """The name of the limit of tokens."""
+    SEED = auto()
+    LOG_PROBABILITIES = auto()
+    """The number of log probabilities."""
+    CONTENT = auto()
+    """The prompt or its answer, which a content filter withholds."""
+
+
 class RequestRefused(SourceUnavailable):
-    """A request that a server read and rejected; retries do not help."""
+    """A request that a server read and rejected; retries do not help.
+
+    Attributes:
+        parts: the parts of the request that the server's response names.
+    """
+
+    def __init__(self, problem: str, parts: frozenset[RefusedPart] = frozenset()) -> None:
+        # an exception is pickled by its `args`, so these must be all arguments
+        super().__init__(problem, parts)
+        self.problem, self.parts = problem, parts
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 class UnusableModel(SourceError):
@@ -200,9 +232,10 @@ def prefix_errors(place: str, separator: str = ": ") -> Iterator[None]:
     try:
         yield
     except LLMCheckerError as error:
-        message = remove_key(place, str(error)) if separator else str(error)
-        # keeps the subclass, such as UnknownName
-        raise type(error)(f"{place}{separator}{message}") from error
+        # keeps the subclass, such as UnknownName, and its fields
+        problem, *fields = error.args
+        message = remove_key(place, str(problem)) if separator else problem
+        raise type(error)(f"{place}{separator}{message}", *fields) from error
 
 
 def remove_key(place: str, message: str) -> str:

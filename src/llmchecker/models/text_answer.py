@@ -48,6 +48,8 @@ class TextAnswer:
             answers are lost more often, so that this one is no fair sample.
         choice_count: number of answers in the response, of which the first one counts.
         time: when it was received, as `2026-01-31T12:00:00Z`.
+        model: the provider's name of the model that answered; None without one.
+        prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
     """
 
     text: str
@@ -55,6 +57,9 @@ class TextAnswer:
     is_repeated: bool = False
     choice_count: int = 1
     time: str = ""
+    model: str | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
 
     @property
     def is_sample(self) -> bool:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from llmchecker.checking.anytime.text_check import TextCheck
 from llmchecker.config.question import build_model_budget, resolve_query
-from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
+from llmchecker.models.servers.answer_store import AnswerFile
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 REQUEST = {"model": "m", "prompt": "Is it?"}
 
 
-def build_answer(text: str) -> StoredAnswer:
-    return StoredAnswer(TextAnswer(text, Finish.ENDED), "m", 1, 1)
+def build_answer(text: str) -> TextAnswer:
+    return TextAnswer(text, Finish.ENDED, model="m", prompt_tokens=1, answer_tokens=1)
 
 
 class _Described:
@@ -42,11 +42,11 @@ def test_runs_that_are_killed_while_long_answers_are_under_way_bias_nothing(tmp_
     asked = resolve_query("P=? [ F yes = 1 ]", 3, {"yes": Pattern("yes")})
     check = TextCheck(_Described(), "", asked, build_model_budget([("m", True)], answers=160))
     for number in range(160):
-        assert answers[number].answer.text == "yes"
-        check.add(answers[number].answer)
+        assert answers[number].text == "yes"
+        check.add(answers[number])
     found = check.finish()
     assert found.low <= 0.5 <= found.high
-    assert 50 < sum(each.answer.is_repeated for each in answers.values()) < 110
+    assert 50 < sum(each.is_repeated for each in answers.values()) < 110
     assert found.low > 0.3
 
 
@@ -57,13 +57,13 @@ def test_a_request_that_the_provider_has_not_read_loses_nothing(tmp_path):
         first.begin_request(number)
         first.withdraw_request(number)
     first.begin_request(0)
-    assert not first.add(0, build_answer("a")).answer.is_repeated
+    assert not first.add(0, build_answer("a")).is_repeated
     later = AnswerFile(tmp_path, REQUEST)
     later.begin_request(1)
-    assert not later.add(1, build_answer("b")).answer.is_repeated
+    assert not later.add(1, build_answer("b")).is_repeated
     found = AnswerFile(tmp_path, REQUEST).answers
-    assert [found[number].answer.text for number in (0, 1)] == ["a", "b"]
-    assert not any(each.answer.is_repeated for each in found.values())
+    assert [found[number].text for number in (0, 1)] == ["a", "b"]
+    assert not any(each.is_repeated for each in found.values())
 
 
 def test_of_two_runs_at_once_the_first_request_counts(tmp_path):
@@ -73,10 +73,10 @@ def test_of_two_runs_at_once_the_first_request_counts(tmp_path):
     two.begin_request(0)
     two.add(0, build_answer("short"))
     (found,) = AnswerFile(tmp_path, REQUEST).answers.values()
-    assert (found.answer.text, found.answer.is_repeated) == ("short", True)
+    assert (found.text, found.is_repeated) == ("short", True)
     one.add(0, build_answer("a long answer"))
     (found,) = AnswerFile(tmp_path, REQUEST).answers.values()
-    assert (found.answer.text, found.answer.is_repeated) == ("a long answer", False)
+    assert (found.text, found.is_repeated) == ("a long answer", False)
 
 
 def test_an_answer_without_its_request_is_no_sample(tmp_path):
@@ -87,4 +87,4 @@ def test_an_answer_without_its_request_is_no_sample(tmp_path):
     lines = [json.loads(line) for line in Path(run.path).read_text().splitlines()]
     kept = [line for line in lines if "format" in line or "text" in line]
     run.path.write_text("".join(f"{json.dumps(line)}\n" for line in kept))
-    assert AnswerFile(tmp_path, REQUEST).answers[0].answer.is_repeated
+    assert AnswerFile(tmp_path, REQUEST).answers[0].is_repeated

@@ -24,7 +24,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +42,6 @@ _ANSWER_FIELDS = {
     **dict.fromkeys(("prompt_tokens", "answer_tokens"), optional(COUNT)),
 }
 """The fields of a line with an answer."""
-
-
-@dataclass(frozen=True)
-class StoredAnswer:
-    """An answer with what the provider returned with it.
-
-    Attributes:
-        answer: the answer.
-        model: the provider's name of the model that answered; None without one.
-        prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
-    """
-
-    answer: TextAnswer
-    model: str | None
-    prompt_tokens: int | None
-    answer_tokens: int | None
 
 
 class AnswerFile:
@@ -80,7 +64,7 @@ class AnswerFile:
         content = json.dumps(request, sort_keys=True).encode()
         self.digest = hashlib.sha256(content).hexdigest()
         self.path = folder / f"{self.digest[:32]}.jsonl"
-        self.answers: dict[int, StoredAnswer] = {}
+        self.answers: dict[int, TextAnswer] = {}
         # several runs may write one file: each appends whole lines
         self._run = secrets.token_hex(4)
         # the run of the first request of each number that the provider may have read
@@ -103,20 +87,18 @@ class AnswerFile:
         self._withdraw(number, self._run)
         append_line(self.path, {"number": number, "run": self._run, "is_read": False})
 
-    def add(self, number: int, stored: StoredAnswer) -> StoredAnswer:
+    def add(self, number: int, answer: TextAnswer) -> TextAnswer:
         """Append the answer to a request of this run, and return it as it counts."""
-        fields = {**vars(stored.answer), **vars(stored)}
-        del fields["answer"]
-        append_line(self.path, {"number": number, "run": self._run, **fields})
-        return self._add(number, self._run, stored)
+        append_line(self.path, {"number": number, "run": self._run, **vars(answer)})
+        return self._add(number, self._run, answer)
 
-    def _add(self, number: int, run: str, stored: StoredAnswer) -> StoredAnswer:
+    def _add(self, number: int, run: str, answer: TextAnswer) -> TextAnswer:
         is_first = self._first_runs.get(number) == run
         if not is_first:
-            stored = replace(stored, answer=replace(stored.answer, is_repeated=True))
+            answer = replace(answer, is_repeated=True)
         # the answer of another run stays where this one is repeated too
         if is_first or number not in self.answers:
-            self.answers[number] = stored
+            self.answers[number] = answer
         return self.answers[number]
 
     def _withdraw(self, number: int, run: str) -> None:
@@ -147,8 +129,6 @@ def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
     return {**request, "prompt": f"sha256:{hashlib.sha256(prompt).hexdigest()}"}
 
 
-def _parse_answer(line: Mapping[str, Any]) -> StoredAnswer:
-    names = ("text", "is_repeated", "choice_count", "time")
-    answer = TextAnswer(finish=Finish(line["finish"]), **{name: line[name] for name in names})
-    others = ("model", "prompt_tokens", "answer_tokens")
-    return StoredAnswer(answer, **{name: line[name] for name in others})
+def _parse_answer(line: Mapping[str, Any]) -> TextAnswer:
+    values = {field.name: line[field.name] for field in fields(TextAnswer)}
+    return TextAnswer(**(values | {"finish": Finish(line["finish"])}))

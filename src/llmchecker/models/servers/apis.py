@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from llmchecker.errors import ConfigError, InvalidDistribution, RequestRefused, SourceUnavailable
+from llmchecker.errors import (
+    ConfigError,
+    InvalidDistribution,
+    RefusedPart,
+    RequestRefused,
+    SourceUnavailable,
+)
 from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
     LlamaCppCompletion,
@@ -296,8 +302,7 @@ async def _complete(session: ServerSession, payload: dict[str, Any]) -> VllmComp
     try:
         return await session.request(VllmCompletion, "/v1/completions", payload)
     except RequestRefused as error:
-        # the server limits the number of log probabilities when it starts
-        if "logprobs" not in str(error):
+        if RefusedPart.LOG_PROBABILITIES not in error.parts:
             raise
         raise ConfigError(
             f"{error}; start it with --max-logprobs {payload['logprobs']}, or lower `tokens` of "

@@ -6,6 +6,7 @@ in the environment. No message contains the key.
 
 import contextlib
 import json
+import re
 import ssl
 import time
 from collections import deque
@@ -19,7 +20,13 @@ import anyio
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from llmchecker.errors import RequestRefused, SourceUnavailable, prefix_errors
+from llmchecker.errors import (
+    NoResponse,
+    RefusedPart,
+    RequestRefused,
+    SourceUnavailable,
+    prefix_errors,
+)
 from llmchecker.models.servers.event_loop import AbandoningEventLoop
 from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.models.servers.settings import ApiName, ServerSource
@@ -30,6 +37,18 @@ _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
+
+_REFUSED_PARTS = {
+    # newer models of OpenAI accept `max_tokens` only under this name
+    RefusedPart.LIMIT_NAME: re.compile("max_completion_tokens"),
+    RefusedPart.SEED: re.compile(r"\bseed\b"),
+    # vLLM limits the number when it starts
+    RefusedPart.LOG_PROBABILITIES: re.compile("logprobs"),
+    RefusedPart.CONTENT: re.compile(
+        r"content[ _-](?:management |filter|policy|moderation)|safety system", re.IGNORECASE
+    ),
+}
+"""Messages of servers by the part of a request that they reject."""
 
 _FIRST_TEXTS, _QUICK_SHARE = 16, 0.25
 """The number of texts that a server writes at once at first, and the share of the time limit that
@@ -271,9 +290,10 @@ class ServerSession:
             report_loss: called when a response is lost on its way, before the next attempt.
 
         Raises:
+            NoResponse: the server does not respond.
             RequestRefused: the server rejects the request.
-            SourceUnavailable: the server does not answer, redirects, sends invalid JSON, or its
-                response does not match the schema.
+            SourceUnavailable: the server redirects, sends invalid JSON, or its response does not
+                match the schema.
         """
         with prefix_errors(self.address + path):
             response = await self._send_with_retries(path, payload, report_loss)
@@ -311,7 +331,7 @@ class ServerSession:
             # no pause after the last attempt
             if attempt < limits.attempts:
                 await anyio.sleep(min(pause, limits.max_pause_seconds))
-        raise SourceUnavailable(
+        raise NoResponse(
             f"server: no answer in {format_count(limits.attempts, 'attempt')} of "
             f"{seconds:g} s ({failure}); run the command again, earlier answers are kept"
         )
@@ -384,9 +404,11 @@ class ServerSession:
                 "variable that `key_from` names"
             )
         if status not in _RETRY_STATUSES:
+            message = self._quote_body(body)
+            named = {part for part, names in _REFUSED_PARTS.items() if names.search(message)}
             raise RequestRefused(
-                f"server: status {status} ({self._quote_body(body)}); correct the request or "
-                "the server"
+                f"server: status {status} ({message}); correct the request or the server",
+                frozenset(named | ({RefusedPart.PATH} if status == 404 else set())),
             )
 
     def _parse_json(self, body: bytes) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from llmchecker.errors import RequestRefused
+from llmchecker.errors import RefusedPart, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
 from llmchecker.models.servers.http_client import ServerSession
@@ -23,7 +23,7 @@ from llmchecker.models.servers.schema import (
     choose_model,
 )
 from llmchecker.models.servers.settings import ApiName
-from llmchecker.models.text_answer import Finish
+from llmchecker.models.text_answer import Finish, TextAnswer
 
 _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {
@@ -41,6 +41,21 @@ _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 These programs truncate or penalise by default: llama.cpp always, vLLM as the model's
 `generation_config.json` says. OpenAI's API rejects the settings, so that no other server gets them.
 """
+
+_FINISHES: Mapping[str | None, Finish] = {
+    # OpenAI, and Ollama the first and the third
+    "stop": Finish.ENDED,
+    "tool_calls": Finish.ENDED,
+    "function_call": Finish.ENDED,
+    "length": Finish.TRUNCATED,
+    "content_filter": Finish.FILTERED,
+    # Anthropic
+    "end_turn": Finish.ENDED,
+    "stop_sequence": Finish.ENDED,
+    "max_tokens": Finish.TRUNCATED,
+    "refusal": Finish.FILTERED,
+}
+"""The ends of answers by the providers' reasons."""
 
 _Response = TypeVar("_Response")
 
@@ -77,26 +92,6 @@ class ListedModel:
     program_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TextReply:
-    """A provider's reply.
-
-    Attributes:
-        text: the text of the first answer; empty without one.
-        finish: the reason why it ends; None if the provider gives none that is known.
-        choice_count: number of answers.
-        model: the provider's name of the model that answered; None without one.
-        prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
-    """
-
-    text: str
-    finish: Finish | None
-    choice_count: int
-    model: str | None
-    prompt_tokens: int | None
-    answer_tokens: int | None
-
-
 class TextApi(ABC, Generic[_Response]):
     """An API of a provider.
 
@@ -113,8 +108,13 @@ class TextApi(ABC, Generic[_Response]):
         """Return the JSON body of a request."""
 
     @abstractmethod
-    def read_reply(self, response: _Response) -> TextReply:
-        """Return the content of a response."""
+    def read_answer(self, response: _Response, max_tokens: int) -> TextAnswer:
+        """Return the first answer of a response; its text is empty without one.
+
+        Args:
+            response: the response.
+            max_tokens: largest number of tokens of the answer.
+        """
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
         """Find a model at the provider, before an answer costs anything.
@@ -127,7 +127,7 @@ class TextApi(ABC, Generic[_Response]):
             entries = (await session.request(ModelList, "/v1/models")).data
         except RequestRefused as error:
             # many gateways list no models
-            if name is not None and "status 404" in str(error):
+            if name is not None and RefusedPart.PATH in error.parts:
                 return ListedModel(name)
             raise
         owners = {entry.id: entry.owned_by or "" for entry in entries}
@@ -144,9 +144,9 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         return _build_openai_payload(model, request) | {"prompt": request.prompt}
 
-    def read_reply(self, response: CompletionResponse) -> TextReply:
+    def read_answer(self, response: CompletionResponse, max_tokens: int) -> TextAnswer:
         texts = {each.index: (each.text, each.finish_reason) for each in response.choices}
-        return _read_openai_reply(response, texts, len(response.choices))
+        return _read_openai_answer(response, texts, max_tokens)
 
 
 class _OpenAiChat(TextApi[ChatResponse]):
@@ -159,13 +159,13 @@ class _OpenAiChat(TextApi[ChatResponse]):
         messages = _list_messages(request.prompt)
         return _build_openai_payload(model, request) | {"messages": messages}
 
-    def read_reply(self, response: ChatResponse) -> TextReply:
-        """Return the content of a response; a refusal of the model is its answer."""
+    def read_answer(self, response: ChatResponse, max_tokens: int) -> TextAnswer:
+        """Return the first answer of a response; a refusal of the model is its answer."""
         texts = {
             each.index: (each.message.content or each.message.refusal, each.finish_reason)
             for each in response.choices
         }
-        return _read_openai_reply(response, texts, len(response.choices))
+        return _read_openai_answer(response, texts, max_tokens)
 
 
 class _Anthropic(TextApi[AnthropicResponse]):
@@ -186,22 +186,16 @@ class _Anthropic(TextApi[AnthropicResponse]):
         system = [each["content"] for each in messages if each["role"] == "system"]
         return payload | ({"system": system[0]} if system else {})
 
-    def read_reply(self, response: AnthropicResponse) -> TextReply:
-        """Return the content of a response, without thoughts and uses of tools."""
+    def read_answer(self, response: AnthropicResponse, max_tokens: int) -> TextAnswer:
+        """Return the answer of a response, without thoughts and uses of tools."""
         usage = response.usage
-        reasons = {
-            "end_turn": Finish.ENDED,
-            "stop_sequence": Finish.ENDED,
-            "max_tokens": Finish.TRUNCATED,
-            "refusal": Finish.FILTERED,
-        }
-        return TextReply(
+        answer_tokens = None if usage is None else usage.output_tokens
+        return TextAnswer(
             text="".join(each.text or "" for each in response.content if each.type == "text"),
-            finish=reasons.get(response.stop_reason or ""),
-            choice_count=1,
+            finish=_find_finish(response.stop_reason, answer_tokens, max_tokens),
             model=response.model,
             prompt_tokens=None if usage is None else usage.input_tokens,
-            answer_tokens=None if usage is None else usage.output_tokens,
+            answer_tokens=answer_tokens,
         )
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
@@ -227,12 +221,11 @@ class _Ollama(TextApi[OllamaResponse]):
             "options": {"num_predict": request.max_tokens, "seed": request.seed, **sampling},
         }
 
-    def read_reply(self, response: OllamaResponse) -> TextReply:
-        reasons = {"stop": Finish.ENDED, "length": Finish.TRUNCATED}
-        return TextReply(
+    def read_answer(self, response: OllamaResponse, max_tokens: int) -> TextAnswer:
+        reason = response.done_reason if response.done else None
+        return TextAnswer(
             text=response.message.content or "",
-            finish=reasons.get(response.done_reason or "") if response.done else None,
-            choice_count=1,
+            finish=_find_finish(reason, response.eval_count, max_tokens),
             model=response.model,
             prompt_tokens=response.prompt_eval_count,
             answer_tokens=response.eval_count,
@@ -287,33 +280,38 @@ def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> di
     return dict(defaults) | decoding.settings
 
 
-def _read_openai_reply(
+def _read_openai_answer(
     response: ChatResponse | CompletionResponse,
     texts: Mapping[int, tuple[str | None, str | None]],
-    count: int,
-) -> TextReply:
-    """Return the content of a response.
+    max_tokens: int,
+) -> TextAnswer:
+    """Return the first answer of a response.
 
     Args:
         response: the response.
         texts: the text and the reason of its end, by the number of the answer.
-        count: number of answers.
+        max_tokens: largest number of tokens of the answer.
     """
-    reasons = {
-        "stop": Finish.ENDED,
-        "tool_calls": Finish.ENDED,
-        "function_call": Finish.ENDED,
-        "length": Finish.TRUNCATED,
-        "content_filter": Finish.FILTERED,
-    }
     # the first answer, whatever the others are, is a sample
     text, reason = texts.get(min(texts, default=0), (None, None))
     usage = response.usage
-    return TextReply(
+    answer_tokens = None if usage is None else usage.completion_tokens
+    finish = _find_finish(reason, answer_tokens, max_tokens) if texts else Finish.MISSING
+    return TextAnswer(
         text=text or "",
-        finish=reasons.get(reason or "") if texts else Finish.MISSING,
-        choice_count=count,
+        finish=finish,
+        choice_count=len(response.choices),
         model=response.model,
         prompt_tokens=None if usage is None else usage.prompt_tokens,
-        answer_tokens=None if usage is None else usage.completion_tokens,
+        answer_tokens=answer_tokens,
     )
+
+
+def _find_finish(reason: str | None, answer_tokens: int | None, max_tokens: int) -> Finish:
+    """Return why an answer ends, from the provider's reason and number of tokens."""
+    if reason in _FINISHES:
+        return _FINISHES[reason]
+    # without a known reason, only the number of tokens can show that the answer was cut
+    if answer_tokens is None:
+        return Finish.MISSING
+    return Finish.TRUNCATED if answer_tokens >= max_tokens else Finish.ENDED

@@ -8,19 +8,25 @@ place of a lost one is marked: it is no fair sample. `answer_store` proves that 
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from llmchecker.errors import ConfigError, LLMCheckerError, RequestRefused, SourceUnavailable
+from llmchecker.errors import (
+    ConfigError,
+    LLMCheckerError,
+    NoResponse,
+    RefusedPart,
+    RequestRefused,
+    SourceUnavailable,
+)
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
-from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
+from llmchecker.models.servers.answer_store import AnswerFile
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
@@ -28,7 +34,6 @@ from llmchecker.models.servers.spending import Prices, Spending
 from llmchecker.models.servers.text_apis import (
     TEXT_APIS,
     ListedModel,
-    TextReply,
     TextRequest,
 )
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream
@@ -44,14 +49,6 @@ _MESSAGE_TOKENS = 100
 """A limit above the tokens that a provider adds to a prompt."""
 _SEED_MODULUS = 2**31
 """Upper bound of seeds: some servers read them as signed 32-bit numbers."""
-
-_FILTER_MESSAGE = re.compile(
-    r"content[ _-](?:management |filter|policy|moderation)|safety system", re.IGNORECASE
-)
-"""Messages of providers whose filter rejects a request or its answer."""
-
-_RENAMED_LIMIT = "max_completion_tokens"
-"""The name of `max_tokens` for newer models of OpenAI."""
 
 
 def read_key(source: ServerSource) -> str | None:
@@ -172,15 +169,15 @@ class TextClient:
             session: ServerSession, item: tuple[TextStream, int]
         ) -> tuple[TextStream, TextAnswer | LLMCheckerError]:
             stream, number = item
-            stored = self._open_file(stream).answers.get(number)
-            if stored is None:
+            received = self._open_file(stream).answers.get(number)
+            if received is None:
                 async with lock:
                     await self._check_provider(session)
                 try:
-                    stored = await self._request(session, stream, number)
+                    received = await self._request(session, stream, number)
                 except SourceUnavailable as error:
                     return stream, error
-            return stream, stored.answer
+            return stream, received
 
         def choose() -> tuple[TextStream, int] | None:
             item = next_request()
@@ -208,9 +205,7 @@ class TextClient:
         self._model = await self._api.find_model(session, self.source.served_as)
         self._is_checked = True
 
-    async def _request(
-        self, session: ServerSession, stream: TextStream, number: int
-    ) -> StoredAnswer:
+    async def _request(self, session: ServerSession, stream: TextStream, number: int) -> TextAnswer:
         """Request an answer, and store it."""
         assert self._model is not None
         losses: list[None] = []
@@ -222,7 +217,7 @@ class TextClient:
         reserved = self._bound_cost(stream)
         file.begin_request(number)
         try:
-            reply = await self._send(session, payload, lambda: losses.append(None))
+            answer = await self._send(session, payload, request, lambda: losses.append(None))
         except LLMCheckerError:
             # a cancelled request, and one whose response was lost, may have been read
             if not losses:
@@ -230,39 +225,51 @@ class TextClient:
             raise
         finally:
             self._spending.release(reserved.tokens, reserved.dollars)
-        stored = _build_stored(reply, stream.length, is_repeated=bool(losses))
-        self._pay(stored, stream)
-        self._check_model(stored.model)
-        return file.add(number, stored)
+        answer = replace(
+            answer,
+            text=answer.text[:_MAX_TEXT_CHARACTERS],
+            is_repeated=bool(losses),
+            time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+        self._pay(answer, stream)
+        self._check_model(answer.model)
+        return file.add(number, answer)
 
     async def _send(
-        self, session: ServerSession, payload: dict[str, Any], report_loss: Callable[[], None]
-    ) -> TextReply:
+        self,
+        session: ServerSession,
+        payload: dict[str, Any],
+        request: TextRequest,
+        report_loss: Callable[[], None],
+    ) -> TextAnswer:
+        """Send a request, adapted to what the provider refuses, until a response is readable."""
         unreadable_count = 0
         while True:
             try:
                 response = await session.request(
                     self._api.shape, self._api.path, payload, report_loss
                 )
-                return self._api.read_reply(response)
+                return self._api.read_answer(response, request.max_tokens)
             except RequestRefused as error:
-                if (adapted := _adapt_payload(payload, str(error))) is not None:
+                if (adapted := _adapt_payload(payload, error.parts)) is not None:
                     payload = adapted
                     continue
                 # a filter decides about the answer, which is not lost
-                if _FILTER_MESSAGE.search(str(error)):
-                    return TextReply("", Finish.FILTERED, 1, None, None, None)
+                if RefusedPart.CONTENT in error.parts:
+                    return TextAnswer("", Finish.FILTERED)
                 raise
-            except SourceUnavailable as error:
+            except NoResponse:
+                # the client has repeated the request
+                raise
+            except SourceUnavailable:
                 unreadable_count += 1
-                # the client has repeated requests without a response
-                if unreadable_count == _MAX_UNREADABLE or "no answer in" in str(error):
+                if unreadable_count == _MAX_UNREADABLE:
                     raise
                 report_loss()
 
-    def _pay(self, stored: StoredAnswer, stream: TextStream) -> None:
+    def _pay(self, answer: TextAnswer, stream: TextStream) -> None:
         bound = self._bound_cost(stream)
-        prompt_tokens, answer_tokens = stored.prompt_tokens, stored.answer_tokens
+        prompt_tokens, answer_tokens = answer.prompt_tokens, answer.answer_tokens
         # a provider that counts no tokens may have charged for all of them
         if prompt_tokens is None or answer_tokens is None:
             self._spending.pay(bound.tokens, bound.dollars)
@@ -284,8 +291,8 @@ class TextClient:
     def _open_file(self, stream: TextStream) -> AnswerFile:
         if stream not in self._files:
             file = AnswerFile(self._folder, self._describe_requests(stream))
-            for stored in file.answers.values():
-                self._check_model(stored.model)
+            for answer in file.answers.values():
+                self._check_model(answer.model)
             self._files[stream] = file
         return self._files[stream]
 
@@ -317,13 +324,14 @@ class TextClient:
             )
 
 
-def _adapt_payload(payload: dict[str, Any], refusal: str) -> dict[str, Any] | None:
+def _adapt_payload(
+    payload: dict[str, Any], refused: frozenset[RefusedPart]
+) -> dict[str, Any] | None:
     """Return the request as a provider that refused it accepts it; None if this is unknown."""
     adapted = dict(payload)
-    # newer models accept the limit only under another name, and some no seed
-    if _RENAMED_LIMIT in refusal and "max_tokens" in payload:
-        adapted[_RENAMED_LIMIT] = adapted.pop("max_tokens")
-    elif re.search(r"\bseed\b", refusal) and "seed" in payload:
+    if RefusedPart.LIMIT_NAME in refused and "max_tokens" in payload:
+        adapted["max_completion_tokens"] = adapted.pop("max_tokens")
+    elif RefusedPart.SEED in refused and "seed" in payload:
         del adapted["seed"]
     else:
         return None
@@ -339,20 +347,3 @@ def _derive_seed(requests: str, number: int) -> int:
     """
     digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % _SEED_MODULUS
-
-
-def _build_stored(reply: TextReply, length: int, *, is_repeated: bool) -> StoredAnswer:
-    finish = reply.finish
-    if finish is None:
-        # without a reason, only the number of tokens can show that the answer was cut
-        counted = reply.answer_tokens is not None
-        is_cut = counted and (reply.answer_tokens or 0) >= length
-        finish = Finish.TRUNCATED if is_cut else Finish.ENDED if counted else Finish.MISSING
-    answer = TextAnswer(
-        text=reply.text[:_MAX_TEXT_CHARACTERS],
-        finish=finish,
-        is_repeated=is_repeated,
-        choice_count=reply.choice_count,
-        time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-    )
-    return StoredAnswer(answer, reply.model, reply.prompt_tokens, reply.answer_tokens)
