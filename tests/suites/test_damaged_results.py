@@ -16,7 +16,7 @@ from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import LLMCheckerError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.judges import StoredJudge
-from llmchecker.models.servers.answer_store import AnswerFile, StoredAnswer
+from llmchecker.models.servers.answer_store import AnswerFile
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.suites.json_lines import read_baseline, read_results
 from llmchecker.suites.selection import read_last_failed
@@ -140,7 +140,7 @@ def test_stored_answers_with_values_of_other_types_are_refused(tmp_path):
     request = {"prompt": "a"}
     store = AnswerFile(tmp_path, request)
     store.begin_request(0)
-    store.add(0, StoredAnswer(TextAnswer("b", Finish.ENDED), "model", 1, 2))
+    store.add(0, TextAnswer("b", Finish.ENDED, model="model", prompt_tokens=1, answer_tokens=2))
     lines = [json.loads(line) for line in store.path.read_text().splitlines()]
     for index in (0, 1, 2):
         refused = count_refused(store.path, lines, index, lambda: AnswerFile(tmp_path, request))

@@ -302,7 +302,7 @@ class Distributions:
         boundaries = np.concatenate([[0.0], sums.cumsum()])
         if boundaries[-1] == 0:
             raise InvalidDistribution(
-                "no further token is left in a second batch, where probabilities differ; use the "
+                "distribution: no further token is left in a second batch, where probabilities differ; use the "
                 "dtype float32"
             )
         targets = numbers * boundaries[-1]
