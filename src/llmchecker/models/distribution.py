@@ -302,8 +302,8 @@ class Distributions:
         boundaries = np.concatenate([[0.0], sums.cumsum()])
         if boundaries[-1] == 0:
             raise InvalidDistribution(
-                "distribution: no further token is left in a second batch, where probabilities differ; use the "
-                "dtype float32"
+                "distribution: no further token is left in a second batch, where probabilities "
+                "differ; use the dtype float32"
             )
         targets = numbers * boundaries[-1]
         chunks = find_by_inversion(boundaries[1:], targets)
