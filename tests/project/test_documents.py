@@ -31,8 +31,8 @@ from llmchecker.models.table_model import TableModel
 from llmchecker.properties import scores
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.registry import create_quantifier
-from llmchecker.reporting.audit import audit
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.paper.audit import audit
+from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import Truncation
 from loop_invariants.ir.expressions import Semantics

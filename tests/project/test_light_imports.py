@@ -6,7 +6,8 @@ import sys
 LIGHT = """
 import sys
 from llmchecker.config import config
-from llmchecker.reporting import comparison, figures, html_report, provenance, tables
+from llmchecker.reporting import figures, html_report, provenance, tables
+from llmchecker.reporting.paper import comparison
 from llmchecker.properties.registry import create_quantifier
 for name in ("gender", "polarity", "readability"):
     create_quantifier(name)

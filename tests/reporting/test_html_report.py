@@ -29,9 +29,9 @@ from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import figures, html_report, tables
-from llmchecker.reporting.audit import audit, build_audit_table
-from llmchecker.reporting.comparison import build_comparison_table
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.paper.audit import audit, build_audit_table
+from llmchecker.reporting.paper.comparison import build_comparison_table
+from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredQuery

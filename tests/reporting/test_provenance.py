@@ -17,9 +17,9 @@ from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
 from llmchecker.config.config import Config
+from llmchecker.models import run_metadata
 from llmchecker.reporting import provenance
 from llmchecker.reporting.table_io import write_table
-from llmchecker.trees import run_metadata
 from llmchecker.utils.atomic_files import (
     _DIGEST_KEY,
     read_json_with_digest,

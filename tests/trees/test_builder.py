@@ -12,7 +12,7 @@ from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.transformers.load import load_model
-from llmchecker.trees import fingerprint
+from llmchecker.trees import builder
 from llmchecker.trees.builder import BuildRecord, TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
@@ -79,7 +79,7 @@ def test_a_tree_is_known_by_all_that_it_depends_on(model, tmp_path, monkeypatch)
         {"decoding": "as_published"},
     ):
         assert not grower(model, tmp_path, **change).is_cached(path, START, TRUNCATION)
-    monkeypatch.setattr(fingerprint, "TREE_MODULES", ("errors.py",))
+    monkeypatch.setattr(builder, "TREE_MODULES", ("errors.py",))
     assert not grower(model, tmp_path).is_cached(path, START, TRUNCATION)
     monkeypatch.undo()
     (model / "config.json").write_text((model / "config.json").read_text() + " ")

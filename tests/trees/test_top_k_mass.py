@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from llmchecker.errors import DamagedFile
+from llmchecker.models import fingerprint
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
-from llmchecker.trees import fingerprint, top_k_mass
+from llmchecker.trees import top_k_mass
 from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.top_k_mass import (
@@ -88,12 +89,16 @@ def grower(model: Path, directory: Path, **changes) -> TreeBuilder:
     return TreeBuilder(model, **settings | changes)
 
 
+def load_or_compute(one: TreeBuilder, prompts, maximum_k: int) -> tuple[pd.DataFrame, float]:
+    return load_or_compute_masses(one, one.cache, prompts, maximum_k)
+
+
 def test_a_model_is_asked_once(tmp_path, random_model):
     """What one process asked, the next finds without loading the model, to the last bit."""
     model = random_model("llama")
     first, second = grower(model, tmp_path), grower(model, tmp_path)
-    asked, seconds = load_or_compute_masses(first, ["The player", "She"], 4)
-    found, none = load_or_compute_masses(second, ["The player", "She"], 4)
+    asked, seconds = load_or_compute(first, ["The player", "She"], 4)
+    found, none = load_or_compute(second, ["The player", "She"], 4)
     assert seconds > 0 == none
     assert first.is_loaded
     assert not second.is_loaded
@@ -104,11 +109,11 @@ def test_a_model_is_asked_once(tmp_path, random_model):
 def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
     """Other prompts, another k, dtype or model, or changed code: the model is asked again."""
     model = random_model("llama")
-    load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)
+    load_or_compute(grower(model, tmp_path), ["The player"], 4)
 
     def asks(prompts=("The player",), maximum_k=4, model=model, **changes) -> bool:
         one = grower(model, tmp_path, **changes)
-        load_or_compute_masses(one, prompts, maximum_k)
+        load_or_compute(one, prompts, maximum_k)
         return one.is_loaded
 
     assert not asks()
@@ -125,16 +130,16 @@ def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
 def test_a_damaged_file_of_the_store_is_computed_again(tmp_path, random_model, caplog):
     """Stored masses that a flipped bit changed are named in the log, and asked for again."""
     model = random_model("llama")
-    expected, _ = load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)
+    expected, _ = load_or_compute(grower(model, tmp_path), ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
     contents = bytearray(path.read_bytes())
     contents[len(contents) // 3] ^= 1
     path.write_bytes(contents)
-    again, seconds = load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)
+    again, seconds = load_or_compute(grower(model, tmp_path), ["The player"], 4)
     assert seconds > 0
     assert "masses.parquet" in caplog.text
     pd.testing.assert_frame_equal(again, expected, check_exact=True)
-    assert load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)[1] == 0
+    assert load_or_compute(grower(model, tmp_path), ["The player"], 4)[1] == 0
 
 
 @pytest.mark.parametrize("values", [[0.5, 0.4], [0.5, 1.5], [-0.5, 0.5], [0.5, float("nan")]])
@@ -149,7 +154,7 @@ def test_numbers_that_are_no_masses_are_refused(values, tmp_path):
 def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_model, monkeypatch):
     """A file that goes away while it is read leaves nothing behind that is not a table."""
     model = random_model("llama")
-    expected, _ = load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)
+    expected, _ = load_or_compute(grower(model, tmp_path), ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
     read = top_k_mass.read_masses
 
@@ -159,7 +164,7 @@ def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_mode
         return table
 
     monkeypatch.setattr(top_k_mass, "read_masses", read_and_lose)
-    again, seconds = load_or_compute_masses(grower(model, tmp_path), ["The player"], 4)
+    again, seconds = load_or_compute(grower(model, tmp_path), ["The player"], 4)
     assert seconds > 0
     pd.testing.assert_frame_equal(again, expected)
     pd.testing.assert_frame_equal(read(path), expected)
@@ -169,6 +174,6 @@ def test_stored_masses_count_against_the_limit_of_the_store(tmp_path, random_mod
     """A store too small for them keeps none, and the answer is the same."""
     small = DistributionCache(tmp_path, 10)
     one = grower(random_model("llama"), tmp_path, cache=small)
-    table, _ = load_or_compute_masses(one, ["The player"], 4)
+    table, _ = load_or_compute(one, ["The player"], 4)
     assert not list(tmp_path.glob("*/*"))
-    pd.testing.assert_frame_equal(table, load_or_compute_masses(one, ["The player"], 4)[0])
+    pd.testing.assert_frame_equal(table, load_or_compute(one, ["The player"], 4)[0])

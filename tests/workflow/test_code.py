@@ -15,11 +15,12 @@ from llmchecker.interfaces.snakemake.code_dependencies import (
     compute_code_digest,
     source_files_of,
 )
+from llmchecker.models.fingerprint import SERVER_MODULES
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.trees.fingerprint import SERVER_MODULES, TREE_MODULES
+from llmchecker.trees.builder import TREE_MODULES
 
 KEEPING = {
-    *("llmchecker/trees/builder.py", "llmchecker/trees/lazy_model.py"),
+    *("llmchecker/trees/builder.py", "llmchecker/models/lazy_model.py"),
     *("llmchecker/trees/growth_forecast.py", "llmchecker/trees/distribution_cache.py"),
     "llmchecker/interfaces/snakemake/tree_jobs.py",
 }
@@ -32,8 +33,8 @@ OF_NO_DISTRIBUTION = {
     "llmchecker/models/sources/": "what was fetched is in a fingerprint by its checksums",
     "llmchecker/models/transformers/checkpoint_checks.py": "refuses models, computes nothing",
     "llmchecker/models/interface.py": "says what a model offers, and computes nothing",
-    "llmchecker/trees/fingerprint.py": "compares what the other modules are",
-    "llmchecker/trees/run_metadata.py": "tells how a tree was made",
+    "llmchecker/models/fingerprint.py": "compares what the other modules are",
+    "llmchecker/models/run_metadata.py": "tells how a tree was made",
     "llmchecker/trees/sealed_parquet.py": "how tables of numbers are written and read",
     "llmchecker/trees/text_tree.py": "holds and checks a tree; others decide what is in it",
 }

@@ -51,6 +51,8 @@ rule topk:
         runtime=120,
     params:
         code=get_code("topk"),
+        # in a list, because Snakemake compares no other frozen value
+        caches=[build_cache(CONFIG.expansion)],
         column=lambda _: CONFIG.prompts.column,
         maximum_k=CONFIG.prompts.maximum_k,
         model=get_model_settings,

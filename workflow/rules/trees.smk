@@ -39,7 +39,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             # The script looks up the limits and the prompts in the configuration: a change of them
             # must not grow the trees again, so they are no params.
             trees=list_trees(CONFIG, CONFIG.trees(model)),
-            model=build_model_settings(CONFIG.models[model], CONFIG.expansion),
+            model=build_tree_settings(CONFIG.models[model], CONFIG.expansion),
         message:
             f"Growing the trees of {model}"
         script:
@@ -65,7 +65,7 @@ rule shard:
         runtime=CONFIG.expansion.max_minutes,
     params:
         code=get_code("shard"),
-        model=get_model_settings,
+        model=get_tree_settings,
         tree=lambda wildcards: list_trees(CONFIG, [get_tree(wildcards)])[0],
     message:
         "Growing part {wildcards.number} of {wildcards.shards} of a tree of {wildcards.model}"

@@ -1,5 +1,6 @@
-from llmchecker.reporting import audit, provenance
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting import provenance
+from llmchecker.reporting.paper import audit
+from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.job_logging import job_log
 

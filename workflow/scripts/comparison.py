@@ -1,5 +1,6 @@
-from llmchecker.reporting import audit, comparison, provenance, tables
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting import provenance, tables
+from llmchecker.reporting.paper import audit, comparison
+from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.job_logging import job_log

@@ -64,7 +64,7 @@ def open_model(model: ModelConfig, expansion: ExpansionConfig) -> TreeBuilder:
         # without a scheduler, a model uses every core of the process by default
         threads=expansion.threads or count_cores(),
         limits=expansion.build_limits(model.mem_mb),
-        **build_model_settings(model, expansion),
+        **build_tree_settings(model, expansion),
     )
 
 
@@ -78,7 +78,23 @@ def build_model_settings(model: ModelConfig, expansion: ExpansionConfig) -> dict
     return {
         **model.load_settings,
         "memory_bytes": expansion.memory_bytes,
-        "end_of_sequence": expansion.end_of_sequence,
-        "cache": DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes),
         "decoding": model.decoding,
     }
+
+
+def build_tree_settings(model: ModelConfig, expansion: ExpansionConfig) -> dict[str, Any]:
+    """Build the arguments of a `TreeBuilder`, without its directory, threads and limits.
+
+    Args:
+        model, expansion: as in `build_model_settings`.
+    """
+    return {
+        **build_model_settings(model, expansion),
+        "end_of_sequence": expansion.end_of_sequence,
+        "cache": build_cache(expansion),
+    }
+
+
+def build_cache(expansion: ExpansionConfig) -> DistributionCache:
+    """Build the cache of distributions, with the limit of the configuration."""
+    return DistributionCache(Path(paths.STORE_DIRECTORY), expansion.max_cache_bytes)

@@ -11,9 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llmchecker.models.sources.model_directory import WEIGHTS
-from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.trees.run_metadata import (
+from llmchecker.models.run_metadata import (
     MODEL_PACKAGES,
     collect_versions,
     describe_machine,
@@ -21,6 +19,8 @@ from llmchecker.trees.run_metadata import (
     read_provenance,
     utc_now,
 )
+from llmchecker.models.sources.model_directory import WEIGHTS
+from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.utils.atomic_files import compute_sha256, read_json_with_digest
 
 _REPORTED_PACKAGES = (*MODEL_PACKAGES, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")

@@ -20,7 +20,7 @@ from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import find_texts
 from llmchecker.suites.json_lines import JsonLinesLog
 from llmchecker.suites.verdicts import CaseResult, Status
-from llmchecker.trees.lazy_model import LazyModel
+from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
@@ -56,7 +56,7 @@ class SuiteProgress:
 
 def iter_results(
     suite: Suite,
-    open_model: Callable[[Deployment], LazyModel | TextModel],
+    open_model: Callable[[Deployment], TreeBuilder | TextModel],
     log: JsonLinesLog | None,
     *,
     shard: "Shard | None" = None,
@@ -131,12 +131,12 @@ class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
-    opened: LazyModel | TextModel
-    open_model: Callable[[Deployment], LazyModel | TextModel]
+    opened: TreeBuilder | TextModel
+    open_model: Callable[[Deployment], TreeBuilder | TextModel]
     is_measuring: bool
     log: JsonLinesLog | None
     tracker: _ProgressTracker
-    users: dict[Deployment, LazyModel | TextModel] = field(default_factory=dict)
+    users: dict[Deployment, TreeBuilder | TextModel] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
@@ -220,13 +220,13 @@ class _Evaluator:
             return _build_error(case, error, seconds)
 
 
-def _load_model(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
+def _load_model(opened: TreeBuilder | TextModel) -> "LanguageModel | TextModel":
     """Return a model with probabilities, loaded, or one that returns texts alone."""
     return opened if isinstance(opened, TextModel) else opened.model
 
 
 def evaluate(
-    opened: LazyModel | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
+    opened: TreeBuilder | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
 ) -> "Iterator[tuple[int, CheckOutcome]]":
     """Yield the number of each question and its answer, as soon as it is known.
 

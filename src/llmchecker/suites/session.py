@@ -19,7 +19,7 @@ from llmchecker.suites.json_lines import JsonLinesLog, read_baseline
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress, iter_results
 from llmchecker.suites.verdicts import CaseResult, Status
-from llmchecker.trees.lazy_model import LazyModel
+from llmchecker.trees.builder import TreeBuilder
 
 if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
@@ -52,7 +52,7 @@ class SuiteRun:
         baseline: str | Path | None = None,
         selected: AbstractSet[CaseKey] | None = None,
         is_failing_fast: bool = False,
-        open_model: Callable[[Deployment], LazyModel | TextModel] | None = None,
+        open_model: Callable[[Deployment], TreeBuilder | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
@@ -141,11 +141,11 @@ def run_suite(
 
 def _build_opener(
     suite: Suite, spending: Spending
-) -> Callable[[Deployment], LazyModel | TextModel]:
+) -> Callable[[Deployment], TreeBuilder | TextModel]:
     """Build the function that opens the model of a deployment."""
-    last: list[tuple[ModelConfig, LazyModel | TextModel]] = []
+    last: list[tuple[ModelConfig, TreeBuilder | TextModel]] = []
 
-    def open_deployment(deployment: Deployment) -> LazyModel | TextModel:
+    def open_deployment(deployment: Deployment) -> TreeBuilder | TextModel:
         model = deployment.model
         # the system prompts of a model need it only once
         if last and last[0][0] == model:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import DamagedFile
+from llmchecker.models import fingerprint
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
-from llmchecker.trees import fingerprint
+from llmchecker.models.lazy_model import LazyModel
+from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
-from llmchecker.trees.lazy_model import LazyModel
+from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils.atomic_files import (
@@ -26,7 +28,10 @@ from llmchecker.utils.atomic_files import (
 from llmchecker.utils.number_format import format_count
 
 if TYPE_CHECKING:
-    from llmchecker.trees.expansion import ProgressCallback
+    from llmchecker.trees.expansion import EndOfSequence, ProgressCallback
+
+TREE_MODULES = (*fingerprint.MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
+"""Modules that determine a tree."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,14 +69,18 @@ def _record_path(tree: str | Path) -> Path:
     return Path(tree).with_suffix(".json")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeBuilder(LazyModel):
     """Builder of the trees of one model.
 
     Args:
+        end_of_sequence: as in `expansion.build_tree`.
+        cache: cache of distributions, so that none is computed twice.
         limits: limits of every tree.
     """
 
+    end_of_sequence: "EndOfSequence"
+    cache: DistributionCache
     limits: GrowthLimits = field(default_factory=GrowthLimits)
 
     def is_cached(self, path: str | Path, start: Start, truncation: Truncation) -> bool:
@@ -119,7 +128,7 @@ class TreeBuilder(LazyModel):
 
         model = self.model
         start_time = time.monotonic()
-        distributions = self.open_distributions(start)
+        distributions = self._open_distributions(start)
         monitor = GrowthMonitor(model.name, truncation, self.limits, len(str(start)))
         tree = build_tree(
             model, start, truncation, self.end_of_sequence, progress, distributions, shard, monitor
@@ -128,6 +137,13 @@ class TreeBuilder(LazyModel):
         fingerprint = self.compute_fingerprint(start, truncation)
         computed, metadata = distributions.added_count, [self.current_metadata()]
         return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
+
+    def _open_distributions(self, start: Start) -> PromptDistributions:
+        """Open the stored distributions of the model after a start string."""
+        model = self.model
+        # a server reports only its most probable tokens: the rest can only be 1 minus their sum
+        min_rest = CANCELLATION_THRESHOLD if model.listed_tokens == model.vocabulary_size else 0.0
+        return self.cache.open_distributions(self.model_fingerprint, model.encode(start), min_rest)
 
     def merge(
         self, path: str | Path, start: Start, shards: Sequence[str | Path]
@@ -160,7 +176,7 @@ class TreeBuilder(LazyModel):
             dict(self.files),
             [self.kind, self.dtype, start_as_json(start), *bounds, self.end_of_sequence],
             decoding_as_json(self.decoding),
-            modules=fingerprint.select_modules(fingerprint.TREE_MODULES, self.files),
+            modules=fingerprint.select_modules(TREE_MODULES, self.files),
         )
 
 

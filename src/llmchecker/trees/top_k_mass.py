@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from llmchecker.errors import DamagedFile
-from llmchecker.trees import fingerprint
-from llmchecker.trees.distribution_cache import delete_if_damaged
+from llmchecker.models import fingerprint
+from llmchecker.trees.distribution_cache import DistributionCache, delete_if_damaged
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 
@@ -22,19 +22,20 @@ from llmchecker.trees.text_tree import PROBABILITY_TOLERANCE
 if TYPE_CHECKING:
     from llmchecker.models.distribution import Distributions
     from llmchecker.models.interface import LanguageModel
-    from llmchecker.trees.lazy_model import LazyModel
+    from llmchecker.models.lazy_model import LazyModel
 
 _COLUMNS = ("prompt", "k", "mass")
 
 
 def load_or_compute_masses(
-    stored: "LazyModel", prompts: Sequence[str], max_k: int
+    lazy_model: "LazyModel", cache: DistributionCache, prompts: Sequence[str], max_k: int
 ) -> tuple[pd.DataFrame, float]:
     """Load the masses after prompts, or compute and store them.
 
     Args:
-        stored: the model; the masses are stored in its cache. So a job that has loaded the model
-            can compute the masses that another job needs.
+        lazy_model: the model.
+        cache: where the masses are stored, so that a job that has loaded the model can compute
+            the masses that another job needs.
         prompts: the prompts.
         max_k: maximum number of tokens.
 
@@ -46,21 +47,21 @@ def load_or_compute_masses(
     """
     # the model's fingerprint contains the model's modules already
     digest = fingerprint.hash_inputs(
-        [stored.model_fingerprint, list(prompts), max_k], modules=[("trees/top_k_mass.py",)]
+        [lazy_model.model_fingerprint, list(prompts), max_k], modules=[("trees/top_k_mass.py",)]
     )
-    path = stored.cache.locate_folder(digest) / "masses.parquet"
+    path = cache.locate_folder(digest) / "masses.parquet"
     # the file may be missing, or be deleted while it is read, since other jobs evict files
     with contextlib.suppress(FileNotFoundError), delete_if_damaged(path):
         table = read_masses(path)
         # marks the file as recently used, for the cache's `evict`
         os.utime(path)
         return table, 0.0
-    model = stored.model
+    model = lazy_model.model
     start_time = time.monotonic()
-    table = compute_masses(model, prompts, max_k, threads=stored.threads)
+    table = compute_masses(model, prompts, max_k, threads=lazy_model.threads)
     seconds = time.monotonic() - start_time
     write_masses(table, path)
-    stored.cache.evict()
+    cache.evict()
     return table, seconds
 
 

@@ -34,7 +34,7 @@ from functools import partial
 
 import pandas as pd
 
-from llmchecker.reporting.published_table import PublishedRow
+from llmchecker.reporting.paper.published_table import PublishedRow
 from llmchecker.trees.text_tree import Truncation
 
 _AUDIT_COLUMNS = """

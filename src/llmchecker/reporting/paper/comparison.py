@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from llmchecker.reporting.audit import AuditRow
-from llmchecker.reporting.published_table import PublishedRow
+from llmchecker.reporting.paper.audit import AuditRow
+from llmchecker.reporting.paper.published_table import PublishedRow
 from llmchecker.reporting.tables import AnsweredQuery
 
 _COMPARISON_COLUMNS = """

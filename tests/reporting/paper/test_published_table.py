@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from llmchecker.errors import InvalidTable
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.paper.published_table import read_published_rows
 
-TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
+TABLE2 = Path(__file__).parents[3] / "resources/published/table2.csv"
 HEADER = (
     "label,interest,model,alpha,k,L,query,states,transitions,encode_seconds,check_seconds,result"
 )

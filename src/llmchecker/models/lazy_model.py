@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from llmchecker.errors import UnusableModel
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models import fingerprint, run_metadata
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
-from llmchecker.trees import fingerprint, run_metadata
-from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
-from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.utils.number_format import format_size
 from llmchecker.utils.optional_packages import explain_missing_packages
 
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from llmchecker.models.servers.served_model import ServedModel
     from llmchecker.models.transformers.causal import CausalModel
     from llmchecker.models.transformers.masked import MaskedModel
-    from llmchecker.trees.expansion import EndOfSequence
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,6 @@ class LazyModel:
     Args:
         directory: folder of the model.
         kind, dtype, device, threads, memory_bytes: as in `load_model`.
-        end_of_sequence: as in `expansion.build_tree`.
-        cache: cache of distributions, so that none is computed twice.
         decoding: decoding settings; None for temperature 1.
         shared_from: instance whose loaded model this instance shares; see `with_decoding`.
     """
@@ -47,8 +41,6 @@ class LazyModel:
     device: str
     threads: int
     memory_bytes: int
-    end_of_sequence: "EndOfSequence"
-    cache: DistributionCache
     decoding: DecodingChoice = None
     shared_from: "LazyModel | None" = field(default=None, repr=False, compare=False)
 
@@ -58,17 +50,6 @@ class LazyModel:
         Both instances share one loaded model.
         """
         return self if decoding is None else replace(self, decoding=decoding, shared_from=self)
-
-    def open_distributions(self, start: Start) -> PromptDistributions:
-        """Open the stored distributions of the model after a start string.
-
-        Raises:
-            UnusableModel: the model cannot be loaded.
-        """
-        model = self.model
-        # a server reports only its most probable tokens: the rest can only be 1 minus their sum
-        min_rest = CANCELLATION_THRESHOLD if model.listed_tokens == model.vocabulary_size else 0.0
-        return self.cache.open_distributions(self.model_fingerprint, model.encode(start), min_rest)
 
     def current_metadata(self) -> Mapping[str, Any]:
         """Return the fields of a `run_metadata.RunMetadata` with the current time."""

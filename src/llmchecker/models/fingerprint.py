@@ -38,7 +38,7 @@ MODEL_MODULES = (
     "models/transformers/uncached.py",
     "trees/selection.py",
 )
-"""Modules that determine a model's output."""
+"""Modules that determine a model's output, and what is stored of it."""
 
 SERVER_MODULES = (
     "models/transformers/tokenizer.py",
@@ -60,15 +60,12 @@ SERVER_MODULES = (
 )
 """Modules that determine the distributions from a server, besides selection."""
 
-TREE_MODULES = (*MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
-"""Modules that determine a tree."""
-
 
 def select_modules(modules: Sequence[str], files: Mapping[str, str]) -> tuple[Sequence[str], ...]:
     """Select the modules that determine a result of a model: these, and those of its server.
 
     Args:
-        modules: `MODEL_MODULES` or `TREE_MODULES`.
+        modules: `MODEL_MODULES`, and those of a result that is computed from its output.
         files: sha256 of every file of the model by name.
     """
     return modules, SERVER_MODULES if SERVER_FILE in files else ()

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.logic.parser import parse
-from llmchecker.reporting.audit import (
+from llmchecker.reporting.paper.audit import (
     _find_contradictions,
     _format_uncut_trees,
     _is_possible,
     audit,
     build_audit_table,
 )
-from llmchecker.reporting.published_table import PublishedRow, read_published_rows
+from llmchecker.reporting.paper.published_table import PublishedRow, read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 
-TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
+TABLE2 = Path(__file__).parents[3] / "resources/published/table2.csv"
 POSITIVE = parse("P=? [ F gender > 0 ]")
 NEGATIVE = parse("P=? [ F gender < 0 ]")
 Size = tuple[int, int]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import llmchecker
+from llmchecker.models.fingerprint import find_processor_name
 from llmchecker.models.sources.model_directory import PROVENANCE
-from llmchecker.trees import fingerprint
 from llmchecker.utils.atomic_files import read_json
 
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
@@ -113,7 +113,7 @@ def find_code_version(file: str | Path = __file__) -> _CodeVersion:
 
 def describe_machine() -> _Machine:
     """Return the names of this machine's processor and operating system."""
-    return _Machine(processor=fingerprint.find_processor_name(), system=platform.platform())
+    return _Machine(processor=find_processor_name(), system=platform.platform())
 
 
 def utc_now() -> str:

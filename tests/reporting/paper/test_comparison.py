@@ -9,14 +9,14 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
-from llmchecker.reporting.audit import AuditRow, audit
-from llmchecker.reporting.comparison import _COMPARISON_COLUMNS, build_comparison_table
-from llmchecker.reporting.published_table import read_published_rows
+from llmchecker.reporting.paper.audit import AuditRow, audit
+from llmchecker.reporting.paper.comparison import _COMPARISON_COLUMNS, build_comparison_table
+from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Truncation
 
-TABLE2 = Path(__file__).parents[2] / "resources/published/table2.csv"
+TABLE2 = Path(__file__).parents[3] / "resources/published/table2.csv"
 POSITIVE = "P=? [ F gender > 0 ]"
 
 
