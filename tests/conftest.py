@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -39,6 +40,11 @@ def pytest_collection_modifyitems(items):
         for i, case in enumerate(cases):
             if i not in chosen:
                 case.add_marker("long")
+
+
+def pytest_collection_finish():
+    """Exempt all that is imported by now from garbage collections, each of which takes a second."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

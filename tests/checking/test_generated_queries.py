@@ -22,7 +22,7 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 RANGES = dict.fromkeys(NAMES, (-2, 2))
 ROUNDING = Fraction(1, 10**12)
-PART = 250
+PART = 125
 
 
 def exact_tree(tree: TextTree, scores: dict) -> oracle.Tree:
@@ -129,7 +129,10 @@ def test_generated_queries_have_the_true_value_and_bounds(first):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(1000, 12_000, PART))
+@pytest.mark.parametrize("first", range(1000, 6_000, PART))
 def test_many_generated_queries_have_the_true_value_and_bounds(first):
-    """Eleven thousand more queries of all kinds have the exact value, and bounds that hold."""
+    """Five thousand more queries of all kinds have the exact value, and bounds that hold.
+
+    An error in one query of 2,000 is found by these six thousand with a probability of 95 %.
+    """
     check_all(range(first, first + PART))

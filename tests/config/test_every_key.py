@@ -220,7 +220,7 @@ def test_the_schema_is_valid():
     Draft202012Validator.check_schema(build_schema())
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", PLACES)
 def test_the_schema_and_the_keys_agree(name):
     """At each key, the JSON schema accepts what the keys accept, and rejects what they reject."""

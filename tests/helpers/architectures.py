@@ -2,13 +2,23 @@
 
 import torch
 from transformers import (
+    CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 MAPPINGS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING, "masked": MODEL_FOR_MASKED_LM_MAPPING}
+# reading the names from the mappings would import all configurations, which takes seconds
+NAMES = {
+    "causal": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    "masked": MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+}
 
 SMALL = {
     "hidden_size": 32,
@@ -84,7 +94,7 @@ MOST_PARAMETERS = 50_000_000
 
 def architectures(kind: str) -> list[str]:
     """The names of all configurations that have a head of a kind, in alphabetical order."""
-    return sorted({config.model_type for config in MAPPINGS[kind]})
+    return sorted(NAMES[kind])
 
 
 def tiny_network(kind: str, name: str, vocabulary: int, seed: int = 0) -> PreTrainedModel:
@@ -96,7 +106,7 @@ def tiny_network(kind: str, name: str, vocabulary: int, seed: int = 0) -> PreTra
     mapping = MAPPINGS[kind]
     if name in TOO_SLOW:
         raise ValueError("it takes minutes even with these sizes")
-    (config_class,) = {config for config in mapping if config.model_type == name}
+    config_class = CONFIG_MAPPING[name]
     network_class = mapping[config_class]
     if isinstance(network_class, tuple):
         network_class = network_class[0]

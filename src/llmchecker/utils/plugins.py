@@ -1,6 +1,9 @@
 """Plug-ins: objects of installed packages, found by entry points."""
 
-from importlib.metadata import EntryPoint, entry_points
+import sys
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import ConfigError, LLMCheckerError
@@ -15,7 +18,7 @@ SECTIONS = "llmchecker.config_sections"
 
 def find_plugin_packages() -> set[str]:
     """Return the names of the top-level packages whose plug-ins are installed."""
-    installed = entry_points()
+    installed = _read_entry_points()
     return {
         entry.module.partition(".")[0]
         for group in (COMMANDS, QUANTIFIERS, SECTIONS)
@@ -34,7 +37,7 @@ def find_plugins(group: str, noun: str) -> dict[str, EntryPoint]:
         ConfigError: two packages use the same name for different objects.
     """
     plugins: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=group):
+    for entry in _read_entry_points().select(group=group):
         previous = plugins.setdefault(entry.name, entry)
         # the same entry point may be found twice, which is no conflict
         if previous.value != entry.value:
@@ -65,6 +68,20 @@ def load_plugin(entry: EntryPoint, noun: str) -> Any:
 def describe_plugin(entry: EntryPoint, noun: str) -> str:
     """Describe a plug-in by its name and its package, for messages."""
     return f"the {noun} {entry.name!r} of the installed package {_package_name(entry)}"
+
+
+def _read_entry_points() -> EntryPoints:
+    """Read all entry points; again only after a change of the folders that contain packages."""
+    folders = [Path(folder) for folder in sys.path]
+    times = tuple((folder, folder.stat().st_mtime_ns) for folder in folders if folder.exists())
+    return _read_entry_points_of(times)
+
+
+# reading them opens a file of every installed package, and each configuration needs them
+@lru_cache(maxsize=1)
+def _read_entry_points_of(folders: tuple[tuple[Path, int], ...]) -> EntryPoints:
+    """Read all entry points, where the search path has these folders and times of changes."""
+    return entry_points()
 
 
 def _package_name(entry: EntryPoint) -> str:

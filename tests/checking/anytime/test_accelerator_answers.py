@@ -49,7 +49,7 @@ def accelerator(monkeypatch):
         yield accelerators
 
 
-def ask(model, name: str, passes: int = 80) -> list[float]:
+def ask(model, name: str, passes: int = 40) -> list[float]:
     query, length, quantifiers = QUERIES[name]
     answer = lc.ask(query, model, PROMPT, length=length, passes=passes, **quantifiers)
     return [answer.lower, answer.low, answer.estimate, answer.high, answer.upper, answer.passes]
@@ -111,7 +111,7 @@ def test_suites_and_comparisons_are_those_of_a_processor(random_model, request, 
         [{"start": start, "require": ["P>=0.5 [ F gender > 0 ]"]} for start in starts],
         properties={"gender": {"type": "gender"}},
         length=3,
-        budget={"passes": 40},
+        budget={"passes": 20},
     )
 
     def answer(model) -> list[float]:
@@ -121,7 +121,7 @@ def test_suites_and_comparisons_are_those_of_a_processor(random_model, request, 
             *(model, PROMPT),
             versus_decoding={"temperature": 0.7, "top_p": 0.9},
             length=4,
-            passes=40,
+            passes=20,
             gender=lc.Gender(),
         )
         answers = [*(each.answer for each in results), pair.first, pair.versus]

@@ -18,6 +18,7 @@ from helpers.anytime_checks import (
     spread_model,
     truncated,
 )
+from helpers.marks import long
 from helpers.random_tables import QUANTIFIERS, START
 from scipy.stats import binom
 
@@ -30,8 +31,12 @@ from llmchecker.models.table_model import TableModel
 
 ROUNDING = 1e-9
 COPIES, PASSES = 2, 24
-SEEDS = int(os.environ.get("COVERAGE_SEEDS", "300"))
-"""Seeds of each kind and confidence; more of them find smaller errors."""
+SEEDS = int(os.environ.get("COVERAGE_SEEDS", "150"))
+"""Seeds of each kind and confidence; more of them find smaller errors.
+
+With 150 seeds, a kind whose intervals miss the truth in 24 % of the runs instead of 10 %, or in 8 %
+instead of 1 %, fails with a probability of 95 %; with 2,000 seeds, 13.4 % and 2.3 % would.
+"""
 MANY_A = ("F", None, ("atom", "gender", ">", 1))
 NO_D = ("G", None, ("atom", "polarity", ">=", 0))
 CERTAIN = ("F", None, ("atom", "step", ">", -1))
@@ -196,13 +201,14 @@ def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant):
 
 
 @pytest.mark.few(1)
+@pytest.mark.parametrize("seeds", [12, *long(100)])
 @pytest.mark.parametrize("name", ["reachability", "few"])
-def test_intervals_of_continued_samples_cover_the_truth(name):
-    """Of 100 seeds no more miss the truth with a server that lists three tokens, whose samples are
-    whole continuations, than the confidence allows."""
+def test_intervals_of_continued_samples_cover_the_truth(name, seeds):
+    """Of few or 100 seeds no more miss the truth with a server that lists three tokens, whose
+    samples are whole continuations, than the confidence allows."""
     runs = Runs.of_kind(name)
     runs.model.listed_tokens = 3
-    assert not is_too_often(count_misses(runs, range(100), 0.9, PASSES), 100, 0.9)
+    assert not is_too_often(count_misses(runs, range(seeds), 0.9, PASSES), seeds, 0.9)
 
 
 @pytest.mark.long

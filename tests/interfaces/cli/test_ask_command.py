@@ -34,7 +34,7 @@ def project(tmp_path, random_model, monkeypatch):
 
 
 def asked(*more: str, query: str = QUERY) -> list[str]:
-    return ["check", query, "--start", START, "--length", "3", "--passes", "240", *more]
+    return ["check", query, "--start", START, "--length", "3", "--passes", "80", *more]
 
 
 def answered(capfd, *more: str, status: int = 0, **changes: str) -> dict:
@@ -79,7 +79,7 @@ def test_a_query_and_a_text_are_enough(project, capfd):
     assert answer["estimate"] <= answer["high"] <= answer["upper"] <= 1
     assert (answer["confidence"], answer["seed"]) == (0.99, 0)
     assert answer["samples"] > 1
-    assert 0 < answer["passes"] <= 240
+    assert 0 < answer["passes"] <= 80
 
 
 def test_the_same_seed_gives_the_same_answer(project, capfd):
@@ -222,7 +222,7 @@ def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
     """Interrupted after some batches, the command prints the answer that it has."""
     after_batches(monkeypatch, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
     answer = answered(capfd)
-    assert 0 < answer["passes"] < 240
+    assert 0 < answer["passes"] < 80
     assert answer["lower"] <= answer["upper"]
 
 
@@ -248,7 +248,7 @@ def test_a_model_that_fails_leaves_the_answer_so_far(project, capfd, monkeypatch
 
     after_batches(monkeypatch, 3, fail)
     answer = answered(capfd, status=3)
-    assert 0 < answer["passes"] < 240
+    assert 0 < answer["passes"] < 80
     assert 0 <= answer["lower"] <= answer["upper"] <= 1
     after_batches(monkeypatch, 3, fail)
     assert main(asked()) == 3

@@ -311,7 +311,7 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("field", "message"),
     [

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from helpers.marks import long
 
 from llmchecker.errors import ConfigError, MissingTool
 from llmchecker.properties.registry import create_quantifier
@@ -15,6 +16,8 @@ def test_without_lingua_the_message_names_the_command(monkeypatch):
         create_quantifier("language", {"code": "en"})
 
 
+# without `among`, lingua reads the models of all its languages, which takes ten seconds
+@pytest.mark.parametrize("settings", [{"among": ["en", "es", "de"]}, *long({})])
 @pytest.mark.parametrize(
     ("text", "score"),
     [
@@ -25,13 +28,12 @@ def test_without_lingua_the_message_names_the_command(monkeypatch):
         ("123 !?", 0),
     ],
 )
-def test_the_language_of_whole_sentences_is_recognised(text, score):
+def test_the_language_of_whole_sentences_is_recognised(text, score, settings):
     """English sentences score 1, other sentences and texts without letters 0."""
     pytest.importorskip("lingua")
-    for settings in ({}, {"among": ["en", "es", "de"]}):
-        quantifier = create_quantifier("language", {"code": "en", **settings})
-        assert quantifier("Hola: ", text) == score
-        assert (quantifier.minimum, quantifier.maximum) == (0, 1)
+    quantifier = create_quantifier("language", {"code": "en", **settings})
+    assert quantifier("Hola: ", text) == score
+    assert (quantifier.minimum, quantifier.maximum) == (0, 1)
 
 
 @pytest.mark.parametrize(
