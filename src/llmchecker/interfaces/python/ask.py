@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
@@ -147,23 +148,18 @@ def ask(
     prompt = parse_prompt({"start": start, "user": user, "system": system})
     conversation = _build_conversation(prompt, turns, length) if turns else None
     turn_count = None if conversation is None else conversation.turn_count
-    asked = resolve_scorers(query, length, quantifiers, turn_count)
-    question = Question(
-        model=model,
-        prompt=prompt,
-        conversation=conversation,
-        checked_query=add_judge_notes(asked, model),
-        truncation=Horizon(asked.length),
-        budget=build_model_budget(
-            [(model.name, isinstance(model, TextModel))],
-            width,
-            passes,
-            seconds,
-            answers,
-            confidence=confidence,
-            seed=seed,
-            certain=certain,
-        ),
+    question = build_question(
+        resolve_scorers(query, length, quantifiers, turn_count),
+        [model],
+        prompt,
+        conversation,
+        width=width,
+        passes=passes,
+        answers=answers,
+        seconds=seconds,
+        confidence=confidence,
+        seed=seed,
+        certain=certain,
     )
     watch_all = combine_watches(progress, watch, question.format_progress)
     try:
@@ -172,6 +168,26 @@ def ask(
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
     return Answer.from_answer(found)
+
+
+def build_question(
+    asked: CheckedQuery,
+    models: "Sequence[LanguageModel | TextModel]",
+    prompt: "Start",
+    conversation: Conversation | None = None,
+    **limits: Any,
+) -> Question:
+    """Build the question to a model, or to the first of two, with `build_model_budget`."""
+    return Question(
+        model=models[0],
+        prompt=prompt,
+        conversation=conversation,
+        checked_query=add_judge_notes(asked, models[0]),
+        truncation=Horizon(asked.length),
+        budget=build_model_budget(
+            [(each.name, isinstance(each, TextModel)) for each in models], **limits
+        ),
+    )
 
 
 def _build_conversation(prompt: "Start", turns: Sequence[str], length: int | str) -> Conversation:
