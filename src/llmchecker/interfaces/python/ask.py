@@ -1,7 +1,6 @@
 """Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
@@ -21,7 +20,6 @@ from llmchecker.interfaces.python.answer import Answer
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextModel
-from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
 
@@ -74,16 +72,11 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
     checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
-    columns = {}
-    for name, quantifier in checked_query.quantifiers.items():
-        columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
-    from llmchecker.checking.check import check_query
-    from llmchecker.checking.markov.scored_tree import ScoredTree
+    from llmchecker.checking.check import check_query, score_tree
 
-    scored = ScoredTree(tree, columns, checked_query.ranges)
-    answer = check_query(scored, checked_query.query)
-    return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
+    scored = score_tree(tree, checked_query.quantifiers)
+    return Answer.from_answer(check_query(scored, checked_query.query, notes=checked_query.notes))
 
 
 def ask(
