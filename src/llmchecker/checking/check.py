@@ -1,6 +1,8 @@
 """The check of a query on a scored tree: value, bounds and witnesses."""
 
+import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +15,31 @@ from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
+from llmchecker.properties import scores
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
+from llmchecker.trees.text_tree import TextTree
+
+_log = logging.getLogger(__name__)
 
 
-def check_query(scored: ScoredTree, query: Query, seconds_before: float = 0.0) -> Answer:
+def score_tree(tree: TextTree, quantifiers: Mapping[str, Quantifier]) -> ScoredTree:
+    """Score the texts of a tree by the quantifiers of a query, each by its name.
+
+    Raises:
+        ConfigError: a score is no integer, or out of the range of its quantifier.
+    """
+    columns = {}
+    for name, quantifier in quantifiers.items():
+        _log.info("scoring %d states: %s", len(tree), name)
+        columns[name] = scores.score_tree(quantifier, tree, name)
+    return ScoredTree(tree, columns, collect_ranges(quantifiers))
+
+
+def check_query(
+    scored: ScoredTree, query: Query, seconds_before: float = 0.0, notes: Sequence[str] = ()
+) -> Answer:
     """Check a query: its value, its bounds for the whole model, and its witnesses.
 
     If only the computation of the bounds fails, the answer keeps the value. Its bounds are then
@@ -27,6 +49,7 @@ def check_query(scored: ScoredTree, query: Query, seconds_before: float = 0.0) -
         scored: the bounded process, with the ranges of the query's quantifiers.
         query: the parsed query.
         seconds_before: seconds to build and score the tree, which count as encoding.
+        notes: further notes of the answer, as on its judges.
 
     Raises:
         InvalidTree: a score is outside the range of its quantifier.
@@ -41,13 +64,13 @@ def check_query(scored: ScoredTree, query: Query, seconds_before: float = 0.0) -
         _ = scored.transitions
     seconds = seconds_before + time.monotonic() - start_time
     answer = check_chain(scored, query, seconds, sums)
-    certain, notes = _compute_bounds(scored, query)
+    certain, bound_notes = _compute_bounds(scored, query)
     return replace(
         answer,
         endings=measure_endings(scored.tree),
         certain=certain,
         # notes on the value have other reasons than those on the bounds
-        notes=answer.notes + notes,
+        notes=(*answer.notes, *bound_notes, *notes),
         witnesses=witnesses.find_witnesses(scored, query),
     )
 

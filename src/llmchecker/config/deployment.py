@@ -27,6 +27,7 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.plan import compute_short_hash
+from llmchecker.config.project import find_user_cache
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
@@ -36,7 +37,6 @@ from llmchecker.models.servers.providers import PROVIDER_SCHEMES
 from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
-from llmchecker.utils.user_cache import find_user_cache
 
 _ADDRESS_SCHEMES = ("http://", "https://")
 _REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *PROVIDER_SCHEMES, *_ADDRESS_SCHEMES)

@@ -8,12 +8,12 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from llmchecker.config.project import find_user_cache
 from llmchecker.errors import ConfigError, DamagedFile, MachineLimit
 from llmchecker.suites.cases import CaseKey, Suite
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils.atomic_files import read_json, write_json
-from llmchecker.utils.user_cache import find_user_cache
 
 _FAILURES = (Status.VIOLATED, Status.UNKNOWN, Status.ERROR, Status.UNFINISHED)
 

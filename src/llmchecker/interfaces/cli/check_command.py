@@ -2,12 +2,8 @@
 
 import argparse
 import contextlib
-import logging
 import time
-from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from llmchecker.config.judges import charge_judges
 from llmchecker.config.question import Question
@@ -33,8 +29,7 @@ from llmchecker.interfaces.cli.output import (
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
-from llmchecker.properties import scores
-from llmchecker.trees.text_tree import TextTree, Truncation
+from llmchecker.trees.text_tree import Truncation
 
 
 def add_check_command(commands: SubParsers) -> None:
@@ -95,16 +90,14 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
     tree, path, growing_seconds = load_or_build_tree(registry, question)
-    start_time = time.monotonic()
-    values = score_quantifiers(question, tree)
-    scoring_seconds = time.monotonic() - start_time
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
-    from llmchecker.checking.check import check_query
-    from llmchecker.checking.markov.scored_tree import ScoredTree
+    from llmchecker.checking.check import check_query, score_tree
 
-    scored = ScoredTree(tree, values, question.checked_query.ranges)
-    answer = check_query(scored, question.query, growing_seconds + scoring_seconds)
-    answer = replace(answer, notes=(*answer.notes, *question.checked_query.notes))
+    start_time = time.monotonic()
+    scored = score_tree(tree, question.checked_query.quantifiers)
+    scoring_seconds = time.monotonic() - start_time
+    seconds = growing_seconds + scoring_seconds
+    answer = check_query(scored, question.query, seconds, question.checked_query.notes)
     # A tree from the cache took no time in this run.
     growth_text = f"growing {growing_seconds:.1f}" if growing_seconds else "tree from the cache"
     costs = {
@@ -118,12 +111,3 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
         "scoring_seconds": scoring_seconds,
     }
     return AnsweredQuestion(question, answer, costs, fields)
-
-
-def score_quantifiers(question: Question, tree: TextTree) -> dict[str, np.ndarray]:
-    """Return the scores of all states for each quantifier of the query, by name."""
-    values = {}
-    for name, quantifier in question.checked_query.quantifiers.items():
-        logging.info("scoring %d states: %s", len(tree), name)
-        values[name] = scores.score_tree(quantifier, tree, name)
-    return values

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from llmchecker.checking import witnesses
-from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit
@@ -18,7 +17,6 @@ from llmchecker.interfaces.cli.arguments import (
     parse_question,
 )
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
-from llmchecker.interfaces.cli.check_command import score_quantifiers
 from llmchecker.interfaces.cli.output import redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
@@ -89,11 +87,13 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
     # Without a query, the drawing has no scores and no marks.
     if not isinstance(process, Question):
         return tree_drawing.Drawing(tree, {}, {})
-    values = score_quantifiers(process, tree)
+    # Imported here, because Storm takes a second to load, which would delay --help and errors.
+    from llmchecker.checking.check import score_tree
+
+    scored = score_tree(tree, process.checked_query.quantifiers)
     if not witnesses.has_witnesses(process.query):
         logging.info("no single text decides a query of this form, so no state is marked")
-    scored = ScoredTree(tree, values, process.checked_query.ranges)
     deciding_states = witnesses.find_witnesses(scored, process.query, max_witnesses=None)
     return tree_drawing.Drawing(
-        tree, values, {witness.uid: witness.kind for witness in deciding_states}
+        tree, scored.scores, {witness.uid: witness.kind for witness in deciding_states}
     )

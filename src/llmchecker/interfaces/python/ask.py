@@ -1,10 +1,10 @@
 """Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
+from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
@@ -20,7 +20,6 @@ from llmchecker.interfaces.python.answer import Answer
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextModel
-from llmchecker.properties import scores
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
 
@@ -73,16 +72,11 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
     checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
-    columns = {}
-    for name, quantifier in checked_query.quantifiers.items():
-        columns[name] = scores.score_tree(quantifier, tree, name)
     # Imported after the checks of the arguments, because Storm takes a second to load.
-    from llmchecker.checking.check import check_query
-    from llmchecker.checking.markov.scored_tree import ScoredTree
+    from llmchecker.checking.check import check_query, score_tree
 
-    scored = ScoredTree(tree, columns, checked_query.ranges)
-    answer = check_query(scored, checked_query.query)
-    return Answer.from_answer(replace(answer, notes=(*answer.notes, *checked_query.notes)))
+    scored = score_tree(tree, checked_query.quantifiers)
+    return Answer.from_answer(check_query(scored, checked_query.query, notes=checked_query.notes))
 
 
 def ask(
@@ -147,23 +141,18 @@ def ask(
     prompt = parse_prompt({"start": start, "user": user, "system": system})
     conversation = _build_conversation(prompt, turns, length) if turns else None
     turn_count = None if conversation is None else conversation.turn_count
-    asked = resolve_scorers(query, length, quantifiers, turn_count)
-    question = Question(
-        model=model,
-        prompt=prompt,
-        conversation=conversation,
-        checked_query=add_judge_notes(asked, model),
-        truncation=Horizon(asked.length),
-        budget=build_model_budget(
-            [(model.name, isinstance(model, TextModel))],
-            width,
-            passes,
-            seconds,
-            answers,
-            confidence=confidence,
-            seed=seed,
-            certain=certain,
-        ),
+    question = build_question(
+        resolve_scorers(query, length, quantifiers, turn_count),
+        [model],
+        prompt,
+        conversation,
+        width=width,
+        passes=passes,
+        answers=answers,
+        seconds=seconds,
+        confidence=confidence,
+        seed=seed,
+        certain=certain,
     )
     watch_all = combine_watches(progress, watch, question.format_progress)
     try:
@@ -172,6 +161,26 @@ def ask(
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
     return Answer.from_answer(found)
+
+
+def build_question(
+    asked: CheckedQuery,
+    models: "Sequence[LanguageModel | TextModel]",
+    prompt: "Start",
+    conversation: Conversation | None = None,
+    **limits: Any,
+) -> Question:
+    """Build the question to a model, or to the first of two, with `build_model_budget`."""
+    return Question(
+        model=models[0],
+        prompt=prompt,
+        conversation=conversation,
+        checked_query=add_judge_notes(asked, models[0]),
+        truncation=Horizon(asked.length),
+        budget=build_model_budget(
+            [(each.name, isinstance(each, TextModel)) for each in models], **limits
+        ),
+    )
 
 
 def _build_conversation(prompt: "Start", turns: Sequence[str], length: int | str) -> Conversation:

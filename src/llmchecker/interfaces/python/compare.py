@@ -9,24 +9,20 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.comparison import Side, compare_sides
 from llmchecker.checking.comparison_formatting import SideLabel
 from llmchecker.checking.figures import format_display
-from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
-    Question,
-    build_model_budget,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
-from llmchecker.interfaces.python.ask import check_model, combine_watches
+from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
 from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_display
-from llmchecker.trees.text_tree import Horizon
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -111,22 +107,17 @@ def compare(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
         second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
-    asked = resolve_scorers(query, length, quantifiers)
-    question = Question(
-        model=model,
-        prompt=parse_prompt({"start": start, "user": user, "system": system}),
-        checked_query=add_judge_notes(asked, model),
-        truncation=Horizon(asked.length),
-        budget=build_model_budget(
-            [(each.name, isinstance(each, TextModel)) for each in (model, second_model)],
-            width,
-            passes,
-            seconds,
-            answers,
-            confidence=confidence,
-            seed=seed,
-            certain=certain,
-        ),
+    question = build_question(
+        resolve_scorers(query, length, quantifiers),
+        [model, second_model],
+        parse_prompt({"start": start, "user": user, "system": system}),
+        width=width,
+        passes=passes,
+        answers=answers,
+        seconds=seconds,
+        confidence=confidence,
+        seed=seed,
+        certain=certain,
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
     versus = question.vary(second_model, changes, "versus_")

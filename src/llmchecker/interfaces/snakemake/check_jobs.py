@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
@@ -53,8 +52,7 @@ def answer_checks(
         # The time to read files is not part of the work.
         with work():
             scored = ScoredTree(tree, values, ranges)
-            answer = check_query(scored, check.query, seconds)
-            answer = replace(answer, notes=(*answer.notes, *check_notes))
+            answer = check_query(scored, check.query, seconds, check_notes)
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
