@@ -10,9 +10,9 @@ def test_a_package_that_is_installed_later_is_found(tmp_path, monkeypatch):
     """A second search reads nothing, and one after an installation finds the new package."""
     reads, read = [], plugins.entry_points
 
-    def read_and_count():
-        reads.append(1)
-        return read()
+    def read_and_count(group):
+        reads.append(group)
+        return read(group=group)
 
     monkeypatch.setattr(plugins, "entry_points", read_and_count)
     monkeypatch.syspath_prepend(tmp_path)

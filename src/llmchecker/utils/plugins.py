@@ -18,11 +18,10 @@ SECTIONS = "llmchecker.config_sections"
 
 def find_plugin_packages() -> set[str]:
     """Return the names of the top-level packages whose plug-ins are installed."""
-    installed = _read_entry_points()
     return {
         entry.module.partition(".")[0]
         for group in (COMMANDS, QUANTIFIERS, SECTIONS)
-        for entry in installed.select(group=group)
+        for entry in _read_entry_points(group)
     }
 
 
@@ -37,7 +36,7 @@ def find_plugins(group: str, noun: str) -> dict[str, EntryPoint]:
         ConfigError: two packages use the same name for different objects.
     """
     plugins: dict[str, EntryPoint] = {}
-    for entry in _read_entry_points().select(group=group):
+    for entry in _read_entry_points(group):
         previous = plugins.setdefault(entry.name, entry)
         # the same entry point may be found twice, which is no conflict
         if previous.value != entry.value:
@@ -70,18 +69,18 @@ def describe_plugin(entry: EntryPoint, noun: str) -> str:
     return f"the {noun} {entry.name!r} of the installed package {_package_name(entry)}"
 
 
-def _read_entry_points() -> EntryPoints:
-    """Read all entry points; again only after a change of the folders that contain packages."""
+def _read_entry_points(group: str) -> EntryPoints:
+    """Read a group's entry points; again only after a change of the folders with packages."""
     folders = [Path(folder) for folder in sys.path]
     times = tuple((folder, folder.stat().st_mtime_ns) for folder in folders if folder.exists())
-    return _read_entry_points_of(times)
+    return _read_entry_points_of(group, times)
 
 
 # reading them opens a file of every installed package, and each configuration needs them
-@lru_cache(maxsize=1)
-def _read_entry_points_of(folders: tuple[tuple[Path, int], ...]) -> EntryPoints:
-    """Read all entry points, where the search path has these folders and times of changes."""
-    return entry_points()
+@lru_cache(maxsize=8)
+def _read_entry_points_of(group: str, folders: tuple[tuple[Path, int], ...]) -> EntryPoints:
+    """Read a group's entry points, where the search path has these folders and times."""
+    return entry_points(group=group)
 
 
 def _package_name(entry: EntryPoint) -> str:
