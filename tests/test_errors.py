@@ -1,8 +1,19 @@
 """What messages have in common."""
 
+import pickle
+
 import pytest
 
-from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
+from llmchecker.errors import (
+    DamagedFile,
+    InterruptedCheck,
+    LLMCheckerError,
+    RefusedPart,
+    RequestRefused,
+    UnknownName,
+    did_you_mean,
+    prefix_errors,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,3 +41,21 @@ def test_a_place_and_a_message_name_a_key_once(place: str, message: str, expecte
     with pytest.raises(UnknownName) as error, prefix_errors(place):
         raise UnknownName(message)
     assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DamagedFile("a.json: cut", "a.json", "; delete it"),
+        RequestRefused("status 400", frozenset({RefusedPart.SEED})),
+        InterruptedCheck("it failed", 7),
+        UnknownName("x is unknown"),
+    ],
+)
+def test_an_error_with_a_place_keeps_its_class_and_fields(error: LLMCheckerError) -> None:
+    """A place is put before the message alone, also of an error that was pickled."""
+    with pytest.raises(type(error)) as caught, prefix_errors("here"):
+        raise pickle.loads(pickle.dumps(error))
+    assert str(caught.value) == f"here: {error}"
+    fields = {name: value for name, value in vars(error).items() if name != "problem"}
+    assert vars(caught.value).items() >= fields.items()

@@ -23,10 +23,12 @@ from llmchecker.models.servers.connection import (
     fetch_served_model,
 )
 from llmchecker.models.servers.http_client import RequestLimits
+from llmchecker.models.servers.schema import ChatResponse, parse_response
 from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.servers.text_apis import TEXT_APIS
 from llmchecker.models.servers.text_client import TextClient
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.models.text_answer import TextStream, answer_prompts
+from llmchecker.models.text_answer import Finish, TextStream, answer_prompts
 from loop_invariants.proposals.prompt_templates import (
     INVARIANT_KEYWORD,
     PromptVariant,
@@ -227,6 +229,47 @@ def test_a_server_that_has_another_name_for_the_limit_is_asked_by_it(tmp_path):
         server.fault = demanding
         assert asked(writer, 1) == ["x"]
     assert server.questions[-1][1]["max_completion_tokens"] == 20
+
+
+class _WriterBelowSeed(FakeWriter):
+    """A server whose address contains the name of a setting."""
+
+    def got(self, path):
+        return super().got(path.removeprefix("/seed"))
+
+    def posted(self, path, question):
+        return super().posted(path.removeprefix("/seed"), question)
+
+
+@pytest.mark.parametrize(("message", "count"), [("bad words", 1), ("no seed, please", 2)])
+def test_only_the_message_of_a_server_names_what_it_refuses(message, count, tmp_path):
+    """A request is repeated without its seed if the server says so, and not for its address."""
+    server = _WriterBelowSeed(lambda prompt: "x")
+    with running(server) as address:
+        writer = connected(tmp_path, f"{address}/seed")
+        server.fault = raising(lambda: Status(400, {"error": {"message": message}}))
+        with pytest.raises(RequestRefused, match=message):
+            asked(writer, 1)
+    assert len(server.questions) == count
+    assert [question["seed"] for _, question in server.questions[1:] if "seed" in question] == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("length", Finish.TRUNCATED),
+        ("max_tokens", Finish.TRUNCATED),
+        ("end_turn", Finish.ENDED),
+        ("refusal", Finish.FILTERED),
+        ("unheard", Finish.MISSING),
+        (None, Finish.MISSING),
+    ],
+)
+def test_a_reason_of_any_provider_is_known_of_all(reason, finish):
+    """Gateways pass on the reasons of other providers; an unknown one makes no sample."""
+    choice = {"index": 0, "message": {"content": "x"}, "finish_reason": reason}
+    response = parse_response(ChatResponse, {"choices": [choice]})
+    assert TEXT_APIS["openai-chat"].read_answer(response, 20).finish == finish
 
 
 def test_which_model_is_asked_must_be_known(tmp_path):
