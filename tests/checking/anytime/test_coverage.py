@@ -1,5 +1,6 @@
 """Intervals with confidence cover the enumerated truth at every time at once, and errors show."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from fractions import Fraction
@@ -182,10 +183,17 @@ def test_intervals_of_many_seeds_cover_the_truth_after_every_round(name, confide
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["reachability", "few"])
-@pytest.mark.parametrize("variant", ["truncated", "many listed", "width", "clock"])
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        *itertools.product(["truncated", "many listed", "width", "clock"], ["reachability", "few"]),
+        # the samples of "few" end with their first token
+        ("late", "reachability"),
+    ],
+)
 def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant):
-    """Cut decoding, visits that list every token, a width, and a clock that reads the samples."""
+    """Cut decoding, visits that list every token, a width, a clock that reads the samples, and
+    samples that are dropped because of the values of others."""
     runs, misses = Runs.of_kind(name, variant == "truncated"), 0
     for seed in range(150):
         width = 0.3 if variant == "width" else 0.0
@@ -193,8 +201,13 @@ def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant):
         check = runs.start(seed, 0.9, listed, passes=PASSES, width=width)
         if variant == "clock":
             # the time is over as soon as the estimate is too large
-            check._clock = lambda check=check: (
+            check._clock = lambda batches, check=check: (
                 0 if check.samples and check.estimate > runs.truth else PASSES - check.tree.passes
+            )
+        if variant == "late":
+            # all samples but the first ones are dropped as soon as one is large
+            check._drop_late_samples = lambda samples, seconds: (
+                samples.drop_last(samples.steps_left) if samples.numerator.max() > 0.02 else None
             )
         misses += not runs.covers_always(check)
     assert not is_too_often(misses, 150, 0.9)

@@ -125,5 +125,5 @@ def test_json_keeps_every_bit():
     member = draw_member(np.random.default_rng(3), 0.4)
     content = json.loads(json.dumps(vars(member.evidence)))
     assert MeanEvidence.from_json(content) == member.evidence
-    with pytest.raises(ValueError, match="evidence.used: "):
+    with pytest.raises(ValueError, match=r"evidence\.used: "):
         MeanEvidence.from_json(content | {"used": [1.0]})
