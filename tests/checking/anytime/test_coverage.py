@@ -187,7 +187,7 @@ def test_intervals_of_many_seeds_cover_the_truth_after_every_round(name, confide
     ("variant", "name"),
     [
         *itertools.product(["truncated", "many listed", "width", "clock"], ["reachability", "few"]),
-        # the samples of "few" end with their first token
+        # no sample of "few" has a value before its round ends
         ("late", "reachability"),
     ],
 )
