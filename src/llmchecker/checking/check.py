@@ -1,8 +1,7 @@
 """The check of a query on a scored tree: value, bounds and witnesses."""
 
-import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,26 +14,8 @@ from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
-from llmchecker.properties import scores
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
-from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
-from llmchecker.trees.text_tree import TextTree
-
-_log = logging.getLogger(__name__)
-
-
-def score_tree(tree: TextTree, quantifiers: Mapping[str, Quantifier]) -> ScoredTree:
-    """Score the texts of a tree by the quantifiers of a query, each by its name.
-
-    Raises:
-        ConfigError: a score is no integer, or out of the range of its quantifier.
-    """
-    columns = {}
-    for name, quantifier in quantifiers.items():
-        _log.info("scoring %d states: %s", len(tree), name)
-        columns[name] = scores.score_tree(quantifier, tree, name)
-    return ScoredTree(tree, columns, collect_ranges(quantifiers))
 
 
 def check_query(

@@ -6,15 +6,18 @@ children of a state may therefore add up to 1 only within rounding. A `TextTree`
 Storm tolerates. A child of probability 0 has no transition and is not reachable.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from llmchecker.checking.markov.product import MarkovProcess
 from llmchecker.checking.markov.sparse_matrix import TransitionMatrix, merge_entries
 from llmchecker.errors import InvalidTree, UnknownName
+from llmchecker.properties import scores
 from llmchecker.properties.logic.ast import (
     LABELS,
     STEP,
@@ -25,9 +28,12 @@ from llmchecker.properties.logic.ast import (
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
 from llmchecker.utils.number_format import format_count
+
+_log = logging.getLogger(__name__)
 
 _UNIT_ROUNDOFF = 2.0**-53
 """The largest relative error of one rounded float64 operation."""
@@ -244,6 +250,19 @@ class ScoredTree:
             raise UnknownName(
                 f"variable {unknown_names[0]}: the chain lacks it; its variables are {known_names}"
             )
+
+    @classmethod
+    def from_quantifiers(cls, tree: TextTree, quantifiers: Mapping[str, Quantifier]) -> Self:
+        """Score the texts of a tree by the quantifiers of a query, each by its name.
+
+        Raises:
+            ConfigError: a score is no integer, or out of the range of its quantifier.
+        """
+        columns = {}
+        for name, quantifier in quantifiers.items():
+            _log.info("scoring %d states: %s", len(tree), name)
+            columns[name] = scores.score_tree(quantifier, tree, name)
+        return cls(tree, columns, collect_ranges(quantifiers))
 
     def check_ranges(self) -> None:
         """Check that the scores keep what their quantifiers declare.

@@ -91,10 +91,11 @@ def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
     """
     tree, path, growing_seconds = load_or_build_tree(registry, question)
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
-    from llmchecker.checking.check import check_query, score_tree
+    from llmchecker.checking.check import check_query
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
     start_time = time.monotonic()
-    scored = score_tree(tree, question.checked_query.quantifiers)
+    scored = ScoredTree.from_quantifiers(tree, question.checked_query.quantifiers)
     scoring_seconds = time.monotonic() - start_time
     seconds = growing_seconds + scoring_seconds
     answer = check_query(scored, question.query, seconds, question.checked_query.notes)

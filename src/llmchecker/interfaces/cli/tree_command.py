@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from llmchecker.checking import witnesses
+from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, MachineLimit
@@ -87,10 +88,7 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
     # Without a query, the drawing has no scores and no marks.
     if not isinstance(process, Question):
         return tree_drawing.Drawing(tree, {}, {})
-    # Imported here, because Storm takes a second to load, which would delay --help and errors.
-    from llmchecker.checking.check import score_tree
-
-    scored = score_tree(tree, process.checked_query.quantifiers)
+    scored = ScoredTree.from_quantifiers(tree, process.checked_query.quantifiers)
     if not witnesses.has_witnesses(process.query):
         logging.info("no single text decides a query of this form, so no state is marked")
     deciding_states = witnesses.find_witnesses(scored, process.query, max_witnesses=None)

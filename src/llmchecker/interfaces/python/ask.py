@@ -73,9 +73,10 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
     # Imported after the checks of the arguments, because Storm takes a second to load.
-    from llmchecker.checking.check import check_query, score_tree
+    from llmchecker.checking.check import check_query
+    from llmchecker.checking.markov.scored_tree import ScoredTree
 
-    scored = score_tree(tree, checked_query.quantifiers)
+    scored = ScoredTree.from_quantifiers(tree, checked_query.quantifiers)
     return Answer.from_answer(check_query(scored, checked_query.query, notes=checked_query.notes))
 
 
