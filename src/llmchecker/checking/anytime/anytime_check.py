@@ -538,8 +538,11 @@ class AnytimeCheck:
             samples: the round.
             step_seconds: the time of the last token of all samples.
         """
+        # without a limit of time, the samples are not looked at
+        if math.isinf(remaining := self._remaining_seconds()):
+            return
         steps = samples.steps_left
-        if step_seconds * steps <= self._remaining_seconds():
+        if step_seconds * steps <= remaining:
             return
         if (affordable := self._clock(steps)) is not None:
             per_token = self._passes_per_sample / self.tree.length

@@ -152,14 +152,14 @@ class ExploredConversation:
         tree = self._create_tree(decides_early=False)
         while (left := tree.undecided) > 0:
             if tree.passes >= max_passes:
-                advice = "lower length or temperature, or raise the passes"
+                advice = "; lower length or temperature, or raise the passes"
             elif not tree.refine(max_passes - tree.passes):
-                advice = "in tokens that are not listed; set top-k or top-p"
+                advice = " in tokens that are not listed; set top-k or top-p"
             else:
                 continue
             raise CheckFailed(
                 f"conversation: {format_count(tree.passes, 'pass')} leave a probability of "
-                f"{format_number(left, 3)}; {advice}"
+                f"{format_number(left, 3)}{advice}"
             )
         return self._build(tree, math.inf)
 
