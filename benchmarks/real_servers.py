@@ -10,10 +10,9 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-
-import httpx2
 
 from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.downloads import copy_from_wheel
@@ -107,9 +106,10 @@ def _answering(process: subprocess.Popen[str], log: Path, address: str) -> str:
     until = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < until and process.poll() is None:
         try:
-            if httpx2.get(f"{address}/health", trust_env=False).status_code == 200:
+            with urllib.request.urlopen(f"{address}/health"):
                 return address
-        except httpx2.TransportError:
+        # also the statuses of a server that is not ready
+        except OSError:
             pass
         time.sleep(0.5)
     raise RuntimeError(f"the server does not answer at {address}\n{log.read_text()[-4000:]}")

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
-import httpx2
 from other_programs import Generator, Sampling, format_table, sample_by_harness
 from plain_sampling import Proportion
 from real_servers import gguf_of, llama_cpp, vllm
@@ -123,8 +123,13 @@ def checked(model: ServedModel, length: int) -> dict[str, float]:
     }
     began, sampled = time.monotonic(), 0
     while sampled < PASSES:
-        response = httpx2.post(f"{model.client.address}/v1/completions", json=payload, timeout=None)
-        sampled += response.json()["usage"]["completion_tokens"]
+        request = urllib.request.Request(
+            f"{model.client.address}/v1/completions",
+            json.dumps(payload).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as response:
+            sampled += json.load(response)["usage"]["completion_tokens"]
     tokens = sampled / (time.monotonic() - began)
     return {"passes_a_second": passes, "tokens_a_second": tokens, "ratio": passes / tokens}
 

@@ -169,7 +169,7 @@ def test_a_status_is_logged_at_most_once_an_interval(tmp_path):
 
 
 def test_requests_are_no_part_of_a_log(tmp_path, capsys):
-    """The client that asks servers logs every request, which would drown what a job says."""
+    """The client of the hub logs every request, which would drown what a job says."""
     answering = httpx2.MockTransport(lambda request: httpx2.Response(200))
     with job_log(tmp_path / "a.log"), httpx2.Client(transport=answering) as asking:
         assert asking.get("http://127.0.0.1/").status_code == 200

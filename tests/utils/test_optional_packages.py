@@ -45,8 +45,8 @@ def run_without(code: str, *packages: str) -> list[str]:
 @pytest.mark.long
 def test_the_core_works_without_optional_packages():
     """A query is answered with no optional package; a plot names the command that installs one."""
-    # newer versions of huggingface-hub need the client of servers themselves
-    blocked = EXTRAS.keys() - {"httpx2"}
+    # newer versions of huggingface-hub need the system's certificates themselves
+    blocked = EXTRAS.keys() - {"truststore"}
     value, plot, client = run_without(CORE, *blocked)
     assert (value, client) == ("0.5", "[]")
     message = "matplotlib: the package is missing; run pip install 'llmchecker[workflow]'"
@@ -122,6 +122,6 @@ try:
 except MissingTool as error:
     print(error)
 """
-    (message,) = run_without(code, "httpx2", "httpcore2")
+    (message,) = run_without(code, "aiohttp")
     assert message.endswith("run pip install 'llmchecker[servers]'")
     assert list(tmp_path.iterdir()) == []

@@ -99,10 +99,13 @@ def append_line(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
+    line = f"{format_line(content)}\n".encode()
     try:
         # opened for each line, so that a killed run keeps each of them
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{format_line(content)}\n")
+        with path.open("ab", buffering=0) as file:
+            # a full disk may take the beginning of a line, and refuses the rest
+            while line:
+                line = line[file.write(line) :]
     except OSError as error:
         raise _build_error(path, "written", error) from error
 

@@ -7,15 +7,15 @@ from importlib.util import find_spec
 from llmchecker.errors import MissingTool
 
 EXTRAS = {
-    "anyio": "servers",
+    "aiohttp": "servers",
     "docutils": "workflow",
-    "httpx2": "servers",
     "lingua": "language",
     "matplotlib": "workflow",
     "pcpp": "programs",
     "pycparser": "programs",
     "seaborn": "workflow",
     "snakemake": "workflow",
+    "truststore": "servers",
     "z3": "programs",
 }
 """Extra of each optional package by the name of its module."""

@@ -16,7 +16,7 @@ from llmchecker.utils.atomic_files import atomic_write_with_checksum
 
 HEAVY = """
     torch transformers stormpy z3 pandas matplotlib seaborn scipy snakemake pydantic pyarrow numpy
-    textblob lark httpx2 rich tqdm
+    textblob lark aiohttp rich tqdm
 """.split()
 ENTRY = """
 import sys

@@ -142,7 +142,7 @@ def test_a_server_that_goes_on_failing_is_given_up(tmp_path):
 def test_a_server_that_is_not_there_is_named():
     """Where nothing listens one message says so after the last attempt."""
     nowhere = ServerClient(text_source("http://127.0.0.1:1", seconds=0.5), None, QUICK)
-    with pytest.raises(SourceUnavailable, match=r"127\.0\.0\.1:1\b.*6 attempts.*ConnectError"):
+    with pytest.raises(SourceUnavailable, match=r"127\.0\.0\.1:1\b.*6 attempts.*Cannot connect"):
         nowhere.run(lambda session: session.request(ModelList, "/v1/models"))
 
 

@@ -6,12 +6,12 @@ must give the same tokens for probe texts as the one in the directory.
 """
 
 import shutil
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableModel
 from llmchecker.models.decoding.settings import parse_end_tokens
@@ -215,7 +215,7 @@ def _build_served_model(
         UnusableModel: the tokenizer is not that of the server's model.
     """
 
-    def tokenize(session: ServerSession, text: str) -> Awaitable[list[int]]:
+    def tokenize(session: ServerSession, text: str) -> Coroutine[Any, Any, list[int]]:
         return api.tokenize(session, info.model, text)
 
     # all answers at once: an error below must not leave requests open

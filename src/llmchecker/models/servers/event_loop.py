@@ -1,13 +1,29 @@
-"""Event loop whose name resolution can be abandoned."""
+"""An event loop in a thread of its own, whose name resolution can be abandoned."""
 
 import asyncio
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 
-class AbandoningEventLoop(asyncio.SelectorEventLoop):
+@contextmanager
+def run_event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Run an event loop in a thread, which ends with the block; the block must end its tasks."""
+    loop = _AbandoningEventLoop()
+    thread = threading.Thread(target=loop.run_forever, name="requests", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class _AbandoningEventLoop(asyncio.SelectorEventLoop):
     """An event loop that ends without waiting for a name resolution.
 
     The system cannot cancel a resolution. asyncio runs it in a pool of threads, and waits for the

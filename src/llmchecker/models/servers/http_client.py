@@ -4,21 +4,23 @@ It contacts only the configured address: it follows no redirects, and ignores pr
 in the environment. No message contains the key.
 """
 
+import asyncio
 import contextlib
 import json
+import math
 import re
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, TypeVar
 
-import anyio
-import httpx2
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import aiohttp
+import truststore
 
 from llmchecker.errors import (
     NoResponse,
@@ -27,7 +29,7 @@ from llmchecker.errors import (
     SourceUnavailable,
     prefix_errors,
 )
-from llmchecker.models.servers.event_loop import AbandoningEventLoop
+from llmchecker.models.servers.event_loop import run_event_loop
 from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.models.servers.settings import ApiName, ServerSource
 from llmchecker.utils.number_format import format_count
@@ -107,14 +109,14 @@ class ServerClient:
         """The URL of the server, without a trailing slash."""
         return self.source.address
 
-    def run(self, function: Callable[["ServerSession"], Awaitable[_Result]]) -> _Result:
+    def run(self, function: Callable[["ServerSession"], Coroutine[Any, Any, _Result]]) -> _Result:
         """Return the result of a coroutine function that sends requests."""
         (result,) = self.map_concurrently(lambda session, each: each(session), [function])
         return result
 
     def map_concurrently(
         self,
-        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        function: Callable[["ServerSession", _Item], Coroutine[Any, Any, _Result]],
         items: Iterable[_Item],
     ) -> Iterator[_Result]:
         """Apply a coroutine function to items concurrently, as `map_on_demand` does."""
@@ -129,19 +131,17 @@ class ServerClient:
             limit: largest number of concurrent requests, if less than that of the client.
         """
         concurrency = min(self.source.concurrency, limit or self.source.concurrency)
-        session, options = ServerSession(self), {"loop_factory": AbandoningEventLoop}
-        with start_blocking_portal(backend_options=options) as portal:
-            pool = RequestPool(portal, session, concurrency)
+        with run_event_loop() as loop:
+            pool = RequestPool(loop, ServerSession(self), concurrency)
             # an error, an interrupt or an early end leaves this block
             try:
                 yield pool
             finally:
-                portal.call(pool.cancel)
-                portal.call(session.close)
+                pool.close()
 
     def map_on_demand(
         self,
-        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
+        function: Callable[["ServerSession", _Item], Coroutine[Any, Any, _Result]],
         choose_item: Callable[[], _Item | None],
         must_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[_Result]:
@@ -157,48 +157,49 @@ class ServerClient:
         """
         futures: deque[Future[_Result]] = deque()
         with self.open_pool() as pool:
+            # a slow first request must not leave the others without work
+            wanted = 2 * self.source.concurrency
             while True:
-                # a slow first request must not leave the others without work
-                while len(futures) < 2 * self.source.concurrency:
-                    if (item := choose_item()) is None:
-                        break
-                    futures += pool.submit(function, [item])
+                # several items at once, because each submission wakes the other thread
+                if wanted - len(futures) >= math.ceil(self.source.concurrency / 8):
+                    items = iter(choose_item, None)
+                    futures += pool.submit(function, islice(items, wanted - len(futures)))
                 if not futures:
                     return
-                while not wait([futures[0]], _POLL_SECONDS).done:
+                while not futures[0].done() and not wait([futures[0]], _POLL_SECONDS).done:
                     if must_stop():
                         return
                 yield futures.popleft().result()
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
-        """The certificates, which take longer to read than a request."""
-        return httpx2.create_ssl_context(trust_env=False)
+        """The system's certificates, which take longer to read than a request."""
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class RequestPool:
     """Concurrent requests, to which more may be added while others are under way.
 
     Args:
-        portal: the event loop.
+        loop: the event loop, which runs in another thread.
         session: the session of the requests.
         concurrency: largest sum of the sizes of concurrent requests.
     """
 
-    def __init__(self, portal: BlockingPortal, session: "ServerSession", concurrency: int) -> None:
-        self._portal, self._session = portal, session
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, session: "ServerSession", concurrency: int
+    ) -> None:
+        self._loop, self._session = loop, session
         self._first = min(_FIRST_TEXTS, concurrency)
         self._unused = concurrency - self._first
         self._quick_seconds = _QUICK_SHARE * session.seconds
-        # fast: without a pause for other tasks where a place is free
-        self._places = portal.call(partial(anyio.Semaphore, self._first, fast_acquire=True))
-        self._queue = portal.call(partial(anyio.Lock, fast_acquire=True))
-        self._scopes: list[anyio.CancelScope] = []
+        self._places, self._queue = asyncio.Semaphore(self._first), asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def submit(
         self,
-        function: Callable[["ServerSession", _Item], Awaitable[_Result]],
-        items: Sequence[_Item],
+        function: Callable[["ServerSession", _Item], Coroutine[Any, Any, _Result]],
+        items: Iterable[_Item],
         get_size: Callable[[_Item], int] = lambda item: 1,
     ) -> list["Future[_Result]"]:
         """Begin with the requests of items, after those of earlier calls; return their results.
@@ -208,9 +209,8 @@ class RequestPool:
             items: the items.
             get_size: returns the number of texts that the server continues at once for an item.
         """
-        futures: list[Future[_Result]] = [Future() for _ in items]
 
-        async def apply(item: _Item, future: "Future[_Result]") -> None:
+        async def apply(item: _Item) -> _Result:
             size = min(get_size(item), self._first)
             # requests take their places one after another, so that a large one is not passed by
             async with self._queue:
@@ -219,26 +219,24 @@ class RequestPool:
             start_time = time.monotonic()
             try:
                 result = await function(self._session, item)
-            # the caller reads the error from the future
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
                 self._add_places(size, time.monotonic() - start_time)
+                return result
             finally:
                 for _ in range(size):
                     self._places.release()
 
-        async def apply_all() -> None:
-            async with anyio.create_task_group() as group:
-                self._scopes.append(group.cancel_scope)
-                for item, future in zip(items, futures, strict=True):
-                    group.start_soon(apply, item, future)
-            self._scopes.remove(group.cancel_scope)
+        futures: list[tuple[_Item, Future[_Result]]] = [(item, Future()) for item in items]
 
-        # one call, because each waits for the event loop's thread
-        self._portal.start_task_soon(apply_all)
-        return futures
+        def start() -> None:
+            for item, future in futures:
+                task = self._loop.create_task(apply(item))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(partial(_settle, future))
+
+        if futures:
+            self._loop.call_soon_threadsafe(start)
+        return [future for _, future in futures]
 
     def _add_places(self, size: int, seconds: float) -> None:
         """Let a server that answered quickly write more texts at once."""
@@ -248,10 +246,25 @@ class RequestPool:
             for _ in range(added):
                 self._places.release()
 
-    def cancel(self) -> None:
-        """Cancel all requests; called in the event loop."""
-        for scope in self._scopes:
-            scope.cancel()
+    def close(self) -> None:
+        """Cancel all requests, and close all connections."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._session.close()
+
+
+def _settle(future: "Future[_Result]", task: "asyncio.Task[_Result]") -> None:
+    """Give a future the result of a task, for another thread."""
+    if task.cancelled():
+        future.cancel()
+    elif (error := task.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())
 
 
 class ServerSession:
@@ -266,13 +279,30 @@ class ServerSession:
         self._client = client
         # read before the time of the first attempt begins
         self._ssl_context = client.ssl_context
-        self._connections: list[httpx2.AsyncClient] = []
-        self._idle_connections: list[httpx2.AsyncClient] = []
 
     async def close(self) -> None:
         """Close all connections."""
-        for connection in self._connections:
-            await connection.aclose()
+        await self._http.close()
+
+    @cached_property
+    def _http(self) -> aiohttp.ClientSession:
+        """The connections, which belong to the event loop that first uses them."""
+        connector = aiohttp.TCPConnector(
+            # the pool of requests has its own limit
+            limit=0,
+            ssl=self._ssl_context,
+            # the resolver of another library would not be that of the event loop
+            resolver=aiohttp.ThreadedResolver(),
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers=_build_headers(self._client.source.api, self._client.key),
+            # each attempt has a limit of its own, from the name's resolution to the last byte
+            timeout=aiohttp.ClientTimeout(),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
 
     async def request(
         self,
@@ -307,15 +337,15 @@ class ServerSession:
         for attempt in range(1, limits.attempts + 1):
             pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
-                with anyio.fail_after(seconds):
-                    status, headers, body = await self._send(path, payload)
+                async with asyncio.timeout(seconds):
+                    status, headers, body = await self._exchange(path, payload)
             except TimeoutError:
                 failure = "the answer takes too long"
                 report_loss()
-            except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            except aiohttp.ClientError as error:
                 failure = quote(f"{type(error).__name__} {error}")
                 # a server that cannot be reached has written nothing
-                if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                if not isinstance(error, aiohttp.ClientConnectorError):
                     report_loss()
             else:
                 if status == 200:
@@ -330,70 +360,39 @@ class ServerSession:
                 pause = max(pause, float(retry_after)) if retry_after.isdecimal() else pause
             # no pause after the last attempt
             if attempt < limits.attempts:
-                await anyio.sleep(min(pause, limits.max_pause_seconds))
+                await asyncio.sleep(min(pause, limits.max_pause_seconds))
         raise NoResponse(
             f"server: no answer in {format_count(limits.attempts, 'attempt')} of "
             f"{seconds:g} s ({failure}); run the command again, earlier answers are kept"
         )
 
-    async def _send(
-        self, path: str, payload: dict[str, Any] | None
-    ) -> tuple[int, httpx2.Headers, bytes]:
-        """Make one attempt; return the status, headers and body of the response."""
-        with self._take_connection() as connection:
-            return await self._exchange(connection, path, payload)
-
-    @contextlib.contextmanager
-    def _take_connection(self) -> Iterator[httpx2.AsyncClient]:
-        """Take an idle connection, or a new one."""
-        if not self._idle_connections:
-            self._connections.append(self._open_connection())
-            self._idle_connections.append(self._connections[-1])
-        connection = self._idle_connections.pop()
-        try:
-            yield connection
-        finally:
-            self._idle_connections.append(connection)
-
-    def _open_connection(self) -> httpx2.AsyncClient:
-        """Open a connection, which the first request establishes.
-
-        A set of many connections looks through all of them for each request.
-        """
-        return httpx2.AsyncClient(
-            verify=self._ssl_context,
-            headers=_build_headers(self._client.source.api, self._client.key),
-            # the limits of the library are for the time between two bytes, so a slow stream of
-            # bytes would never exceed them: the session limits the whole exchange
-            timeout=None,
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
-            follow_redirects=False,
-            trust_env=False,
-        )
-
     async def _exchange(
-        self, connection: httpx2.AsyncClient, path: str, payload: dict[str, Any] | None
-    ) -> tuple[int, httpx2.Headers, bytes]:
+        self, path: str, payload: dict[str, Any] | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Make one attempt; return the status, headers and body of the response."""
         method, body = "GET" if payload is None else "POST", bytearray()
         max_bytes = self._client.limits.max_bytes
-        async with connection.stream(method, self.address + path, json=payload) as response:
+        url = self.address + path
+        async with self._http.request(method, url, json=payload, allow_redirects=False) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):
-                name = self._quote_body(coding.encode())
+                name = self._quote_body(coding.encode(errors="surrogateescape"))
                 raise SourceUnavailable(f"content-encoding: {name} was not requested; disable it")
             # check the size for each chunk, before the whole body is in memory
-            async for chunk in response.aiter_raw():
+            async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > max_bytes:
                     raise SourceUnavailable(
                         f"answer: more than {max_bytes} bytes; check the server"
                     )
-        return response.status_code, response.headers, bytes(body)
+        return response.status, response.headers, bytes(body)
 
-    def _check_status(self, status: int, headers: httpx2.Headers, body: bytes) -> None:
+    def _check_status(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Raise an error for a status after which a retry is useless."""
         if 300 <= status < 400:
-            location = self._quote_body(headers.get("location", "nowhere").encode())
+            # the library decodes the bytes of a header in this way
+            header = headers.get("location", "nowhere").encode(errors="surrogateescape")
+            location = self._quote_body(header)
             raise SourceUnavailable(
                 f"server: it redirects to {location!r}; name the address that answers as the "
                 "model's source"

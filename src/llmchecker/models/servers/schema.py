@@ -1,8 +1,8 @@
 """Schemas of servers' responses, the choice of a listed model, and quotations in messages."""
 
 import re
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -19,6 +19,8 @@ from llmchecker.errors import ConfigError, SourceUnavailable, did_you_mean
 
 MAX_EXCESS = 1e-4
 """Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
+
+_build_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 _MAX_QUOTE_LENGTH = 120
 """Largest number of characters of a server's text in a message."""
@@ -271,7 +273,8 @@ def parse_response(shape: type[_Shape], answer: Any) -> _Shape:
         SourceUnavailable: a field is missing or has an invalid value; the message names it.
     """
     try:
-        return TypeAdapter(shape).validate_python(answer)
+        valid: _Shape = _build_adapter(shape).validate_python(answer)
+        return valid
     except (ValidationError, RecursionError, OverflowError) as error:
         field, problem = "", type(error).__name__
         if isinstance(error, ValidationError):

@@ -5,6 +5,7 @@ because those that arrive first are the short ones. For the same reason an answe
 place of a lost one is marked: it is no fair sample. `answer_store` proves that this suffices.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -13,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import anyio
 
 from llmchecker.errors import (
     ConfigError,
@@ -163,7 +162,7 @@ class TextClient:
         except ConfigError as error:
             # stored answers need no key
             self._key_error = error
-        lock = anyio.Lock()
+        lock = asyncio.Lock()
 
         async def answer(
             session: ServerSession, item: tuple[TextStream, int]
