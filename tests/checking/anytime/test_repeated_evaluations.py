@@ -71,7 +71,7 @@ def test_a_second_evaluation_splits_the_probability_that_the_first_one_left(nois
     table = NoisyTable(noise)
     quantifier = {name: QUANTIFIERS[name]}
     answer = lc.check(
-        f"P=? [ F {name} > 0 ]", table.model, START, length=LENGTH, passes=900, **quantifier
+        f"P=? [ F {name} > 0 ]", table.model, START, length=LENGTH, passes=450, **quantifier
     )
     # otherwise nothing was split
     assert max(table.evaluations.values()) > 2

