@@ -48,6 +48,8 @@ UNKNOWN = "unknown"
 """The text of an unknown value or truth."""
 CERTAIN_MEANING = "proven for the whole model"
 """The meaning of `certain`, which each output states once."""
+_UNLIMITED = ("-infinity", "infinity")
+"""The lower and the upper end of an interval without a limit."""
 _NOT_NEEDED = "not needed: every text is decided"
 
 _VERBS = {WITNESS: "satisfy", COUNTEREXAMPLE: "violate"}
@@ -61,16 +63,14 @@ def format_value(value: float | bool | None, digits: int = DIGITS) -> str:
     return str(value).lower() if isinstance(value, bool) else format_number(value, digits)
 
 
-def format_interval(
-    interval: Interval,
-    digits: int = DIGITS,
-    unlimited: tuple[str, str] = ("-infinity", "infinity"),
-) -> str:
+def format_interval(interval: Interval, digits: int = DIGITS) -> str:
     """Format an interval, whose ends are rounded outwards."""
-    return f"[{', '.join(_format_ends(interval, digits, unlimited))}]"
+    return f"[{', '.join(_format_ends(interval, digits))}]"
 
 
-def _format_ends(interval: Interval, digits: int, unlimited: tuple[str, str]) -> tuple[str, str]:
+def _format_ends(
+    interval: Interval, digits: int, unlimited: tuple[str, str] = _UNLIMITED
+) -> tuple[str, str]:
     # an expected score may have no limit on a side
     return (
         unlimited[0] if interval.lower == -math.inf else format_lower(interval.lower, digits),
@@ -107,7 +107,7 @@ class Figures:
 def format_figures(
     answer: Answer,
     digits: int = DIGITS,
-    unlimited: tuple[str, str] = ("-infinity", "infinity"),
+    unlimited: tuple[str, str] = _UNLIMITED,
 ) -> Figures:
     """Format the figures of an answer.
 

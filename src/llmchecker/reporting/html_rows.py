@@ -37,16 +37,13 @@ def render_row(row: Row) -> Markup:
     return Markup("<br/>" if has_bars else "; ").join(map(_render_figure, row))
 
 
-def _render_table(rows: Iterable[tuple[str, str]], titles: tuple[str, str] | None = None) -> Markup:
-    """Render rows of a number and a text, under any titles."""
+def _render_table(rows: Iterable[tuple[str, str]]) -> Markup:
+    """Render rows of a number and a text."""
     cells = Markup().join(
         Markup("<tr><td>{}</td><td{}>{}</td></tr>").format(number, _LEFT, text)
         for number, text in rows
     )
-    head = Markup()
-    if titles is not None:
-        head = Markup("<tr><th>{}</th><th{}>{}</th></tr>").format(titles[0], _LEFT, titles[1])
-    return Markup("<table>{}{}</table>").format(head, cells)
+    return Markup("<table>{}</table>").format(cells)
 
 
 def _render_figure(figure: Figure) -> Markup:

@@ -50,6 +50,11 @@ class Transcript:
     messages: tuple[tuple[str, str], ...]
 
     @property
+    def details(self) -> str:
+        """The interval and the horizon as text; empty without both."""
+        return "; ".join(part for part in (self.figures, self.about) if part)
+
+    @property
     def lines(self) -> list[str]:
         """The probability, and a line for each message after the opening."""
         first, *others = map(_clean, format_messages(self.messages).split("\n"))
@@ -114,6 +119,11 @@ class Entry:
         return format_row(self.row)
 
     @property
+    def details(self) -> str:
+        """The interval and the horizon as text; empty without both."""
+        return "; ".join(part for part in (self.figures, self.about) if part)
+
+    @property
     def lines(self) -> list[str]:
         """The reasons and the transcripts, a line for each message."""
         return [*self.reasons, *(line for each in self.transcripts for line in each.lines)]
@@ -124,10 +134,14 @@ class Entry:
         return f"{self.status}, {self.certainty}" if self.certainty else str(self.status)
 
     @property
+    def labelled_requirement(self) -> str:
+        """The requirement by any name and in words, without its threshold."""
+        return f"{self.label}: {self.requirement}" if self.label else self.requirement
+
+    @property
     def content(self) -> str:
         """The requirement by any name, in words and with its threshold."""
-        words = f"{self.label}: {self.requirement}" if self.label else self.requirement
-        return ", ".join(part for part in (words, self.threshold) if part)
+        return ", ".join(part for part in (self.labelled_requirement, self.threshold) if part)
 
 
 def build_entries(result: SuiteResult) -> list[Entry]:

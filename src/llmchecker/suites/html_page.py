@@ -2,7 +2,8 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from llmchecker import __version__
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.html_report import build_environment, read_asset
 from llmchecker.reporting.tree_drawing import encode_svg
-from llmchecker.suites.answer_viewer import group_answers
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import (
     Entry,
@@ -22,12 +22,65 @@ from llmchecker.suites.entries import (
 )
 from llmchecker.suites.notes import build_notes
 from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.verdicts import Status
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 
+_MAX_ANSWERS = 3_000
+"""Maximum number of answers of a page, which is about 2 MB."""
 _MAX_DRAWINGS = 50
 """Maximum number of drawings of a page, which are about 2 MB."""
+
+
+@dataclass(frozen=True)
+class _AnswerGroup:
+    """The answers to one requirement.
+
+    Attributes:
+        number: its number on the page, from 1 on.
+        columns: the entries of its models, with the answers that the page has.
+        left_out: number of answers that the page leaves out.
+    """
+
+    number: int
+    columns: tuple[Entry, ...]
+    left_out: int
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """The number of models by status."""
+        return Counter(entry.status for entry in self.columns)
+
+    @property
+    def count(self) -> int:
+        """Number of answers on the page."""
+        return sum(len(entry.examples) for entry in self.columns)
+
+
+def _group_answers(
+    entries: Iterable[Entry], max_answers: int = _MAX_ANSWERS
+) -> tuple[_AnswerGroup, ...]:
+    """Group the answers by requirement, with the models next to each other.
+
+    Args:
+        entries: the entries in the order of the page, those of one requirement in a row.
+        max_answers: maximum number of answers. The first requirements have theirs.
+    """
+    columns: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.examples:
+            columns.setdefault((entry.group, entry.name), []).append(entry)
+    groups, room = [], max_answers
+    for number, found in enumerate(columns.values(), start=1):
+        shown = []
+        for entry in found:
+            shown.append(replace(entry, examples=entry.examples[:room]))
+            room -= len(shown[-1].examples)
+        total = sum(len(entry.examples) for entry in found)
+        group = _AnswerGroup(number, tuple(shown), 0)
+        groups.append(replace(group, left_out=total - group.count))
+    return tuple(groups)
 
 
 def write_html(result: SuiteResult, path: str | Path) -> None:
@@ -47,7 +100,7 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
     # a link to a row stays the same when its verdict changes
     numbers = {id(entry): number for number, entry in enumerate(entries, start=1)}
     ordered = sort_entries(entries)
-    answers = group_answers(ordered)
+    answers = _group_answers(ordered)
     answer_numbers = {
         (group.columns[0].group, group.columns[0].name): group.number
         for group in answers

@@ -60,7 +60,8 @@ def format_markdown(result: SuiteResult) -> str:
 
 
 def _format_row(entry: Entry, columns: int) -> str:
-    requirement = f"{entry.label}: {entry.requirement}" if entry.label else entry.requirement
-    figures = "; ".join(part for part in (entry.figures, entry.about) if part)
-    texts = (entry.verdict, figures, requirement, entry.threshold, entry.subject, entry.deployment)
+    texts = (
+        *(entry.verdict, entry.details, entry.labelled_requirement),
+        *(entry.threshold, entry.subject, entry.deployment),
+    )
     return f"| {' | '.join([_SIGNS[entry.status], *map(format_cell, texts[:columns])])} |"

@@ -61,8 +61,7 @@ def format_end(result: SuiteResult, hidden: int) -> list[str]:
 
 def _format_entry(entry: Entry, with_model: bool) -> list[str]:
     """Return the lines of an entry."""
-    details = "; ".join(part for part in (entry.figures, entry.about) if part)
     return [
         f"{entry.verdict:<9}{' ' * (len(entry.verdict) > 8)}{format_name(entry, with_model)}",
-        *(f"{'':<11}{line}" for line in (details, *entry.lines) if line),
+        *(f"{'':<11}{line}" for line in (entry.details, *entry.lines) if line),
     ]

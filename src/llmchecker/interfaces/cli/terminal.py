@@ -56,7 +56,7 @@ def print_display(display: Display) -> None:
     console = _create_console()
     console.print(_build_figures(console, display))
     for each in display.lists:
-        grid = _create_grid(2)
+        grid = _create_grid()
         for probability, text in each.texts:
             grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
         console.print()
@@ -106,7 +106,7 @@ def print_outcome(
         content.append(_draw_figures(console, row, room))
     content += [_create_text(line, "dim") for line in lines]
     word, style = outcome
-    grid = _create_grid(2)
+    grid = _create_grid()
     grid.add_row(_create_text(f"{word:<{_OUTCOME_WIDTH}}", style), Text("\n").join(content))
     console.print(grid)
 
@@ -118,7 +118,7 @@ def print_line(text: str) -> None:
 
 def _build_figures(console: Console, display: Display) -> Table:
     rows = display.rows
-    grid = _create_grid(2)
+    grid = _create_grid()
     room = console.width - max(map(len, rows)) - 2
     # the bars of all rows begin in one column
     drawn_rows = [row for row in rows.values() if any(figure.bar for figure in row)]
@@ -178,11 +178,10 @@ def _measure_heads(row: Row) -> int:
     return max(cell_len(figure.text if figure.bar else str(figure)) for figure in row)
 
 
-def _create_grid(columns: int) -> Table:
-    """Create a table without lines, whose last column takes the remaining width."""
+def _create_grid() -> Table:
+    """Create a table of two columns without lines, of which the last takes the remaining width."""
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    for _ in range(columns - 1):
-        grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     return grid
 

@@ -16,10 +16,9 @@ from playwright.sync_api import sync_playwright
 
 import llmchecker as lc
 from llmchecker.errors import UnusableDataset
-from llmchecker.suites.answer_viewer import group_answers
 from llmchecker.suites.entries import build_entries, sort_entries
 from llmchecker.suites.examples import Example
-from llmchecker.suites.html_page import format_html, write_html
+from llmchecker.suites.html_page import _group_answers, format_html, write_html
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.session import run_suite
 
@@ -137,7 +136,7 @@ def test_a_page_has_a_bounded_number_of_answers(result):
     entries = sort_entries(build_entries(result))
     total = sum(len(entry.examples) for entry in entries)
     assert total == 3 * 2 * 4
-    groups = group_answers(entries, 6)
+    groups = _group_answers(entries, 6)
     assert [(group.count, group.left_out) for group in groups] == [(6, 2), (0, 8), (0, 8)]
     many = tuple(Example(f"{n}", 0.001, True) for n in range(2_000))
     first, second = result.results[:2]
