@@ -50,11 +50,6 @@ class Transcript:
     messages: tuple[tuple[str, str], ...]
 
     @property
-    def details(self) -> str:
-        """The interval and the horizon as text; empty without both."""
-        return "; ".join(part for part in (self.figures, self.about) if part)
-
-    @property
     def lines(self) -> list[str]:
         """The probability, and a line for each message after the opening."""
         first, *others = map(_clean, format_messages(self.messages).split("\n"))

@@ -60,6 +60,8 @@ since large rounds make large batches.
 """
 _MAX_LAST_GROWTH = 4
 """The largest ratio of a last round to a round of the usual size, where time ends the work."""
+_MAX_ROUND_COST = 1 / 8
+"""The largest share of the samples of a limited time that a second round may cost."""
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
 _REFINED_SHARE = 0.3
@@ -407,6 +409,13 @@ class AnytimeCheck:
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
             return 0
+        # where time allows few rounds, a second batch shows first what a text of a batch costs
+        if (
+            self._is_timed
+            and self.tree.passes == 1
+            and self._remaining_passes() < self.tree.length / _MAX_ROUND_COST
+        ):
+            return 0
         passes = self._expect_sampling_passes()
         affordable: float = _BUDGET_SHARE * passes / self._passes_per_sample - pending
         batch, is_first = self.tree.batch_texts, self._drawn_samples == 0
@@ -418,9 +427,8 @@ class AnytimeCheck:
             # the time of one text alone was measured, which is about that of a batch
             if is_first and affordable >= 1:
                 affordable = max(affordable, batch)
-                # later rounds, whose bets know more, get most of a limited time
                 if self._is_timed:
-                    wanted = max(_MIN_ROUND, batch // 2)
+                    wanted = max(_MIN_ROUND, self._plan_first_round(batch))
             # a larger round takes less time for each sample
             elif not is_first and affordable < _MAX_LAST_GROWTH * wanted:
                 wanted = affordable
@@ -434,6 +442,16 @@ class AnytimeCheck:
             least = min(_MIN_LAST_ROUND, self._drawn_samples * _MIN_LAST_SHARE)
         count = int(min(wanted, _MAX_ROUND, affordable))
         return count if count >= least else 0
+
+    def _plan_first_round(self, batch: int) -> float:
+        """Return the number of samples of the first round of a limited time.
+
+        Later rounds, whose bets know more, get most of the time. But each round has the costs of
+        its batches, so that a long text leaves time for one round alone.
+        """
+        length = self.tree.length
+        one, two = (self._remaining_passes(rounds * length) for rounds in (1, 2))
+        return one / length if one - two > _MAX_ROUND_COST * one else batch // 2
 
     def _refine(self, max_passes: float, *, must_pay: bool = False) -> Requests:
         """Visit the texts that narrow the certain bounds most.
