@@ -409,12 +409,10 @@ class AnytimeCheck:
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
             return 0
-        # where time allows few rounds, a second batch shows first what a text of a batch costs
-        if (
-            self._is_timed
-            and self.tree.passes == 1
-            and self._remaining_passes() < self.tree.length / _MAX_ROUND_COST
-        ):
+        # where time allows few rounds, larger batches show first what a text of a batch costs
+        steps = self.tree.length / _MAX_ROUND_COST
+        is_measured = self.tree.passes >= self.tree.batch_texts
+        if self._is_timed and not is_measured and self._remaining_passes(steps) < steps:
             return 0
         passes = self._expect_sampling_passes()
         affordable: float = _BUDGET_SHARE * passes / self._passes_per_sample - pending
