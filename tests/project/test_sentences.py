@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from helpers.parsed_source import SOURCE, parse_modules
 
 from llmchecker import errors
@@ -35,6 +36,7 @@ def find_messages() -> Iterator[tuple[Path, int, str]]:
                 yield path.relative_to(SOURCE), node.lineno, literal(node.args[0])
 
 
+@pytest.mark.long
 def test_messages_of_errors_begin_with_the_place():
     """Each message has a place before the problem."""
     messages = list(find_messages())

@@ -204,6 +204,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.long
 def test_the_page_asks_for_nothing_and_complains_of_nothing(shown, written):
     """Whatever is opened, no request leaves, no script fails, and no text runs as one."""
     for summary in shown.page.locator("details.witnesses summary").all():

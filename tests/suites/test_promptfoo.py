@@ -1143,6 +1143,7 @@ commandLineOptions: {{promptPrefix: a}}
     ]
 
 
+@pytest.mark.long
 def test_too_many_combinations_are_an_error(tmp_path):
     """The number of prompts, tests and values is limited, also of those without a counterpart."""
     lists = ", ".join(f"v{i}: [a, b, c, d]" for i in range(8))

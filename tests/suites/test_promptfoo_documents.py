@@ -102,6 +102,7 @@ def test_references_in_references_are_limited(tmp_path):
         read_document(path)
 
 
+@pytest.mark.long
 def test_references_that_repeat_too_much_are_refused(tmp_path):
     """References that double a part many times end with an error."""
     path = tmp_path / "p.yaml"

@@ -330,6 +330,7 @@ def many_rows(folder: Path, seed: int = 0, count: int = 40) -> tuple[SuiteResult
     return result, sum(1 - (1 - chances[answer]) ** 6 for answer in answers) / len(answers)
 
 
+@pytest.mark.long
 def test_the_samples_of_all_rows_narrow_an_average(tmp_path):
     """The interval of an average of many rows is narrower than the mean of their intervals."""
     result, truth = many_rows(tmp_path)
@@ -482,6 +483,7 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch
     assert without_times(result) == without_times(whole)
 
 
+@pytest.mark.long
 def test_a_network_gives_the_same_bits_after_a_kill_and_in_shards(tmp_path, random_model):
     """The remaining cases and each shard keep their bits, although their prompts have more in
     common than those of all cases."""

@@ -155,6 +155,7 @@ def test_intervals_cover_the_probabilities_of_a_table(seed, tmp_path):
         assert case.answer.sampled.estimate == pytest.approx(truth, abs=0.2)
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("demand", ["mean polarity >= -20", "mean polarity <= 68"])
 def test_a_mean_score_is_averaged_over_all_rows(demand, tmp_path):

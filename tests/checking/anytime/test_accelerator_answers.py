@@ -102,6 +102,7 @@ def test_growing_waits_for_a_batch_and_not_for_a_text(random_model, accelerator)
     assert waits[0] == waits[1] <= 5
 
 
+@pytest.mark.long
 def test_suites_and_comparisons_are_those_of_a_processor(random_model, request, tmp_path):
     """Prompts that share batches, a long shared prompt and two decodings agree with a processor."""
     long_prompt = "a reader, a writer and a very small machine " * 3
@@ -134,6 +135,7 @@ def test_suites_and_comparisons_are_those_of_a_processor(random_model, request, 
     assert not accelerator.nondeterministic
 
 
+@pytest.mark.long
 def test_memory_that_runs_out_during_a_check_changes_no_answer(random_model, accelerator):
     """Batches become smaller; a device that is too small for any ends the check with a reason."""
     model = load_model(random_model("llama"), device="cuda")

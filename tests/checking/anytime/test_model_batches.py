@@ -86,7 +86,7 @@ def test_the_texts_of_a_time_follow_from_the_costs_of_batches():
     assert times.expect_texts(70, 40) == 0
 
 
-@pytest.mark.parametrize("moment", [600, 900])
+@pytest.mark.parametrize("moment", [600, pytest.param(900, marks=pytest.mark.long)])
 def test_a_machine_that_gets_slow_costs_no_whole_round(moment, monkeypatch):
     """Where no time is left for all samples of a round, its first samples still count."""
     asked = CheckedQuery(parse("P=? [ F gender > 3 ]"), KIND.quantifiers, 12)

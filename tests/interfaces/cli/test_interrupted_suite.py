@@ -159,6 +159,7 @@ entry.run()
 """
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_process_that_is_signalled_can_continue(suite, number):

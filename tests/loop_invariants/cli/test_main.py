@@ -29,6 +29,7 @@ def read_answer(text: str) -> dict:
     return answer
 
 
+@pytest.mark.long
 def test_both_commands_give_one_answer(program, capsys):
     """The command of this package and that of llmchecker print the same and have one status."""
     assert main([str(program), "--json"]) == 0

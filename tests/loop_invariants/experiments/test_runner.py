@@ -54,6 +54,7 @@ def answered(*answers):
     return LoopProposals(dict.fromkeys(styles, answers), dict.fromkeys(styles, 4.0))
 
 
+@pytest.mark.long
 def test_the_fewest_iterations_that_do(files):
     """A program counts as solved by the first answers that prove it; what did not parse counts."""
     made = {"count": {0: answered(["x ="], ["x >= 0"], ["x <= n"], ["y", "x + (n"])}}
@@ -65,6 +66,7 @@ def test_the_fewest_iterations_that_do(files):
     assert all(attempt.seconds >= 3.0 for attempt in found)
 
 
+@pytest.mark.long
 def test_no_way_solves_a_program_without_assertion(tmp_path):
     """Where nothing is asserted, no tool and no combination of sources has anything to verify."""
     file = tmp_path / "silent.c"
@@ -140,6 +142,7 @@ def test_proposals_survive_their_file(tmp_path):
     assert read["count"][0].iterations == 2
 
 
+@pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("semantics", ["integers", "int32"])
 def test_programs_are_verified_from_the_shell(files, semantics, capsys):

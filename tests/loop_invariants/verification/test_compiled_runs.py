@@ -55,6 +55,7 @@ LONG = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "semantics"), [(name, s) for name, (_, over) in LONG.items() for s in over]
@@ -68,6 +69,7 @@ def test_a_violation_after_very_many_iterations_is_found(name, semantics):
     assert found.outcome is Outcome.FALSE
 
 
+@pytest.mark.long
 def test_an_overflow_after_very_many_iterations_is_found():
     """The sum exceeds its type after 65,536 rounds, although the program never uses it."""
     text = original("while (x < n) { x++; y += x; }", Property.NO_OVERFLOW)
@@ -83,6 +85,7 @@ def test_variables_without_a_value_are_inputs():
     assert found.outcome is Outcome.FALSE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "asked"),
     [
@@ -152,6 +155,7 @@ def test_over_integers_a_run_with_an_overflow_confirms_nothing():
     assert not replay_with_gcc(text, inputs, Semantics.INTEGERS)
 
 
+@pytest.mark.long
 def test_a_shift_out_of_the_type_is_no_violation_over_integers():
     """The shifted number is negative over machine integers only."""
     text = original("__VERIFIER_assume(n >= 0); y = n << 2; __VERIFIER_assert(y >= n);")

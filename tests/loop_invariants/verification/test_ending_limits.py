@@ -105,6 +105,7 @@ def test_what_may_be_proposed_is_a_limit_too(tmp_path):
     assert limits["program"] == limits["program + sampled"] == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seconds", "limits"), [("20", []), *long_cases(("0.000001", ["prover time"]))]
 )

@@ -35,6 +35,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_a_complete_search_has_no_violation():
     """The depth that is complete is at least the number of iterations."""
     found = search(SHORT.replace("CHECK", "<= 5"))

@@ -246,6 +246,7 @@ def test_named_errors_reach_the_tools(tmp_path):
         assert verify(tmp_path, text, task).outcome is Outcome.FALSE
 
 
+@pytest.mark.long
 def test_the_order_of_addresses_of_two_arrays_is_refused(tmp_path):
     """No verdict depends on the order in which a compiler places two arrays."""
     text = "int main(void) { int a[2]; int b[2]; int *p = a; int *q = b; int x = 1; "

@@ -117,6 +117,7 @@ def test_an_accelerator_gives_the_same_distributions(architecture, random_model,
     assert not accelerator.nondeterministic
 
 
+@pytest.mark.long
 def test_a_network_on_two_accelerators_gives_the_same_distributions(random_model, accelerator):
     """Layers, keys and values may be on several devices, and no operation mixes them."""
     expected = probabilities(load_model(random_model("llama")))
@@ -131,6 +132,7 @@ def test_a_network_on_two_accelerators_gives_the_same_distributions(random_model
     assert_close(probabilities(model), expected)
 
 
+@pytest.mark.long
 def test_an_accelerator_without_float64_gives_the_same_distributions(random_model, accelerator):
     """A GPU of Apple computes logits, and the processor their probabilities."""
     expected = probabilities(load_model(random_model("gpt2")))
@@ -164,6 +166,7 @@ def test_weights_are_read_to_the_device(accelerator, random_model, monkeypatch):
     assert maps == [{"": "cuda"}]
 
 
+@pytest.mark.long
 def test_memory_that_runs_out_makes_batches_smaller(accelerator, monkeypatch):
     """A batch that does not fit is computed in halves, with every row once and in order."""
     monkeypatch.setattr(batch_size, "_measure_seconds", lambda *_: 1.0)
@@ -216,6 +219,7 @@ def test_a_device_that_is_too_small_is_no_fault_of_the_model(accelerator):
         wrap_model(tiny, word_piece())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seconds", "rows"),
     [
@@ -237,6 +241,7 @@ def test_the_batch_is_the_one_beyond_which_time_doubles(accelerator, monkeypatch
     assert wrap_model(network(rope_theta=5), word_piece()).executor.max_rows == 4096
 
 
+@pytest.mark.long
 def test_batches_that_change_their_bits_are_refused(accelerator):
     """On an accelerator too, equal batches must have equal bits."""
     tiny, calls = network(), []
@@ -250,6 +255,7 @@ def test_batches_that_change_their_bits_are_refused(accelerator):
         wrap_model(tiny, word_piece())
 
 
+@pytest.mark.long
 def test_batches_that_confuse_their_rows_are_not_used(accelerator):
     """A network whose logits in a batch are others than alone reads one text at a time."""
     tiny = network()

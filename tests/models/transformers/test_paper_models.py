@@ -62,6 +62,7 @@ def test_only_safetensors_of_several_files_arrive(fetched):
     assert not list(directory.glob("*.bin"))
 
 
+@pytest.mark.long
 @pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_are_those_on_disk_as_the_configured_dtype(fetched, dtype):
@@ -78,6 +79,7 @@ def test_weights_are_those_on_disk_as_the_configured_dtype(fetched, dtype):
         assert torch.equal(parameter, on_disk[key].to(parameter.dtype))
 
 
+@pytest.mark.long
 @pytest.mark.few(4)
 @pytest.mark.parametrize("start", STARTS)
 def test_tokens_are_those_of_the_published_tokenizer(fetched, start):
