@@ -106,13 +106,11 @@ class _PlannedRound:
     Attributes:
         samples: the round.
         first: number of its first sample.
-        index: the index of the limit of control variates.
         expected_values: the number of values that are expected from the first of the round on.
     """
 
     samples: SampleRound
     first: int
-    index: int
     expected_values: float
 
     @property
@@ -158,7 +156,7 @@ class AnytimeCheck:
         self._sequence = ConfidenceSequence(budget.confidence, threshold)
         self._predictor = TextPredictor()
         # for each limit of control variates, the values of all samples in units of U
-        self._unit_values = [np.zeros(0) for _ in CORRECTION_LIMITS]
+        self._unit_values = np.zeros((len(CORRECTION_LIMITS), 0))
         # refinements would delay the end by a threshold or a width
         self._refines = self._threshold is None and budget.width == 0
         self._due_refinements = 0.0
@@ -492,7 +490,6 @@ class AnytimeCheck:
         if count == 0 or part.total == 0:
             return None
         # bets on a round must not depend on what it shows, not even on its passes or seconds
-        index = self._choose_limit(part)
         expected_values = count + self._expect_samples(pending + count)
         # a server that lists few tokens samples whole continuations itself
         round_class = SampleRound if self.tree.lists_vocabulary else ContinuationRound
@@ -506,7 +503,7 @@ class AnytimeCheck:
             count,
         )
         self._drawn_samples += count
-        return _PlannedRound(samples, self._drawn_samples - count, index, expected_values)
+        return _PlannedRound(samples, self._drawn_samples - count, expected_values)
 
     def _sample(self, planned: _PlannedRound) -> Requests:
         """Complete a round of samples, and narrow the interval by them."""
@@ -515,7 +512,7 @@ class AnytimeCheck:
             yield from self._within_passes(planned)
         # also after a stop in the middle: the complete samples count
         finally:
-            self._append(planned.samples, planned.index, planned.expected_values)
+            self._append(planned.samples, planned.expected_values)
         visited = self.tree.passes - passes
         cost = max(visited, count / _SAMPLES_PER_PASS)
         self._sampling_costs += cost - visited
@@ -574,41 +571,63 @@ class AnytimeCheck:
     def _passes_limit(self) -> float:
         return math.inf if self._max_passes is None else self._max_passes
 
-    def _append(self, samples: SampleRound, index: int, planned: float) -> None:
+    def _append(self, samples: SampleRound, planned: float) -> None:
         """Add the values of a round to the confidence sequence.
 
         Args:
             samples: the round.
-            index: the index of the limit of control variates.
             planned: the number of values that were expected from the first of the round on.
         """
-        count = samples.complete_count
-        part, (below, above) = samples.part, CORRECTION_LIMITS[index].tolist()
+        count, part = samples.complete_count, samples.part
+        index = self._choose_limit(part, planned)
         numerator = samples.numerator - samples.corrections.sums[index]
-        low, high = part.numerator - part.total * above, part.numerator + part.total * (1 + below)
         self._mean_evidence = self._mean_evidence.add_round(
             part.numerator + part.total * numerator[:count],
             len(samples.is_complete),
-            low,
-            high,
+            *_find_range(part, index),
             planned,
         )
         # Which samples are incomplete depends on their texts. All values before the first of them
         # may be used, as the interval holds at every time, but no further bet may follow.
         self._can_sample = count == len(samples.is_complete)
-        if count == 0:
-            return
-        denominator = samples.denominator
-        ratio = self._sequence.estimate if self._estimand.is_ratio else 0.0
-        unit_values = (numerator - ratio * denominator)[:count]
-        variances = predict_variances(self._unit_values[index], unit_values)
-        numerator, denominator = numerator[:count], denominator[:count]
+        start = 0
+        while start < count:
+            # bets on later values use what the earlier ones show
+            if start > 0:
+                index = self._choose_limit(part, planned - start)
+            stop = min(count, start + max(self.samples, _MIN_MEASURED_SAMPLES))
+            self._narrow_interval(samples, slice(start, stop), index, planned - start)
+            start = stop
+        # only later rounds may use what these samples show
+        if count:
+            samples.learn(self._predictor)
+
+    def _narrow_interval(
+        self, samples: SampleRound, chosen: slice, index: int, planned: float
+    ) -> None:
+        """Narrow the interval by some samples of a round.
+
+        Args:
+            samples: the round.
+            chosen: the samples, all of them complete.
+            index: the index of the limit of control variates.
+            planned: the number of values that are expected from the first of these on.
+        """
+        part, (low, high) = samples.part, _find_range(samples.part, index)
         is_ratio = self._estimand.is_ratio
+        ratio = self._sequence.estimate if is_ratio else 0.0
+        denominator = samples.denominator[chosen]
+        # a row for each limit of control variates
+        numerators = samples.numerator[chosen] - samples.corrections.sums[:, chosen]
+        unit_values = numerators - ratio * denominator
+        variances = predict_variances(self._unit_values[index], unit_values[index])
         self._sequence.narrow_interval(
             Values(
-                numerator=part.numerator + part.total * numerator,
+                numerator=part.numerator + part.total * numerators[index],
                 denominator=(
-                    part.denominator + part.total * denominator if is_ratio else np.ones(count)
+                    part.denominator + part.total * denominator
+                    if is_ratio
+                    else np.ones(len(denominator))
                 ),
                 low=low,
                 high=high,
@@ -619,33 +638,34 @@ class AnytimeCheck:
         )
         met = part.denominator + part.total * denominator.max() if is_ratio else 1.0
         self._has_condition = self._has_condition or met > 0
-        self._unit_values = [
-            np.append(
-                values, (samples.numerator - correction - ratio * samples.denominator)[:count]
-            )
-            for values, correction in zip(self._unit_values, samples.corrections.sums, strict=True)
-        ]
-        # only later rounds may use what these samples show
-        samples.learn(self._predictor)
+        self._unit_values = np.concatenate([self._unit_values, unit_values], axis=1)
 
-    def _choose_limit(self, part: UndecidedPart) -> int:
+    def _choose_limit(self, part: UndecidedPart, planned: float) -> int:
         """Return the index of the limit of control variates that promises the least width.
 
         The width counts when passes end, or when a threshold is expected to be decided.
+
+        Args:
+            part: the undecided part of which the next values are.
+            planned: the number of values that are expected from now on.
         """
         # a ratio needs values that are never negative
         if self._estimand.is_ratio or self.samples < _MIN_MEASURED_SAMPLES:
             return 0
         error = math.log(2 / (1 - self._budget.confidence))
-        count = self.samples + self._expect_samples(0)
+        count = self.samples + planned
         if self._threshold is not None:
             distance = abs(self._sequence.estimate - float(self._threshold)) / part.total
             count = min(count, max(self.samples, self._expect_decisive_count(distance, error)))
 
+        variances = self._unit_values.var(axis=1)
+        # few values may agree by chance, so each variance is drawn to that of plain values
+        weight = self.samples / (self.samples + _MIN_MEASURED_SAMPLES)
+        deviations = np.sqrt(weight * variances + (1 - weight) * variances[0])
+
         def expect_width(index: int) -> float:
-            deviation = float(self._unit_values[index].std())
             # the width of an interval of means, and the part that the range of values costs
-            return 2 * deviation * math.sqrt(2 * error / count) + (
+            return 2 * float(deviations[index]) * math.sqrt(2 * error / count) + (
                 float(1 + CORRECTION_LIMITS[index].sum()) * error / count
             )
 
@@ -675,3 +695,9 @@ class AnytimeCheck:
 def _find_scale(interval: Interval) -> float:
     """Return the size of an interval's ends, at least 1."""
     return max(1.0, abs(interval.lower), abs(interval.upper))
+
+
+def _find_range(part: UndecidedPart, index: int) -> tuple[float, float]:
+    """Return the least and the largest numerator of a sample with a limit of control variates."""
+    below, above = CORRECTION_LIMITS[index].tolist()
+    return part.numerator - part.total * above, part.numerator + part.total * (1 + below)
