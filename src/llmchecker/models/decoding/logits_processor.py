@@ -39,11 +39,11 @@ _DEFAULT_TOP_K = 50
 
 _IGNORED_FIELDS = frozenset(
     """
-    _from_model_config bos_token_id cache_config compile_config continuous_batching_config
-    decoder_start_token_id disable_compile early_stopping eos_token_id length_penalty low_memory
-    max_cache_len max_length max_new_tokens num_return_sequences output_attentions
-    output_hidden_states output_logits output_scores pad_token_id prefill_chunk_size
-    return_dict_in_generate transformers_version use_cache
+    _commit_hash _from_model_config bos_token_id cache_config compile_config
+    continuous_batching_config decoder_start_token_id disable_compile early_stopping eos_token_id
+    length_penalty low_memory max_cache_len max_length max_new_tokens num_return_sequences
+    output_attentions output_hidden_states output_logits output_scores pad_token_id
+    prefill_chunk_size return_dict_in_generate transformers_version use_cache
     """.split()
 )
 """Generation fields without effect on the next token's distribution.
