@@ -152,7 +152,11 @@ def test_a_message_about_a_prompt_has_its_key_once(tmp_path, case, message):
     ("text", "reason"),
     [
         ("model: m\nmodle: m\ncases: []\n", "line 2: suite: unknown key 'modle', did you mean"),
-        ("cases: [{user: a}]\n", "suite.yaml: suite: the key 'model' is missing"),
+        ("cases: [{user: a}]\n", "suite: the key 'model' is missing; add it, or give models"),
+        (
+            "model: m\ncases: [{prompt: a}]\n",
+            "prompt: a case has no such key; write user",
+        ),
         ("model: m\nconfig: []\ncases: [{user: a}]\n", "line 2: config: [] is not of type"),
     ],
 )
@@ -716,6 +720,15 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
         load_suite(tmp_path / "suite.yaml", models=["x"])
     place = "models: 'x' is no model and no directory in "
     assert str(error.value).startswith(place + str(tmp_path))
+
+
+def test_a_suite_without_a_model_is_one_of_any_model(tmp_path):
+    """The key `model` may be left out where a model is given in its place."""
+    (tmp_path / "m").mkdir()
+    path = tmp_path / "suite.yaml"
+    path.write_text("cases: [{start: once, require: 'P>=0.5 [ F refuses = 1 ]'}]\n")
+    (deployment,) = load_suite(path, models=[str(tmp_path / "m")]).deployments
+    assert deployment.name == str(tmp_path / "m")
 
 
 def test_standard_properties_need_no_settings(tmp_path):

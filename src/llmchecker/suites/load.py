@@ -151,10 +151,12 @@ class _SuiteBuilder:
     def _build_matrix(self) -> list[RowDeployments]:
         """Find the models of the suite, and combine each with each system prompt."""
         key = self.models_place if self.models else "model"
-        models = [
-            self._resolve(key, name, None, self.keys.explicit_keys)
-            for name in self.models or self.keys.model
-        ]
+        names: Sequence[DeploymentName] = self.models or self.keys.model
+        if not names:
+            raise ConfigError(
+                f"suite: the key 'model' is missing; add it, or give {self.models_place}"
+            )
+        models = [self._resolve(key, name, None, self.keys.explicit_keys) for name in names]
         labels = [each.deployment.name for each in models]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"{key}: {', '.join(labels)} has a model twice; remove one")

@@ -69,6 +69,14 @@ _ModelEntry = Annotated[str | dict[str, Any], TEXT_OR_SECTION]
 """A name, or the keys of a model, which have the types of a configuration."""
 
 
+_KEYS_OF_OTHERS = {
+    "assert": "a key of promptfoo; write require",
+    "prompt": "a case has no such key; write user for a message, or start for a text to continue",
+    "vars": "a key of promptfoo; write prompts",
+}
+"""What to write instead of keys of cases in other tools."""
+
+
 def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
     """Return one or several models as a tuple."""
     models = tuple(value) if isinstance(value, list) else (value,)
@@ -210,9 +218,9 @@ class CaseKeys(Section):
                 raise build_error(
                     f"a {key} belongs to the whole suite; write it there, or another suite"
                 )
-        for key, replacement in (("assert", "require"), ("vars", "prompts")):
+        for key, hint in _KEYS_OF_OTHERS.items():
             if isinstance(value, dict) and key in value:
-                raise build_error(f"{key}: a key of promptfoo; write {replacement}")
+                raise build_error(f"{key}: {hint}")
         return value
 
 
@@ -238,9 +246,9 @@ class SuiteKeys(Section):
         WithJsonSchema(
             {"type": ["string", "object", "array"], "items": {"type": ["string", "object"]}}
         ),
-    ]
+    ] = ()
     """A name of the configuration, a path, a source such as `hf:owner/name@commit`, the keys of a
-    model of a configuration, or a list of these."""
+    model of a configuration, or a list of these. It may be left out where `--model` is given."""
     config: OptionalKey[str] = None
     """The configuration with models and quantifiers; by default `config.yaml` in the folder of the
     suite or above it."""
