@@ -722,6 +722,19 @@ def test_models_and_quantifiers_of_the_configuration_are_known(tmp_path):
     assert str(error.value).startswith(place + str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ('not_contains: a "b"', '{not_contains: "a \\"b\\"", at_least: 0.95}'),
+        ("refuses", "{refuses: true, at_least: 0.95}"),
+    ],
+)
+def test_an_assertion_in_quotes_is_shown_without_them(tmp_path, text, form):
+    """A text that begins with the name of an assertion is no query, but names the form to use."""
+    message = refused(tmp_path, [{"start": "once", "require": text}])
+    assert f"cases[0].require[0]: an assertion is no text; write {form}" in message
+
+
 def test_a_suite_without_a_model_is_one_of_any_model(tmp_path):
     """The key `model` may be left out where a model is given in its place."""
     (tmp_path / "m").mkdir()

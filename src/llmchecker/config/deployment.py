@@ -128,8 +128,8 @@ def resolve_deployment(
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is the address of a server."""
-    return name.startswith(_ADDRESS_SCHEMES)
+    """Return whether a name is the address of a server, with or without `server:`."""
+    return name.removeprefix("server:").startswith(_ADDRESS_SCHEMES)
 
 
 def is_provider_name(name: str) -> bool:
@@ -226,7 +226,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
 def _parse_source(text: str, folder: Path) -> Source:
     """Parse a source; an address needs no `server:`, and a path no `path:`."""
     if is_address(text):
-        return parse_source(f"server:{text}")
+        return parse_source(f"server:{text.removeprefix('server:')}")
     source = parse_source(text if text.startswith(_SOURCE_SCHEMES) else f"path:{text}")
     if source.scheme != "path":
         return source

@@ -135,6 +135,22 @@ def _check_form(entry: Mapping[str, Any]) -> None:
     raise ConfigError(f"type: {name!r}: the name of an assertion is its key here; {known}")
 
 
+def check_query_text(text: str) -> None:
+    """Check that a requirement in one text is not meant as an assertion, which is a mapping.
+
+    Raises:
+        ConfigError: it begins with the name of an assertion, as in `contains: Madrid`.
+    """
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if name.removeprefix(_NEGATION) in KINDS:
+        shown = json.dumps(value, ensure_ascii=False) if colon else "true"
+        shown = shown if len(shown) <= _MAX_SHOWN else "…"
+        raise ConfigError(
+            f"an assertion is no text; write {{{name}: {shown}, {AT_LEAST}: 0.95}} without quotes "
+            "around it"
+        )
+
+
 def is_assertion(entry: Any) -> bool:
     """Return whether an entry of a suite file is an assertion, and not a mapping of names."""
     return isinstance(entry, Mapping) and bool({AT_LEAST, AT_MOST} & entry.keys())

@@ -36,7 +36,12 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
-from llmchecker.suites.assertions import check_names, is_assertion, parse_assertion
+from llmchecker.suites.assertions import (
+    check_names,
+    check_query_text,
+    is_assertion,
+    parse_assertion,
+)
 from llmchecker.suites.conversations import (
     add_user_notes,
     ask_about_whole_answers,
@@ -637,6 +642,8 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
 def _format_label(key: str, entry: Any) -> str:
     """Return the label of a requirement without a name."""
     if isinstance(entry, str):
+        with prefix_errors(key):
+            check_query_text(entry)
         return " ".join(entry.split())
     if not isinstance(entry, Mapping):
         raise ConfigError(
