@@ -162,10 +162,11 @@ def test_the_mean_over_all_continuations_is_the_truth(kind, earlier, meanwhile, 
     for (below, above), corrections in zip(
         CORRECTION_LIMITS, samples.corrections.sums, strict=True
     ):
-        mean = np.dot(weights, samples.numerator - corrections)
+        values = samples.numerator - corrections
+        mean = np.dot(weights, values)
         assert part.numerator + part.total * mean == pytest.approx(truth, abs=1e-9)
-        assert corrections.min() >= -below - 1e-12
-        assert corrections.max() <= above + 1e-12
+        assert values.min() >= -above - 1e-12
+        assert values.max() <= 1 + below + 1e-12
     if stop > 1:
         assert np.abs(samples.corrections.sums[-1]).max() > 0.01
 

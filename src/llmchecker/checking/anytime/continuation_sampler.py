@@ -22,8 +22,10 @@ backwards, its mean is the probability of the query after the text where it bega
 Control variates use the other listed probabilities. A prediction g of the value is fixed for each
 cell before the draw: a for the decided cell, one learned from earlier rounds for the others. Then
 g(S) - (d a + sum p_u g_u + r g_r) has mean 0 given h. So a value minus such terms keeps its mean,
-and the limits of their sum keep its range known. Where the predictions are good, it varies as
-little as one with an exact look-ahead, and no text is requested twice.
+and limits of their sum keep its range known. The term of a listed token that decides needs no
+limit: the value a minus a share f of its term a - m is a mean of a and m, and both are in [0, 1].
+Where the predictions are good, it varies as little as one with an exact look-ahead, and no text is
+requested twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -323,12 +325,10 @@ class ContinuationRound(SampleRound):
         place = matches.argmax(axis=1) if len(listed) else np.zeros(len(tokens), dtype=np.int64)
         drawn = np.full(len(tokens), of_rest)
         drawn[is_listed] = predictions[place[is_listed]]
+        # a token that decides ends the sum, and moves the value between two numbers of its range
+        undecided = predictions[is_open]
         self._correct(
-            samples,
-            drawn,
-            mean,
-            predictions.min(initial=of_rest),
-            predictions.max(initial=of_rest),
+            samples, drawn, mean, undecided.min(initial=of_rest), undecided.max(initial=of_rest)
         )
         is_over = np.zeros(len(tokens), dtype=bool)
         is_over[is_listed] = ~is_open[place[is_listed]]

@@ -94,7 +94,7 @@ class Corrections:
             drawn: (n,) float64, the prediction of what each sample drew.
             mean: (n,) float64, the exact mean of the predictions.
             least, largest: (n,) float64, limits of the predictions of everything that could be
-                drawn.
+                drawn and does not end the sample.
         """
         sums = self.sums[:, samples]
         below, above = CORRECTION_LIMITS.T[:, :, np.newaxis]
