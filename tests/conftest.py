@@ -22,6 +22,8 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=20)
 
 def pytest_configure(config):
     """Let Hypothesis try fewer examples where long tests are left out."""
+    # the options of this run would change what the runs that tests start print
+    os.environ.pop("PYTEST_ADDOPTS", None)
     settings.load_profile("quick" if "not long" in config.option.markexpr else "all")
 
 

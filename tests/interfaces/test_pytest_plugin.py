@@ -16,9 +16,7 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *options],
         cwd=folder,
-        # options of the run that this test is part of would change what is printed
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1", "PYTEST_ADDOPTS": ""},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         encoding="utf-8",
         check=False,
