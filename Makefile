@@ -50,7 +50,7 @@ report: $(INSTALLED)
 # cases and all architectures besides; a worker's network has one thread, as workers share the cores
 # the tests start Python hundreds of times; without bytecode every start compiles the modules again,
 # and pytest compiles every test file for each worker
-test test-all test-faults: export PYTHONDONTWRITEBYTECODE =
+test test-all: export PYTHONDONTWRITEBYTECODE =
 test test-all: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m

@@ -10,6 +10,14 @@ from helpers.project import GENDER, PROMPTS, Project
 from helpers.undisturbed import NAME, check_undisturbed, copied
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _keep_bytecode_whole():
+    """Let no process write bytecode, which a limit of files would cut: Python 3.11 then fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        yield
+
+
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory, random_model) -> Project:
     """A project with one model, every kind of result and as little work as can be, after a run."""
