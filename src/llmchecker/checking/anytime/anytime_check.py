@@ -407,10 +407,12 @@ class AnytimeCheck:
         # the first pass of all shows where texts begin
         if not self._can_sample or self.tree.passes == 0:
             return 0
+        # a server continues whole texts, so that its rounds have one batch, whatever the length
+        has_steps = self._is_timed and self.tree.lists_vocabulary
         # where time allows few rounds, larger batches show first what a text of a batch costs
         steps = self.tree.length / _MAX_ROUND_COST
         is_measured = self.tree.passes >= self.tree.batch_texts
-        if self._is_timed and not is_measured and self._remaining_passes(steps) < steps:
+        if has_steps and not is_measured and self._remaining_passes(steps) < steps:
             return 0
         passes = self._expect_sampling_passes()
         affordable: float = _BUDGET_SHARE * passes / self._passes_per_sample - pending
@@ -424,7 +426,7 @@ class AnytimeCheck:
             if is_first and affordable >= 1:
                 affordable = max(affordable, batch)
                 if self._is_timed:
-                    wanted = max(_MIN_ROUND, self._plan_first_round(batch))
+                    wanted = max(_MIN_ROUND, self._plan_first_round() if has_steps else batch // 2)
             # a larger round takes less time for each sample
             elif not is_first and affordable < _MAX_LAST_GROWTH * wanted:
                 wanted = affordable
@@ -439,7 +441,7 @@ class AnytimeCheck:
         count = int(min(wanted, _MAX_ROUND, affordable))
         return count if count >= least else 0
 
-    def _plan_first_round(self, batch: int) -> float:
+    def _plan_first_round(self) -> float:
         """Return the number of samples of the first round of a limited time.
 
         Later rounds, whose bets know more, get most of the time. But each round has the costs of
@@ -447,7 +449,8 @@ class AnytimeCheck:
         """
         length = self.tree.length
         one, two = (self._remaining_passes(rounds * length) for rounds in (1, 2))
-        return one / length if one - two > _MAX_ROUND_COST * one else batch // 2
+        is_alone = one - two > _MAX_ROUND_COST * one
+        return one / length if is_alone else self.tree.batch_texts // 2
 
     def _refine(self, max_passes: float, *, must_pay: bool = False) -> Requests:
         """Visit the texts that narrow the certain bounds most.
