@@ -5,10 +5,10 @@ from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
 from helpers.random_tables import READ_QUANTIFIERS
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime import anytime_check
+from llmchecker.checking.anytime import round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 
@@ -19,8 +19,8 @@ PASSES = 400
 @pytest.fixture(autouse=True)
 def _small_rounds(monkeypatch):
     """Rounds so small that a few passes have several."""
-    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
-    monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 8)
+    monkeypatch.setattr(round_plan, "_MIN_ROUND", 8)
+    monkeypatch.setattr(round_plan, "_FIRST_SAMPLES", 8)
 
 
 def check(seed: int, query: str = KIND.query, **limits) -> Progress:
@@ -39,7 +39,7 @@ def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch)
     at most a sixth wider than those of refinement alone."""
     refined = check(seed, passes=PASSES, certain=True)
     mixed = check(seed, passes=PASSES)
-    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    monkeypatch.setattr(round_plan, "_REFINED_SHARE", 0.0)
     sampled = check(seed, passes=PASSES)
     widths = [now.upper - now.lower for now in (mixed, sampled, refined)]
     assert 0 < mixed.samples < sampled.samples
@@ -54,7 +54,7 @@ def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch)
 def test_a_threshold_and_a_width_get_samples_only(query, limits, monkeypatch):
     """The share of refinements changes nothing where a threshold or a width ends the work."""
     found = [check(2, query, passes=PASSES, **limits)]
-    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    monkeypatch.setattr(round_plan, "_REFINED_SHARE", 0.0)
     found.append(check(2, query, passes=PASSES, **limits))
     assert found[0].samples > 50
     assert len({(now.lower, now.upper, now.low, now.high) for now in found}) == 1
@@ -67,11 +67,11 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
     asked = CheckedQuery(parse(query), KIND.quantifiers, length)
     samples = []
     for least_speed in (0.0, 1 / 4):
-        monkeypatch.setattr(anytime_check, "_MIN_REFINED_SPEED", least_speed)
+        monkeypatch.setattr(round_plan, "_MIN_REFINED_SPEED", least_speed)
         tree, server = plant(asked, copied(spread_model(0), 2))
         run = AnytimeCheck(tree, asked, Budget(passes=1500))
         serve(run.run(), server)
-        samples.append(run.samples)
+        samples.append(len(run.samples))
     assert samples[0] < samples[1]
 
 

@@ -11,8 +11,8 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, BatchTimes
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import SampleRound
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse

@@ -20,8 +20,8 @@ import numpy as np
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult

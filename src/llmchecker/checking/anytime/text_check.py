@@ -30,17 +30,17 @@ from llmchecker.checking.answer import (
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
     ConfidenceSequence,
     Values,
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
-from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import LLMCheckerError, RequestRefused
@@ -87,7 +87,7 @@ class TextCheck:
         self._start = start if isinstance(start, str) else ""
         self._chat = None if isinstance(start, str) else str(start)
         self._monitor = self._build_monitor()
-        self._range = _find_range(asked)
+        self._range = asked.value_range
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         # the lower end is that of the first values, the upper end that of the second
@@ -170,15 +170,11 @@ class TextCheck:
 
     def compute_progress(self) -> Progress:
         """Return the interval so far, of the answers that were read."""
-        seconds, interval = time.monotonic() - self._start_time, self._interval
-        has_samples = self._read_count > 0
         return Progress(
             passes=self.count,
-            seconds=seconds,
-            lower=self._range.lower,
-            upper=self._range.upper,
-            low=interval.lower if has_samples else None,
-            high=interval.upper if has_samples else None,
+            seconds=time.monotonic() - self._start_time,
+            certain=self._range,
+            sampled=self._interval if self._read_count > 0 else None,
             samples=self.count,
         )
 
@@ -317,18 +313,6 @@ class TextCheck:
         yield from self._asked.notes
         if limit is not None:
             yield limit
-
-
-def _find_range(asked: CheckedQuery) -> Interval:
-    """Return the range of the values of answers: of scores, or of truth values."""
-    root = asked.query.root
-    if not isinstance(root, Expectation):
-        return PROBABILITIES
-    low, high = asked.ranges[root.quantifier][:2]
-    # a quantifier without a range was refused
-    assert low is not None
-    assert high is not None
-    return Interval(float(low), float(high))
 
 
 @dataclass
