@@ -75,32 +75,6 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
     assert samples[0] < samples[1]
 
 
-@pytest.mark.parametrize(
-    ("affordable", "planned"), [(400, 64), (250, 250), (100, 100), (40, 40), (7, 0)]
-)
-def test_the_last_round_has_all_samples_that_time_allows(affordable, planned):
-    """Where time ends the work, the last round is up to four times as large as others; of a few
-    samples there is none."""
-    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
-    tree, _ = plant(asked, spread_model(0))
-    tree.batch_texts, tree.passes = 64, 1
-    passes = (affordable + 0.5) * tree.length / 0.95
-    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda batches: passes)
-    run._drawn_samples, run._refined_share = 64, 0.0
-    assert run._plan_samples(0) == planned
-
-
-@pytest.mark.parametrize("lists_vocabulary", [True, False])
-def test_batches_are_measured_where_each_token_has_one(lists_vocabulary):
-    """Where time allows few rounds, texts in process are visited first; a server, which continues
-    whole texts and may have nothing left to visit, is asked for samples at once."""
-    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
-    tree, _ = plant(asked, spread_model(0))
-    tree.batch_texts, tree.passes, tree.lists_vocabulary = 64, 1, lists_vocabulary
-    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda batches: 20.0)
-    assert (run._plan_samples(0) == 0) == lists_vocabulary
-
-
 def test_a_certain_bound_next_to_one_is_not_one():
     """If 1e-20 of the texts violate a formula, its probability is not certainly 1."""
     model = TableModel(["a", "b", "."], lambda tokens: [1.0, 1e-20, 0.0], frozenset([2]))

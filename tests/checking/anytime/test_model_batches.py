@@ -141,7 +141,7 @@ def test_a_bet_does_not_depend_on_the_time_that_its_round_takes():
                 if tree.passes:
                     left[0] = seconds_left
                 result = server.answer(request)
-        intervals.append(found.interval)
+        intervals.append(found.samples.ends)
     assert intervals[0] == intervals[1] != (0.0, 1.0)
 
 

@@ -49,7 +49,7 @@ from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStr
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_count
-from llmchecker.utils.processes import is_interrupt
+from llmchecker.utils.processes import raise_interrupt
 
 _FIRST_REQUESTS = 8
 """Number of answers to request before the first of them was read.
@@ -369,7 +369,7 @@ class _Checks:
                 asked, budget = question.checked_query.create_quantifiers(), question.budget
                 check = TextCheck(self._model, question.prompt, asked, budget)
             except FOREIGN_ERRORS as error:
-                _raise_interrupt(error)
+                raise_interrupt(error)
                 yield index, error
                 continue
             state = self._streams[TextStream(question.prompt, asked.length, budget.seed)]
@@ -417,7 +417,7 @@ class _Checks:
                 check.add(answer)
                 outcome: CheckOutcome | None = check.finish() if check.is_finished else None
             except FOREIGN_ERRORS as error:
-                _raise_interrupt(error)
+                raise_interrupt(error)
                 outcome = error
             if outcome is not None:
                 del state.checks[index]
@@ -430,9 +430,3 @@ def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int,
     state.checks.clear()
     for index in indices:
         yield index, error
-
-
-def _raise_interrupt(error: BaseException) -> None:
-    """Raise an error that was raised while Ctrl-C was handled; it belongs to no question."""
-    if is_interrupt(error):
-        raise error

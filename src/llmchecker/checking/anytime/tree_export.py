@@ -8,9 +8,9 @@ from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
+    Horizon,
     StateKind,
     TextTree,
-    Truncation,
     sort_breadth_first,
 )
 
@@ -61,10 +61,7 @@ def build_scored_tree(
     kind = np.where(explored.has_ended[rows], StateKind.END, StateKind.TEXT)
     tree = TextTree(
         model=explored.model_name,
-        # an explored tree has no alpha and k of its own; these allow all of its children
-        truncation=Truncation(
-            1.0, max(1, int(np.bincount(parent[1:], minlength=1).max(initial=0))), explored.length
-        ),
+        truncation=Horizon(explored.length),
         parent=parent,
         step=step[order],
         token=np.concatenate([explored.token[rows], np.full(m, NO_TOKEN)])[order],
