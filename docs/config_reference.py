@@ -109,7 +109,11 @@ def resolved(entry: Schema, root: Schema) -> Schema:
 
 
 def sentence(text: str) -> str:
-    return " ".join(text.split())
+    """Join the lines of a description, and link the pages that it names."""
+    words = " ".join(text.split())
+    return re.sub(
+        r"docs/reference/(\w+)\.md", lambda page: f"[{page[1].title()}]({page[1]}.md)", words
+    )
 
 
 if __name__ == "__main__":

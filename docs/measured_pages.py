@@ -71,9 +71,10 @@ SPEED_CLOSING = """
 make bench
 ```
 
-measures growth, scoring, refinement, sampling, checking and the workflow. `results/benchmarks/` then has `benchmarks.json` and `benchmarks.md` with every figure,
-`cost.{svg,png}` (seconds against states), and `width.{svg,png,csv}`. `--only` and `--model` measure
-a part, with the models of `resources/models/`:
+measures growth, scoring, refinement, sampling, checking and the workflow. `results/benchmarks/` then
+has `benchmarks.json` and `benchmarks.md` with every figure, `cost.{svg,png}` (seconds against
+states), and `width.{svg,png,csv}`. `--only` and `--model` measure a part, with the models of
+`resources/models/`:
 
 ```sh
 .venv/bin/python benchmarks/bench.py --only host --only equal-seconds --model smollm2-135m

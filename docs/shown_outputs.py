@@ -27,7 +27,7 @@ from llmchecker.config.registry import Registry
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ("examples/first_steps.ipynb", "examples/suites.ipynb")
-SHOWING_PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
+SHOWING_PAGES = ("README.md", "docs/tutorial.md")
 _BLOCKS = re.compile(
     r"^```yaml\n# (?P<name>\w+\.yaml)\n(?P<yaml>.*?)^```$"
     r"|^```sh\n(?:\.venv/bin/)?llmchecker (?P<command>[^`]*)```\n\n```text\n(?P<output>.*?)^```$",

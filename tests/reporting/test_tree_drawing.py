@@ -47,6 +47,11 @@ def words(box: ElementTree.Element) -> str:
     return "".join(box.find(f"{SVG}text").itertext())
 
 
+def texts(picture: str) -> list[ElementTree.Element]:
+    """The texts outside of boxes: numbers of edges, then the lines of the legend."""
+    return ElementTree.fromstring(picture).findall(f"{SVG}text")
+
+
 def labels_in_dot(text: str) -> dict[str, str]:
     """The labels of nodes by name, as Graphviz reads a quoted string and then its escapes."""
     quoted = re.findall(r'^  (\d+) \[label="((?:[^"\\]|\\.)*)"', text, flags=re.MULTILINE)
@@ -92,6 +97,21 @@ def test_boxes_do_not_overlap_and_children_stand_right_of_their_parents(tree):
         assert all(y + h < below for y, h, below in zip(tops, heights, tops[1:], strict=False))
 
 
+@given(tree=text_trees())
+def test_the_legend_is_below_the_tree_and_within_the_picture(tree):
+    """Each line of the legend is below all boxes, and ends in the picture by its characters."""
+    picture = tree_drawing.format_svg(Drawing(tree, {}, {}))
+    width, height = (float(ElementTree.fromstring(picture).get(key)) for key in ("width", "height"))
+    tops = [float(box.find(f"{SVG}rect").get("y")) for box in boxes(picture)]
+    lines = texts(picture)[len(tree) - 1 :]
+    assert len(lines) >= 1
+    above = max(tops) + 20
+    for line in lines:
+        assert above + 10 < float(line.get("y")) <= height
+        assert float(line.get("x")) + 7 * len(line.text) <= width
+        above = float(line.get("y"))
+
+
 def test_states_stand_in_preorder():
     """Leaves are listed in the order in which a person reads the tree."""
     assert Drawing(full(2, 2), {}, {}).preorder == [0, 1, 4, 5, 6, 2, 7, 8, 9, 3]
@@ -130,7 +150,8 @@ def test_deciding_states_bear_a_sign_and_a_legend():
         "text witness",
         "text counterexample",
     ]
-    assert "✓ satisfies the query · ✗ violates the query · dashed: tokens that were" in picture
+    legend = "✓ satisfies the query · ✗ violates the query · dashed: tokens that were not selected"
+    assert legend in " · ".join(line.text for line in texts(picture))
     assert "satisfies" not in tree_drawing.format_svg(Drawing(full(2, 1), {}, {}))
     assert tree_drawing.format_dot(awkward()).count('style="filled"') == 2
 

