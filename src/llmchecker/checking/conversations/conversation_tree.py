@@ -19,10 +19,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from os.path import commonprefix
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,121 +29,22 @@ from llmchecker.checking.conversations.conversation import (
     ScriptedTurn,
     SimulatedUser,
 )
+from llmchecker.checking.conversations.conversation_state import Row, RowKey, State, Step, Texts
 from llmchecker.checking.conversations.turn_query import TurnMonitor
+from llmchecker.checking.conversations.writer import Writer, locate_turn
 from llmchecker.checking.decided_mass import DecidedMass, Mass
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.errors import UnusableText, prefix_errors
-from llmchecker.models.distribution import Distributions, find_by_inversion
-from llmchecker.models.interface import LanguageModel, Prefix
+from llmchecker.errors import UnusableText
+from llmchecker.models.distribution import find_by_inversion
+from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts, split_text
 
-_LISTED_TOKENS = 512
-"""The largest number of most probable tokens that a visit lists."""
 _MIN_BATCH, _MAX_BATCH = 16, 1024
 """The limits of the number of states that a refinement visits at once."""
-_MAX_PREFIXES = 8
-"""The largest number of prompts whose keys and values are kept for models that need each whole."""
 _ROUNDOFF = 2.0**-53
-
-
-_Texts = tuple[str, ...]
-_RowKey = tuple[SimulatedUser | None, tuple[int, ...], tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class _Row:
-    """The next tokens of a visited state.
-
-    Attributes:
-        tokens: (n,) int64, the most probable tokens, most probable first.
-        probabilities: (n,) float64, all above 0.
-        rest: the probability of all other tokens; exactly 0 if they have none.
-    """
-
-    tokens: np.ndarray
-    probabilities: np.ndarray
-    rest: float
-
-
-@dataclass(eq=False)
-class State:
-    """The beginning of an answer or of a simulated message, after the messages before it.
-
-    Attributes:
-        parent: the state without the last token; None for the first state.
-        user: the simulated user that writes a message; None if the model writes an answer.
-        prompt: the tokens before the answer or the message.
-        tokens: the tokens of the beginning.
-        given: the answers before it with their scores; also this one, or its beginning, if it
-            decides.
-        message: the message of a simulated user after these answers; None without one.
-        obligation: the obligation of the formula before this answer.
-        mass: the probability of the path.
-        depth: the number of states before it.
-        is_listed: whether the state and all before it were listed, so that its mass counts.
-        is_complete: whether it ends the conversation.
-        truth: the truth of the formula; None if it is undecided.
-        row: the next tokens; None before a visit.
-        weights: (n + 1,) float64, how much of the probability of each next token is undecided, and
-            the rest.
-        children: the states after listed tokens, by their index in the row.
-    """
-
-    parent: "State | None"
-    user: SimulatedUser | None
-    prompt: tuple[int, ...]
-    tokens: tuple[int, ...]
-    given: tuple[GivenAnswer, ...]
-    message: str | None
-    obligation: int
-    mass: float
-    depth: int = 0
-    is_listed: bool = True
-    is_complete: bool = False
-    truth: bool | None = None
-    row: _Row | None = None
-    weights: np.ndarray | None = None
-    children: "dict[int, State]" = field(default_factory=dict)
-
-    @property
-    def turn(self) -> int:
-        """The number of the answer, or of the answer after the message."""
-        return 1 + len(self.given)
-
-    @property
-    def answers(self) -> _Texts:
-        """The texts of the answers."""
-        return tuple(answer.text for answer in self.given)
-
-    @property
-    def simulated(self) -> _Texts:
-        """The messages of simulated users."""
-        messages = (*(answer.message for answer in self.given), self.message)
-        return tuple(message for message in messages if message is not None)
-
-    @property
-    def cut_count(self) -> int:
-        """The number of answers that the horizon cut."""
-        return sum(answer.has_ended is False for answer in self.given)
-
-    @property
-    def row_key(self) -> _RowKey:
-        """What determines the next tokens: the writer, the prompt and the tokens."""
-        return self.user, self.prompt, self.tokens
-
-    @property
-    def undecided_share(self) -> float:
-        """The undecided part of its probability."""
-        if self.truth is not None:
-            return 0.0
-        return 1.0 if self.weights is None else float(self.weights.sum())
-
-
-_Step = tuple[State, int, int, float]
-"""A state, the index of a next token (-1 if it is not listed), the token and its probability."""
 
 
 class ConversationTree:
@@ -183,13 +81,13 @@ class ConversationTree:
         self.passes = self.looks = 0
         self._conversation, self._monitor = conversation, monitor
         self._quantifiers = dict(quantifiers)
-        self._prompts: dict[tuple[SimulatedUser | None, _Texts, _Texts], tuple[int, ...]] = {}
+        self._prompts: dict[tuple[SimulatedUser | None, Texts, Texts], tuple[int, ...]] = {}
         self._start_texts: dict[tuple[SimulatedUser | None, tuple[int, ...]], str] = {}
-        self._writers: dict[SimulatedUser | None, _Writer] = {
-            None: _Writer(model, length, end_tokens)
+        self._writers: dict[SimulatedUser | None, Writer] = {
+            None: Writer(model, length, end_tokens)
         }
         for user, user_model in (user_models or {}).items():
-            self._writers[user] = _Writer(user_model, user.length, user_model.end_tokens)
+            self._writers[user] = Writer(user_model, user.length, user_model.end_tokens)
         self._check_turns()
         self._root = State(
             parent=None,
@@ -201,7 +99,7 @@ class ConversationTree:
             obligation=monitor.initial_obligation,
             mass=1.0,
         )
-        self._rows: dict[_RowKey, _Row] = {}
+        self._rows: dict[RowKey, Row] = {}
         self._touched: set[State] = set()
         self.decided: list[State] = []
         self._defects: list[float] = []
@@ -291,7 +189,7 @@ class ConversationTree:
         if self._root.row is None:
             self._visit([self._root])
             return True
-        steps: list[_Step] = []
+        steps: list[Step] = []
         while self._queue and len(steps) < min(self._batch, max_passes):
             _, _, parent, index = heapq.heappop(self._queue)
             self._enqueue(parent, index + 1)
@@ -345,8 +243,8 @@ class ConversationTree:
             UnusableText: a chat template rejects or drops messages, or the context is too short.
         """
         conversation, model = self._conversation, self._writers[None].model
-        answers: _Texts = ()
-        simulated: _Texts = ()
+        answers: Texts = ()
+        simulated: Texts = ()
         one = self._encode(None, (), ())
         prompts: dict[SimulatedUser | None, list[tuple[int, ...]]] = defaultdict(
             list, {None: [one]}
@@ -361,7 +259,7 @@ class ConversationTree:
                     self._encode(user, (*earlier, answer), simulated) for answer in ("A", "B")
                 )
                 self._check_read(count, user, one, other, "the answer before it")
-                with _locate(1 + count, user):
+                with locate_turn(1 + count, user):
                     self._writers[user].open_prefix(one)
                 prompts[user] += [one, other]
                 simulated = (*simulated, "A")
@@ -373,13 +271,13 @@ class ConversationTree:
             if tool:
                 changed.append(((*before, answer, (role, f"{message}A")), "the result of the tool"))
             for messages, part in changed:
-                with _locate(1 + count):
+                with locate_turn(1 + count):
                     other = tuple(model.encode(replace(chat, messages=messages)))
                 self._check_read(count, None, one, other, part)
                 prompts[None] += [one, other]
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
-            with _locate(conversation.turn_count):
+            with locate_turn(conversation.turn_count):
                 self._writers[None].open_prefix(one)
         for user, texts in prompts.items():
             self._writers[user].share_beginning(texts)
@@ -401,12 +299,12 @@ class ConversationTree:
             )
 
     def _encode(
-        self, user: SimulatedUser | None, answers: _Texts, simulated: _Texts
+        self, user: SimulatedUser | None, answers: Texts, simulated: Texts
     ) -> tuple[int, ...]:
         """Return the tokens of the messages before an answer, or before a simulated message."""
         key = user, answers, simulated
         if key not in self._prompts:
-            with _locate(1 + len(answers), user):
+            with locate_turn(1 + len(answers), user):
                 chat = self._conversation.build_chat(answers, simulated, user)
                 self._prompts[key] = tuple(self._writers[user].model.encode(chat))
         return self._prompts[key]
@@ -417,7 +315,7 @@ class ConversationTree:
             mass = state.mass * float(row.probabilities[index])
             heapq.heappush(self._queue, (-mass, next(self._ties), state, index))
 
-    def _list_step(self, state: State, index: int) -> _Step:
+    def _list_step(self, state: State, index: int) -> Step:
         assert state.row is not None
         row = state.row
         return state, index, int(row.tokens[index]), float(row.probabilities[index])
@@ -442,7 +340,7 @@ class ConversationTree:
                 self._touched.add(state)
             self._enqueue(state, 0)
 
-    def _reach(self, steps: Sequence[_Step]) -> list[State]:
+    def _reach(self, steps: Sequence[Step]) -> list[State]:
         """Return the state after each step, with its truth."""
         self.looks += len(steps)
         reached: list[State] = []
@@ -555,9 +453,9 @@ class ConversationTree:
 
     def _choose(
         self, states: Sequence[State], numbers: Mapping[int, float]
-    ) -> tuple[dict[int, _Step], list[int]]:
+    ) -> tuple[dict[int, Step], list[int]]:
         """Choose the next token of each sample; the second part are those of a rest."""
-        steps: dict[int, _Step] = {}
+        steps: dict[int, Step] = {}
         rests: list[int] = []
         by_state: dict[State, list[int]] = defaultdict(list)
         for index in numbers:
@@ -581,12 +479,12 @@ class ConversationTree:
         states: Sequence[State],
         rests: Sequence[int],
         generators: Sequence[np.random.Generator],
-    ) -> dict[int, _Step]:
+    ) -> dict[int, Step]:
         """Choose tokens that are not listed, which takes a second evaluation of the model."""
         by_state: dict[State, list[int]] = defaultdict(list)
         for index in rests:
             by_state[states[index]].append(index)
-        steps: dict[int, _Step] = {}
+        steps: dict[int, Step] = {}
         for state, indices in by_state.items():
             self.passes += 1
             numbers = np.array([generators[index].random() for index in indices])
@@ -609,94 +507,6 @@ class ConversationTree:
                     levels[depth - 1].add(state.parent)
 
 
-class _Writer:
-    """A model that writes answers or simulated messages, and its distributions after states.
-
-    Attributes:
-        open_prefix: opens the continuations of a prompt, as the model does, and keeps recent ones.
-
-    Args:
-        model: the language model.
-        length: the largest number of tokens of a text.
-        end_tokens: ids of the tokens that end a text.
-    """
-
-    def __init__(self, model: LanguageModel, length: int, end_tokens: frozenset[int]) -> None:
-        self.model, self.length, self.end_tokens = model, length, end_tokens
-        self._shared: tuple[int, ...] = ()
-        self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
-        self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(
-            lambda prompt: model.open_prefix(prompt, length)
-        )
-
-    def share_beginning(self, prompts: Sequence[tuple[int, ...]]) -> None:
-        """Evaluate the beginning that prompts share once for all that begin with it."""
-        # each prompt is evaluated alone where decoding compares it with the text
-        if not self.model.compares_prompt:
-            self._shared = tuple(commonprefix(prompts))  # noqa: RUF071 - of tokens, not paths
-
-    def read(self, states: Sequence[State]) -> Iterator[tuple[State, _Row]]:
-        """Yield the next tokens of each state, in batches of texts of one length."""
-        batches: dict[tuple[tuple[int, ...], int], list[State]] = defaultdict(list)
-        tails: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
-        for state in states:
-            key, continuation = self._split(state)
-            batches[key, len(continuation)].append(state)
-            # the prompt of a new turn
-            if not state.tokens and len(continuation) > 1:
-                tails[key].append(continuation[:-1])
-        for key, texts in tails.items():
-            with _locate(states[0].turn, states[0].user):
-                self.open_prefix(key).read_ahead(texts)
-        for (key, _), batch in batches.items():
-            continuations = np.array([self._split(state)[1] for state in batch], dtype=np.int64)
-            with _locate(batch[0].turn, batch[0].user):
-                parts = self.open_prefix(key).map_next(self._list_tokens, continuations, True)
-                rows = [row for part in parts for row in part]
-            yield from ((batch[position], row) for position, row in rows)
-
-    def choose_unlisted(self, state: State, numbers: np.ndarray) -> np.ndarray:
-        """Return (n,) int64: tokens that are not listed, one for each random number."""
-        assert state.row is not None
-        listed = state.row.tokens
-
-        def choose(rows: np.ndarray, distributions: Distributions) -> np.ndarray:
-            del rows
-            return distributions.exclude([listed]).sample_by_inversion(0, numbers)
-
-        key, continuation = self._split(state)
-        texts = np.array([continuation], dtype=np.int64)
-        with _locate(state.turn, state.user), prefix_errors(self.model.name):
-            (tokens,) = self.open_prefix(key).map_next(choose, texts)
-        return tokens
-
-    def _split(self, state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the tokens that a prefix has evaluated, and those after them."""
-        shared = self._shared
-        if shared and state.prompt[: len(shared)] == shared:
-            return shared, (*state.prompt[len(shared) :], *state.tokens)
-        return state.prompt, state.tokens
-
-    def _list_tokens(
-        self, rows: np.ndarray, distributions: Distributions
-    ) -> list[tuple[int, _Row]]:
-        probabilities, tokens = (
-            column.cpu().numpy() for column in distributions.top_k(self._listed)
-        )
-        counts = np.count_nonzero(probabilities > 0, axis=1)
-        rest = np.zeros(len(rows))
-        # where the least listed probability is above 0, others may be
-        has_others = (counts == self._listed) & (self._listed < distributions.vocabulary_size)
-        if has_others.any():
-            rest[has_others] = distributions.masses_excluding(
-                np.flatnonzero(has_others), tokens[has_others]
-            )
-        return [
-            (row, _Row(tokens[i, :count].copy(), probabilities[i, :count].copy(), float(rest[i])))
-            for i, (row, count) in enumerate(zip(rows.tolist(), counts.tolist(), strict=True))
-        ]
-
-
 def _write_call(tool: str, arguments: Mapping[str, int]) -> str:
     """Return a short call of a tool."""
     return json.dumps({"name": tool, "parameters": arguments})
@@ -712,9 +522,3 @@ def _update_weights(state: State) -> None:
         if share > 0 and weights[index] == 0:
             weights[index] = MIN_NORMAL
     state.weights = weights
-
-
-def _locate(turn: int, user: SimulatedUser | None = None) -> AbstractContextManager[None]:
-    """Prefix errors in the block with the turn; the first turn is the prompt itself."""
-    key = "" if user is None else ".simulated_user"
-    return prefix_errors(f"turns[{turn - 1}]{key}") if turn > 1 else nullcontext()
