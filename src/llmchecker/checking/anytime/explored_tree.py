@@ -39,7 +39,7 @@ from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, collect_ranges
 from llmchecker.properties.scores import score_texts, split_text
-from llmchecker.trees.expansion import EndOfSequence, decode_texts
+from llmchecker.trees.expansion import decode_texts
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
     StateKind,
@@ -119,7 +119,6 @@ class ExploredTree:
         prompt: the tokens of the start string.
         estimand: the quantity whose decided sums are kept.
         quantifiers: the quantifiers that the formulas name, by name.
-        end_of_sequence: as in `expansion.build_tree`.
         listed_tokens: number of most probable tokens that a visit lists.
         min_share: the least mass of a text that a first visit lists, as a share of what stays
             undecided.
@@ -154,7 +153,6 @@ class ExploredTree:
         prompt: Sequence[int],
         estimand: Estimand,
         quantifiers: Mapping[str, Quantifier],
-        end_of_sequence: EndOfSequence = "terminal",
         *,
         listed_tokens: int = _LISTED_TOKENS,
         min_share: float = _MIN_LISTED_SHARE,
@@ -167,10 +165,9 @@ class ExploredTree:
         self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
         self._end_scores = frozenset(end_scores)
         self.estimand = estimand
-        end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-        self._end_tokens = np.array(end_tokens, dtype=np.int64)
+        self._end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
         self.automaton = ProductAutomaton(
-            model, monitors, quantifiers, end_tokens, keeps_scores=not self._end_scores
+            model, monitors, quantifiers, keeps_scores=not self._end_scores
         )
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.

@@ -163,7 +163,6 @@ class ConversationTree:
         monitor: the monitor of the formula.
         quantifiers: the quantifiers of the formula by name.
         length: the largest number of tokens of an answer.
-        end_tokens: ids of the tokens that end an answer.
         user_models: the models of the simulated users, whose own tokens end a message.
 
     Raises:
@@ -177,7 +176,6 @@ class ConversationTree:
         monitor: TurnMonitor,
         quantifiers: Mapping[str, Quantifier],
         length: int,
-        end_tokens: frozenset[int],
         user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     ) -> None:
         self.passes = self.looks = 0
@@ -185,11 +183,9 @@ class ConversationTree:
         self._quantifiers = dict(quantifiers)
         self._prompts: dict[tuple[SimulatedUser | None, _Texts, _Texts], tuple[int, ...]] = {}
         self._start_texts: dict[tuple[SimulatedUser | None, tuple[int, ...]], str] = {}
-        self._writers: dict[SimulatedUser | None, _Writer] = {
-            None: _Writer(model, length, end_tokens)
-        }
+        self._writers: dict[SimulatedUser | None, _Writer] = {None: _Writer(model, length)}
         for user, user_model in (user_models or {}).items():
-            self._writers[user] = _Writer(user_model, user.length, user_model.end_tokens)
+            self._writers[user] = _Writer(user_model, user.length)
         self._check_turns()
         self._root = State(
             parent=None,
@@ -479,7 +475,7 @@ class ConversationTree:
         return len(state.tokens) == self._writers[state.user].length or self._has_ended(state)
 
     def _has_ended(self, state: State) -> bool:
-        return state.tokens[-1] in self._writers[state.user].end_tokens
+        return state.tokens[-1] in self._writers[state.user].model.end_tokens
 
     def _read_texts(self, states: Sequence[State]) -> None:
         """Score new states, and lead those with a whole text to the next turn."""
@@ -618,11 +614,10 @@ class _Writer:
     Args:
         model: the language model.
         length: the largest number of tokens of a text.
-        end_tokens: ids of the tokens that end a text.
     """
 
-    def __init__(self, model: LanguageModel, length: int, end_tokens: frozenset[int]) -> None:
-        self.model, self.length, self.end_tokens = model, length, end_tokens
+    def __init__(self, model: LanguageModel, length: int) -> None:
+        self.model, self.length = model, length
         self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
         self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(
