@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_check import check_texts
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.decoding.chat_template import Start

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.formatting import name_formula
 from llmchecker.checking.markov.scored_tree import ScoredTree

@@ -14,9 +14,9 @@ import numpy as np
 from helpers import oracle
 from helpers.random_tables import END, LETTERS, PARTS, READ_QUANTIFIERS, START, whole_tree
 
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult

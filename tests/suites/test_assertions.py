@@ -8,7 +8,7 @@ import pytest
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.registry import create_quantifier

@@ -12,7 +12,7 @@ from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.errors import ConfigError

@@ -12,6 +12,7 @@ from helpers.random_models import CAUSAL
 
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
@@ -185,7 +186,7 @@ def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, 
     server = TableServer(model, prompt)
     while refine(refined, server):
         pass
-    refined_tree = refined.build_tree()[0].tree
+    refined_tree = build_scored_tree(refined)[0].tree
     assert states_of(refined_tree) == states_of(grown)
     sequences = [tuple(prompt)]
     for parent, token in zip(grown.parent[1:].tolist(), grown.token[1:].tolist(), strict=True):

@@ -84,25 +84,46 @@ class Progress:
     Attributes:
         passes: number of texts that the model evaluated so far.
         seconds: seconds since the start.
-        lower, upper: the certain bounds of the answer.
-        low, high: the interval with confidence, within these bounds; None without samples.
+        certain: the certain bounds of the answer.
+        sampled: the interval with confidence, within these bounds; None without samples.
         samples: number of samples so far.
     """
 
     passes: int
     seconds: float
-    lower: float
-    upper: float
-    low: float | None
-    high: float | None
-    samples: int
+    certain: Interval
+    sampled: Interval | None = None
+    samples: int = 0
+
+    @property
+    def narrower(self) -> Interval:
+        """The narrower of both intervals."""
+        return self.certain if self.sampled is None else self.sampled
 
     @property
     def width(self) -> float:
         """The width of the narrower of both intervals."""
-        if self.low is None or self.high is None:
-            return self.upper - self.lower
-        return self.high - self.low
+        return self.narrower.width
+
+    @property
+    def lower(self) -> float:
+        """The lower end of `certain`."""
+        return self.certain.lower
+
+    @property
+    def upper(self) -> float:
+        """The upper end of `certain`."""
+        return self.certain.upper
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of `sampled`; None without samples."""
+        return None if self.sampled is None else self.sampled.lower
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of `sampled`; None without samples."""
+        return None if self.sampled is None else self.sampled.upper
 
 
 @dataclass(frozen=True)

@@ -149,23 +149,20 @@ def format_progress(progress: Progress, has_answer: bool = True) -> str:
             is only the undecided probability.
     """
     if has_answer:
-        certain = Interval(progress.lower, progress.upper)
-        parts = [f"certain {format_interval(certain, _PROGRESS_DIGITS)}"]
+        parts = [f"certain {format_interval(progress.certain, _PROGRESS_DIGITS)}"]
     else:
-        parts = [f"undecided {format_upper(progress.upper - progress.lower, _PROGRESS_DIGITS)}"]
+        parts = [f"undecided {format_upper(progress.certain.width, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
-    if progress.low is not None and progress.high is not None:
-        interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
-        parts.append(f"estimate {interval}")
+    if progress.sampled is not None:
+        parts.append(f"estimate {format_interval(progress.sampled, _PROGRESS_DIGITS)}")
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
 def format_answer_progress(progress: Progress) -> str:
     """Format the interval of a model that returns texts alone at one time, and its answers."""
     parts = []
-    if progress.low is not None and progress.high is not None:
-        interval = format_interval(Interval(progress.low, progress.high), _PROGRESS_DIGITS)
-        parts.append(f"estimate {interval}")
+    if progress.sampled is not None:
+        parts.append(f"estimate {format_interval(progress.sampled, _PROGRESS_DIGITS)}")
     return ", ".join([*parts, format_count(progress.passes, "answer")])
 
 

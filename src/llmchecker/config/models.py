@@ -29,7 +29,7 @@ from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.path_formulas import CheckedQuery
+    from llmchecker.checking.anytime.checked_query import CheckedQuery
 
 _KeysT = TypeVar("_KeysT", bound=ModelKeys)
 

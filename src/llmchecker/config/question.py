@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start

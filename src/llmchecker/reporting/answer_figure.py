@@ -57,9 +57,9 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
             label="certain",
         )
     sampled = [
-        (progress.passes, progress.low, progress.high)
+        (progress.passes, progress.sampled.lower, progress.sampled.upper)
         for progress in rounds
-        if progress.low is not None and progress.high is not None
+        if progress.sampled is not None
     ]
     if sampled and answer.confidence is not None:
         passes, low, high = map(list, zip(*sampled, strict=True))

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import add_judge_notes, create_quantifier_or_judge
@@ -130,18 +129,6 @@ class Case:
             first = conversation.chat.messages[-1][1]
             return " → ".join([first, *conversation.turn_texts])
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
-
-    @property
-    def values(self) -> Interval:
-        """All possible values of the number of its query: probabilities, or scores."""
-        root = self.question.query.root
-        if not isinstance(root, Expectation):
-            return PROBABILITIES
-        low, high = self.question.checked_query.ranges[root.quantifier][:2]
-        # a score without a range is refused
-        assert low is not None
-        assert high is not None
-        return Interval(float(low), float(high))
 
     def measure(self) -> "Case":
         """Return the case with `P=?` in place of its threshold.

@@ -177,7 +177,10 @@ class SuiteResult:
 
     def _find_values(self, deployment: str, cases: Sequence[str]) -> Interval:
         """Find an interval of all possible values of rows."""
-        ranges = [self._cases_by_key[deployment, case].values for case in cases]
+        ranges = [
+            self._cases_by_key[deployment, case].question.checked_query.value_range
+            for case in cases
+        ]
         return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
 
     def _iter_averages(self) -> Iterator[Aggregate]:

@@ -19,7 +19,7 @@ from llmchecker.trees.distribution_cache import DistributionCache, PromptDistrib
 from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
 from llmchecker.trees.shards import Shard, merge_shards
-from llmchecker.trees.text_tree import TextTree, Truncation
+from llmchecker.trees.text_tree import Horizon, TextTree, Truncation
 from llmchecker.utils.atomic_files import (
     read_json_with_digest,
     read_with_digest,
@@ -175,14 +175,14 @@ class TreeBuilder:
         fingerprint = self.compute_fingerprint(start, tree.truncation)
         return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
 
-    def compute_fingerprint(self, start: Start, truncation: Truncation) -> str:
+    def compute_fingerprint(self, start: Start, truncation: Truncation | Horizon) -> str:
         """Return the hash of all inputs that determine the tree.
 
         The machine does not enter, so that the tree may be from another one. The last bits of the
         probabilities may differ there.
         """
         model = self.lazy_model
-        bounds = [truncation.alpha, truncation.k, truncation.length]
+        bounds = vars(truncation).values()
         return fingerprint.hash_inputs(
             dict(model.files),
             [model.kind, model.dtype, start_as_json(start), *bounds, model.end_of_sequence],

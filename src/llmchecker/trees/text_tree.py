@@ -7,11 +7,13 @@ are adjacent, ordered by decreasing probability, with their `rest` last.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +89,7 @@ class Truncation:
 
 @dataclass(frozen=True)
 class Horizon:
-    """All texts of a model up to a length, without a truncation.
+    """The length of texts without a truncation.
 
     Attributes:
         length: the horizon L, in tokens.
@@ -111,7 +113,7 @@ class TextTree:
 
     Attributes:
         model: str, name of the language model.
-        truncation: alpha, k and L of the process.
+        truncation: alpha, k and L of the process; L alone if its texts were chosen in another way.
         parent: (n,) int64, row of the parent; -1 for the root.
         step: (n,) int64, number of generated tokens.
         token: (n,) int64, the last token; `NO_TOKEN` for the root and for `rest`.
@@ -129,7 +131,7 @@ class TextTree:
     """
 
     model: str
-    truncation: Truncation
+    truncation: Truncation | Horizon
     parent: np.ndarray
     step: np.ndarray
     token: np.ndarray
@@ -220,11 +222,11 @@ class TextTree:
         }
         metadata = {
             "model": self.model,
-            "alpha": self.truncation.alpha,
-            "k": self.truncation.k,
             "L": self.truncation.length,
             "digest": self.digest,
         }
+        if isinstance(self.truncation, Truncation):
+            metadata |= {"alpha": self.truncation.alpha, "k": self.truncation.k}
         # only shards have the key, so that the files of whole trees do not depend on it
         if self.is_shard:
             metadata["shard"] = True
@@ -251,7 +253,7 @@ class TextTree:
         try:
             tree = cls(
                 model=metadata["model"],
-                truncation=Truncation(metadata["alpha"], metadata["k"], metadata["L"]),
+                truncation=_parse_truncation(metadata),
                 parent=table["parent"].to_numpy(),
                 step=table["step"].to_numpy().astype(np.int64),
                 token=table["token"].to_numpy().astype(np.int64),
@@ -288,6 +290,13 @@ def sort_breadth_first(parent: np.ndarray, step: np.ndarray) -> tuple[np.ndarray
         count += len(level)
     order = np.concatenate(levels)
     return order, np.append(-1, uids[parent[order[1:]]])
+
+
+def _parse_truncation(metadata: Mapping[str, Any]) -> Truncation | Horizon:
+    """Return the truncation of a tree file's metadata."""
+    if "alpha" not in metadata:
+        return Horizon(metadata["L"])
+    return Truncation(metadata["alpha"], metadata["k"], metadata["L"])
 
 
 def _build_text_array(texts: np.ndarray | StoredTexts) -> pa.LargeStringArray:

@@ -74,6 +74,12 @@ def is_interrupt(error: BaseException | None) -> bool:
     return is_interrupt(error.__cause__) or is_interrupt(error.__context__)
 
 
+def raise_interrupt(error: BaseException) -> None:
+    """Raise an error that is Ctrl-C or was raised while Ctrl-C was handled; ignore any other."""
+    if is_interrupt(error):
+        raise error
+
+
 def install_sigint_handler() -> None:
     """Make Ctrl-C end this process with one line and without a traceback.
 

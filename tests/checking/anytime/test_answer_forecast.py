@@ -9,6 +9,7 @@ from llmchecker.checking.anytime.answer_forecast import (
     forecast_width,
 )
 from llmchecker.checking.forecast import format_duration
+from llmchecker.checking.interval import PROBABILITIES, Interval
 
 
 def history(exponent: float, rounds: int = 12, centre: float = 0.5) -> list[Progress]:
@@ -16,7 +17,7 @@ def history(exponent: float, rounds: int = 12, centre: float = 0.5) -> list[Prog
     passes = [round(100 * 1.25**number) for number in range(rounds)]
     halves = [count**exponent / 2 for count in passes]
     return [
-        Progress(count, count / 100, 0.0, 1.0, centre - half, centre + half, count)
+        Progress(count, count / 100, PROBABILITIES, Interval(centre - half, centre + half), count)
         for count, half in zip(passes, halves, strict=True)
     ]
 
@@ -62,7 +63,7 @@ def test_no_width_has_no_forecast_without_a_trend(rounds, width):
 def test_no_decision_has_a_forecast_at_the_threshold_or_without_samples():
     """An interval that shrinks to the threshold never excludes it, nor do certain bounds alone."""
     assert forecast_decision(history(-0.5), 0.5) is None
-    certain = [Progress(count, 1.0, 0.0, 1 / count, None, None, 0) for count in range(1, 20)]
+    certain = [Progress(count, 1.0, Interval(0.0, 1 / count)) for count in range(1, 20)]
     assert forecast_decision(certain, 0.01) is None
     assert forecast_width(certain, 0.01) is not None
 

@@ -5,10 +5,10 @@ from helpers.anytime_checks import Kind, copied, plant, serve, spread_model
 from helpers.random_tables import READ_QUANTIFIERS
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime import anytime_check
+from llmchecker.checking.anytime import round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 
@@ -19,8 +19,8 @@ PASSES = 400
 @pytest.fixture(autouse=True)
 def _small_rounds(monkeypatch):
     """Rounds so small that a few passes have several."""
-    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
-    monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 8)
+    monkeypatch.setattr(round_plan, "_MIN_ROUND", 8)
+    monkeypatch.setattr(round_plan, "_FIRST_SAMPLES", 8)
 
 
 def check(seed: int, query: str = KIND.query, **limits) -> Progress:
@@ -39,7 +39,7 @@ def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch)
     at most a sixth wider than those of refinement alone."""
     refined = check(seed, passes=PASSES, certain=True)
     mixed = check(seed, passes=PASSES)
-    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    monkeypatch.setattr(round_plan, "_REFINED_SHARE", 0.0)
     sampled = check(seed, passes=PASSES)
     widths = [now.upper - now.lower for now in (mixed, sampled, refined)]
     assert 0 < mixed.samples < sampled.samples
@@ -54,7 +54,7 @@ def test_refinements_between_rounds_narrow_the_certain_bounds(seed, monkeypatch)
 def test_a_threshold_and_a_width_get_samples_only(query, limits, monkeypatch):
     """The share of refinements changes nothing where a threshold or a width ends the work."""
     found = [check(2, query, passes=PASSES, **limits)]
-    monkeypatch.setattr(anytime_check, "_REFINED_SHARE", 0.0)
+    monkeypatch.setattr(round_plan, "_REFINED_SHARE", 0.0)
     found.append(check(2, query, passes=PASSES, **limits))
     assert found[0].samples > 50
     assert len({(now.lower, now.upper, now.low, now.high) for now in found}) == 1
@@ -67,38 +67,12 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
     asked = CheckedQuery(parse(query), KIND.quantifiers, length)
     samples = []
     for least_speed in (0.0, 1 / 4):
-        monkeypatch.setattr(anytime_check, "_MIN_REFINED_SPEED", least_speed)
+        monkeypatch.setattr(round_plan, "_MIN_REFINED_SPEED", least_speed)
         tree, server = plant(asked, copied(spread_model(0), 2))
         run = AnytimeCheck(tree, asked, Budget(passes=1500))
         serve(run.run(), server)
-        samples.append(run.samples)
+        samples.append(len(run.samples))
     assert samples[0] < samples[1]
-
-
-@pytest.mark.parametrize(
-    ("affordable", "planned"), [(400, 64), (250, 250), (100, 100), (40, 40), (7, 0)]
-)
-def test_the_last_round_has_all_samples_that_time_allows(affordable, planned):
-    """Where time ends the work, the last round is up to four times as large as others; of a few
-    samples there is none."""
-    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
-    tree, _ = plant(asked, spread_model(0))
-    tree.batch_texts, tree.passes = 64, 1
-    passes = (affordable + 0.5) * tree.length / 0.95
-    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda batches: passes)
-    run._drawn_samples, run._refined_share = 64, 0.0
-    assert run._plan_samples(0) == planned
-
-
-@pytest.mark.parametrize("lists_vocabulary", [True, False])
-def test_batches_are_measured_where_each_token_has_one(lists_vocabulary):
-    """Where time allows few rounds, texts in process are visited first; a server, which continues
-    whole texts and may have nothing left to visit, is asked for samples at once."""
-    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
-    tree, _ = plant(asked, spread_model(0))
-    tree.batch_texts, tree.passes, tree.lists_vocabulary = 64, 1, lists_vocabulary
-    run = AnytimeCheck(tree, asked, Budget(seconds=30), clock=lambda batches: 20.0)
-    assert (run._plan_samples(0) == 0) == lists_vocabulary
 
 
 def test_a_certain_bound_next_to_one_is_not_one():

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
@@ -23,10 +23,10 @@ from helpers.marks import long
 from helpers.random_tables import QUANTIFIERS, START
 from scipy.stats import binom
 
-from llmchecker.checking.anytime import anytime_check, confidence_sequence
+from llmchecker.checking.anytime import confidence_sequence, round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 from llmchecker.models.table_model import TableModel
 
@@ -95,18 +95,24 @@ class Runs:
         return cls(copied(table, COPIES), kind.ask(), kind.find_truth(table))
 
     def start(
-        self, seed: int, confidence: float, listed_tokens: int = FEW_LISTED, **limits
+        self,
+        seed: int,
+        confidence: float,
+        listed_tokens: int = FEW_LISTED,
+        clock: Callable[[AnytimeCheck], float | None] = lambda check: None,
+        **limits,
     ) -> AnytimeCheck:
-        """Return a new check."""
+        """Return a new check, whose clock may look at all of it."""
         tree, _ = plant(self.asked, self.model, listed_tokens)
         budget = Budget(confidence=confidence, seed=seed, **limits)
-        return AnytimeCheck(tree, self.asked, budget)
+        check = AnytimeCheck(tree, self.asked, budget, clock=lambda batches: clock(check))
+        return check
 
     def covers(self, check: AnytimeCheck) -> bool:
         """Return whether the bounds contain the truth for certain, and the interval does."""
         progress = check.compute_progress()
         assert progress.lower - ROUNDING <= self.truth <= progress.upper + ROUNDING
-        interval = check.interval
+        interval = check.samples.ends
         return interval is None or (interval[0] - ROUNDING <= self.truth <= interval[1] + ROUNDING)
 
     def covers_always(self, check: AnytimeCheck) -> bool:
@@ -115,6 +121,16 @@ class Runs:
         check._report = lambda progress: is_covered.append(self.covers(check))
         serve(check.run(), self.server)
         return all(is_covered) and self.covers(check)
+
+
+def end_above(truth: float) -> Callable[[AnytimeCheck], float]:
+    """Return a clock whose time is over as soon as the estimate is too large."""
+
+    def expect_passes(check: AnytimeCheck) -> float:
+        is_over = len(check.samples) and check.samples.estimate > truth
+        return 0 if is_over else PASSES - check.tree.passes
+
+    return expect_passes
 
 
 def is_too_often(misses: int, runs: int, confidence: float) -> bool:
@@ -131,9 +147,9 @@ def count_misses(runs: Runs, seeds: range, confidence: float, passes: int) -> in
 @pytest.fixture(autouse=True)
 def _small_rounds(monkeypatch):
     """Rounds so small that a few passes have several, and refinements between them."""
-    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 8)
-    monkeypatch.setattr(anytime_check, "_FIRST_SAMPLES", 0)
-    monkeypatch.setattr(anytime_check, "_MIN_REFINEMENT", 1)
+    monkeypatch.setattr(round_plan, "_MIN_ROUND", 8)
+    monkeypatch.setattr(round_plan, "_FIRST_SAMPLES", 0)
+    monkeypatch.setattr(round_plan, "_MIN_REFINEMENT", 1)
 
 
 class ShiftingRound(SampleRound):
@@ -198,15 +214,11 @@ def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant):
     for seed in range(150):
         width = 0.3 if variant == "width" else 0.0
         listed = 99 if variant == "many listed" else FEW_LISTED
-        check = runs.start(seed, 0.9, listed, passes=PASSES, width=width)
-        if variant == "clock":
-            # the time is over as soon as the estimate is too large
-            check._clock = lambda batches, check=check: (
-                0 if check.samples and check.estimate > runs.truth else PASSES - check.tree.passes
-            )
+        clock = end_above(runs.truth) if variant == "clock" else lambda check: None
+        check = runs.start(seed, 0.9, listed, clock, passes=PASSES, width=width)
         if variant == "late":
             # all samples but the first ones are dropped as soon as one is large
-            check._drop_late_samples = lambda samples, seconds: (
+            check.rounds.drop_late_samples = lambda samples, seconds: (
                 samples.drop_last(samples.steps_left) if samples.numerator.max() > 0.02 else None
             )
         misses += not runs.covers_always(check)
@@ -234,7 +246,7 @@ def test_stakes_without_the_range_are_detected(monkeypatch):
 @pytest.mark.long
 def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):
     """If the decided mass depends on the samples of the round, too many intervals miss."""
-    monkeypatch.setattr(anytime_check, "_MIN_ROUND", 24)
+    monkeypatch.setattr(round_plan, "_MIN_ROUND", 24)
     assert not is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)
-    monkeypatch.setattr(anytime_check, "SampleRound", ShiftingRound)
+    monkeypatch.setattr(round_plan, "SampleRound", ShiftingRound)
     assert is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)

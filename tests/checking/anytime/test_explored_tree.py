@@ -21,11 +21,12 @@ from llmchecker.checking import bounds
 from llmchecker.checking.anytime import explored_tree
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import answer_step
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import split_tree
+from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.errors import ConfigError, ImpossibleCondition
 from llmchecker.models.table_model import TableModel
@@ -99,7 +100,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
     is_open = (tree.truth == UNDECIDED).any(axis=0) & tree.is_listed
     left = np.where(is_open, tree.mass * tree.undecided_rest, 0.0)
     assert tree.undecided_mass == pytest.approx(left, abs=1e-15)
-    scored, _ = tree.build_tree()
+    scored, _ = build_scored_tree(tree)
     built, scores = scored.tree, scored.scores
     for name, quantifier in quantifiers.items():
         is_text = built.kind != StateKind.REST
@@ -136,7 +137,7 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     tree, server = plant(asked, table_model(seed), listed_tokens=5)
     check = AnytimeCheck(tree, asked, Budget(passes=passes))
     serve(check.run(), server)
-    scored, _ = tree.build_tree()
+    scored, _ = build_scored_tree(tree)
     try:
         interval, _ = bounds.bound_by_storm(scored, asked.query)
     except ImpossibleCondition:
@@ -217,13 +218,13 @@ def test_unlisted_texts_have_no_mass():
     model.listed_tokens = 2
     tree, server = plant(asked, model)
     refine(tree, server)
-    before = find_ends(tree), tree.build_tree()[0].tree.digest
+    before = find_ends(tree), build_scored_tree(tree)[0].tree.digest
     rows = tree.add_unlisted(np.array([0, 0, 0]), np.array([2, 3, 2]))
     assert rows[0] == rows[2] != rows[1]
     assert np.array_equal(rows, tree.add_unlisted(np.array([0, 0, 0]), np.array([2, 3, 2])))
     assert (tree.mass[rows] == 0).all()
     assert tree.token[rows].tolist() == [2, 3, 2]
-    assert (find_ends(tree), tree.build_tree()[0].tree.digest) == before
+    assert (find_ends(tree), build_scored_tree(tree)[0].tree.digest) == before
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "llama"])
@@ -249,7 +250,7 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
     assert len(rows) > (300 if is_read else 10)
     # bytes of characters are opaque
     assert not is_read or not tree.is_scored.all()
-    scored, _ = tree.build_tree()
+    scored, _ = build_scored_tree(tree)
     built, scores = scored.tree, scored.scores
     is_text = built.kind != StateKind.REST
     for name, quantifier in quantifiers.items():
@@ -318,6 +319,6 @@ def test_the_tree_begins_with_the_start_string():
     asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), QUANTIFIERS, LENGTH)
     tree, _ = plant(asked, table_model(1))
     assert (len(tree), tree.passes) == (1, 0)
-    assert tree.build_tree()[0].tree.text[0] == START
+    assert build_scored_tree(tree)[0].tree.text[0] == START
     assert find_ends(tree) == (0.0, 1.0)
     assert tree.undecided_mass.tolist() == [1.0]

@@ -11,8 +11,8 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, BatchTimes
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import SampleRound
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
@@ -141,7 +141,7 @@ def test_a_bet_does_not_depend_on_the_time_that_its_round_takes():
                 if tree.passes:
                     left[0] = seconds_left
                 result = server.answer(request)
-        intervals.append(found.interval)
+        intervals.append(found.samples.ends)
     assert intervals[0] == intervals[1] != (0.0, 1.0)
 
 

@@ -11,7 +11,7 @@ from helpers.byte_texts import TOKENIZERS, scripted_table
 
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.json_validity import JsonText

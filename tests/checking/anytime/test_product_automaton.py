@@ -11,7 +11,7 @@ from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 from llmchecker.checking.anytime import explored_tree, product_automaton
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import TooManyStates
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse

@@ -21,7 +21,7 @@ from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations import conversation_tree
 from llmchecker.checking.conversations.conversation import (
     Conversation,

@@ -8,7 +8,7 @@ from helpers.conversations import chat_table, enumerate_conversations
 from helpers.random_tables import Balance
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations import conversation_tree
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn

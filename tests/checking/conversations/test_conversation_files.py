@@ -7,7 +7,7 @@ from helpers.random_tables import Balance, Spoilt
 
 from llmchecker.checking import storm
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations import conversation_files
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.checking.conversations.conversation_check import check_conversation

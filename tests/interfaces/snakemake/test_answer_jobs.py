@@ -5,7 +5,7 @@ import pytest
 import llmchecker as lc
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TreeSpec

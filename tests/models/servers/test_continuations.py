@@ -13,8 +13,8 @@ from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_tex
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import answer_step
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
 from llmchecker.models.continuation import Continuation, ContinuationTask

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.random_tables import Balance
 
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.properties.logic.monitor import Monitor
 from llmchecker.properties.logic.parser import parse
 

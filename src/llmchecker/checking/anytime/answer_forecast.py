@@ -57,12 +57,11 @@ def forecast_decision(history: Sequence[Progress], threshold: float) -> Forecast
     """
     if not history:
         return None
-    last = history[-1]
-    if last.low is None or last.high is None:
+    if (interval := history[-1].sampled) is None:
         return None
-    distance = abs((last.low + last.high) / 2 - threshold)
+    distance = abs((interval.lower + interval.upper) / 2 - threshold)
     # the half of the interval that reaches to the threshold must shrink to the distance
-    return _extrapolate(history, 2 * distance / last.width if last.width else 1.0, None)
+    return _extrapolate(history, 2 * distance / interval.width if interval.width else 1.0, None)
 
 
 def forecast_answer(answer: Answer, width: float) -> Forecast | None:
@@ -104,7 +103,7 @@ def _fit_exponent(history: Sequence[Progress]) -> float | None:
         progress.passes: progress.width
         for progress in history
         if progress.passes > _FITTED_SHARE * last.passes
-        and (progress.low is None) == (last.low is None)
+        and (progress.sampled is None) == (last.sampled is None)
         and progress.width > 0
     }
     if len(rounds) < _MIN_ROUNDS:

@@ -23,11 +23,12 @@ from llmchecker.checking.answer import (
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import Requests
+from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.check import add_texts, bound_query
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
@@ -135,8 +136,9 @@ class AnytimeRun:
         check, asked = self.check, self._asked
         self.history.append(check.compute_progress())
         # the sums are the bounds, so that the tree only shows the most probable texts
-        build_tree = partial(check.tree.build_tree, _MAX_SHOWN_TEXTS if asked.has_sums else None)
-        evidence = Evidence(build_tree, check.mean_evidence)
+        max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None
+        build_tree = partial(build_scored_tree, check.tree, max_texts)
+        evidence = Evidence(build_tree, check.samples.mean_evidence)
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
@@ -255,14 +257,14 @@ def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     A tree that decides everything up to rounding is an estimate without samples, whether or not
     any were drawn. The estimate is None without samples on any other tree.
     """
-    samples = check.samples
+    samples = len(check.samples)
     estimate: float | None
     if check.is_exact:
         progress = check.compute_progress()
         low, high, samples = progress.lower, progress.upper, 0
         estimate = (low + high) / 2
-    elif (interval := check.interval) is not None:
-        (low, high), estimate = interval, check.estimate
+    elif (ends := check.samples.ends) is not None:
+        (low, high), estimate = ends, check.samples.estimate
     else:
         return None
     margin = check.rounding_error * max(1.0, abs(low), abs(high))

@@ -17,12 +17,11 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_run import TextRun
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
@@ -156,7 +155,8 @@ class _ComparisonRun:
         run = self._runs[index]
         # the samples of the sides are independent, so one side may limit the other
         if self._budget.passes is not None and isinstance(run, AnytimeRun):
-            run.check.limit_passes(run.check.spent_passes + self._remaining_passes())
+            rounds = run.check.rounds
+            rounds.limit_passes(rounds.spent_passes + self._remaining_passes())
         run.advance()
         self._rounds[index] += 1
         self._progress[index] = run.compute_progress()
@@ -206,24 +206,12 @@ class _ComparisonRun:
     def _compute_difference(self) -> Progress:
         """Return the difference of the current intervals of both sides."""
         first, versus = self._progress
-        certain = Interval(first.lower, first.upper) - Interval(versus.lower, versus.upper)
-        low = high = None
-        if first.low is not None or versus.low is not None:
-            minuend, subtrahend = (
-                Interval(side.lower, side.upper)
-                if side.low is None or side.high is None
-                else Interval(side.low, side.high)
-                for side in (first, versus)
-            )
-            interval = minuend - subtrahend
-            low, high = interval.lower, interval.upper
+        has_samples = first.sampled is not None or versus.sampled is not None
         return Progress(
             passes=first.passes + versus.passes,
             seconds=time.monotonic() - self._start_time,
-            lower=certain.lower,
-            upper=certain.upper,
-            low=low,
-            high=high,
+            certain=first.certain - versus.certain,
+            sampled=first.narrower - versus.narrower if has_samples else None,
             samples=first.samples + versus.samples,
         )
 
@@ -242,7 +230,7 @@ class _ComparisonRun:
     def _remaining_passes(self) -> float:
         if self._budget.passes is None:
             return math.inf
-        spent = (run.check.spent_passes for run in self._runs if isinstance(run, AnytimeRun))
+        spent = (run.check.rounds.spent_passes for run in self._runs if isinstance(run, AnytimeRun))
         return self._budget.passes - sum(spent)
 
     def _share_passes(self, affordable: float | None) -> float | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 
@@ -39,13 +39,11 @@ class Estimand:
         """
         if asked.estimation_obstacle is not None:
             return cls(asked.monitors)
-        root = asked.query.root
-        if isinstance(root, Expectation):
-            low, high, *_ = asked.ranges[root.quantifier]
-            # without both ends samples cannot estimate the answer
-            assert low is not None
-            assert high is not None
-            return cls(asked.monitors, is_score=True, offset=low, size=max(1, high - low))
+        if isinstance(asked.query.root, Expectation):
+            scores = asked.value_range
+            return cls(
+                asked.monitors, is_score=True, offset=scores.lower, size=max(1, scores.width)
+            )
         return cls(asked.monitors, is_ratio=len(asked.paths) > 1)
 
     def compute_shares(self, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:

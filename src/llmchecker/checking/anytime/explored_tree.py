@@ -18,7 +18,6 @@ from functools import reduce
 import numpy as np
 
 from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.growing_table import GrowingTable
 from llmchecker.checking.anytime.product_automaton import (
     MAX_ROW_ENTRIES,
     OPAQUE,
@@ -28,24 +27,20 @@ from llmchecker.checking.anytime.product_automaton import (
     TextStates,
 )
 from llmchecker.checking.anytime.step_request import StepRequest
+from llmchecker.checking.anytime.text_columns import TextColumns
+from llmchecker.checking.anytime.text_scorer import TextScorer
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
 from llmchecker.checking.endings import Endings, build_endings
-from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL
-from llmchecker.errors import ConfigError, InvalidDistribution
+from llmchecker.errors import InvalidDistribution
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, collect_ranges
-from llmchecker.properties.scores import score_texts, split_text
-from llmchecker.trees.expansion import decode_texts
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.properties.scores import split_text
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
-    StateKind,
-    TextTree,
-    Truncation,
-    sort_breadth_first,
 )
 
 _LISTED_TOKENS = 32
@@ -83,12 +78,14 @@ class Children:
     drawn: np.ndarray
 
 
-class ExploredTree:
+class ExploredTree(TextColumns):
     """The explored texts as columns, and the sums of what they decide.
 
     Attributes:
         automaton: the product automaton of the query.
         estimand: the quantity whose decided sums are kept.
+        model_name: the name of the language model.
+        quantifiers: the quantifiers that the formulas name, by name.
         length: the horizon in tokens.
         passes: number of texts that the model evaluated so far.
         lists_vocabulary: whether the model lists all tokens of a distribution.
@@ -96,24 +93,6 @@ class ExploredTree:
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
         decided: (outcomes,) float64, the sums of the estimand's shares over decided texts, weighted
             by their probabilities.
-        parent: (n,) int64, the row of the parent; -1 for the root.
-        step: (n,) int64, number of tokens after the prompt.
-        token: (n,) int64, the last token.
-        has_ended: (n,) bool, whether the last token ends the text.
-        is_visited: (n,) bool.
-        is_undecided: (n,) bool, whether at least one formula is undecided on the text.
-        is_scored: (n,) bool, whether the states of the text are known.
-        is_listed: (n,) bool, whether the probability of the text is known.
-        probability: (n,) float64, of the text given its parent.
-        mass: (n,) float64, of the path from the root.
-        undecided_rest: (n,) float64, the probability of undecided tokens without a row, given the
-            text; 1 for an unvisited text.
-        rest: (n,) float64, the probability of all tokens without a row, given the text.
-        undecided_mass: (n,) float64, the undecided mass of the text that is in no other row.
-        situation: (n,) int64, as in `ProductAutomaton.number_situations`.
-        controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended: as in
-            `TextStates`.
-
     Args:
         model: the language model.
         prompt: the tokens of the start string.
@@ -124,28 +103,6 @@ class ExploredTree:
             undecided.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
     """
-
-    parent: np.ndarray
-    step: np.ndarray
-    token: np.ndarray
-    has_ended: np.ndarray
-    is_visited: np.ndarray
-    is_undecided: np.ndarray
-    is_scored: np.ndarray
-    is_listed: np.ndarray
-    probability: np.ndarray
-    mass: np.ndarray
-    undecided_rest: np.ndarray
-    rest: np.ndarray
-    undecided_mass: np.ndarray
-    controls: np.ndarray
-    counts: np.ndarray
-    scores: np.ndarray
-    obligations: np.ndarray
-    truth: np.ndarray
-    truth_if_ended: np.ndarray
-    situation: np.ndarray
-    is_open_ended: np.ndarray
 
     def __init__(
         self,
@@ -162,13 +119,11 @@ class ExploredTree:
         self.length, self.passes = monitors[0].length, 0
         self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
         self.batch_texts = model.batch_texts
-        self._model, self._prompt, self._quantifiers = model, prompt, dict(quantifiers)
-        self._end_scores = frozenset(end_scores)
+        self._prompt, self.quantifiers = prompt, dict(quantifiers)
+        self.model_name, self._vocabulary_size = model.name, model.vocabulary_size
         self.estimand = estimand
         self._end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
-        self.automaton = ProductAutomaton(
-            model, monitors, quantifiers, keeps_scores=not self._end_scores
-        )
+        self.automaton = ProductAutomaton(model, monitors, quantifiers, keeps_scores=not end_scores)
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.
         has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())
@@ -181,7 +136,7 @@ class ExploredTree:
             else model.listed_tokens
         )
         self._min_share = min_share
-        (self._start_text,) = model.decode_unfinished([prompt])
+        self._scorer = TextScorer(model, prompt, self.quantifiers, end_scores)
         self.decided = np.zeros(len(monitors) + 1)
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
@@ -190,11 +145,8 @@ class ExploredTree:
         # the rows of each text's tokens, in ranges of a first row and the row after the last
         self._children: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._has_differences = False
-        self._table = GrowingTable()
+        super().__init__()
         self._append_root()
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
     @property
     def is_terminal(self) -> np.ndarray:
@@ -211,7 +163,7 @@ class ExploredTree:
         of a text is a product of as many probabilities as it has tokens.
         """
         listed = max(self._listed_tokens, _HEAVY_LISTED_TOKENS)
-        terms = self._order.max_terms + min(listed, self._model.vocabulary_size)
+        terms = self._order.max_terms + min(listed, self._vocabulary_size)
         unit = float(np.finfo(np.float64).eps) / 2
         return unit * (terms + 64) * (self.length + 2)
 
@@ -265,11 +217,12 @@ class ExploredTree:
             return
         step, has_ended = int(self.step[rows[0]]), self.has_ended[rows]
         sequences = self._collect_sequences(rows)
-        texts = self._decode(rows, sequences)
-        self.is_open_ended[rows] = self._find_open_ends(sequences)
-        pairs = [split_text(self._start_text, text) for text in texts]
-        for index, name in enumerate(self._quantifiers):
-            self.scores[index, rows] = self._score_plainly(name, rows, texts)
+        texts = self._scorer.decode(sequences, has_ended)
+        self.is_open_ended[rows] = self._scorer.find_open_ends(sequences)
+        pairs = [split_text(self._scorer.start_text, text) for text in texts]
+        is_whole = self.is_terminal[rows]
+        for index, name in enumerate(self.quantifiers):
+            self.scores[index, rows] = self._scorer.score(name, texts, is_whole)
             states = [self.automaton.start(*pair, index) for pair in pairs]
             self.controls[index, rows], self.counts[index, rows] = np.array(states).T
         parents = self.parent[rows]
@@ -407,9 +360,9 @@ class ExploredTree:
         if not differs.any():
             return result
         if (is_lost := differs & (left > self.rounding_error) & (result.undecided == 0)).any():
-            text = self._decode(rows, self._collect_sequences(rows))[int(np.argmax(is_lost))]
+            text = self.decode(rows)[int(np.argmax(is_lost))]
             raise InvalidDistribution(
-                f"{self._model.name}: its decoding leaves no token after {text!r} in a second "
+                f"{self.model_name}: its decoding leaves no token after {text!r} in a second "
                 "batch, where probabilities differ; use the dtype float32"
             )
         undecided = np.divide(
@@ -541,7 +494,7 @@ class ExploredTree:
         )
 
     def _append_root(self) -> None:
-        quantifiers, formulas = len(self._quantifiers), len(self.automaton.monitors)
+        quantifiers, formulas = len(self.quantifiers), len(self.automaton.monitors)
         self._append(
             parent=np.array([-1]),
             step=np.zeros(1, dtype=np.int64),
@@ -618,7 +571,7 @@ class ExploredTree:
     def _append(self, **columns: np.ndarray) -> None:
         token, mass = columns["token"], columns["mass"]
         is_undecided = (columns["truth"] == UNDECIDED).any(axis=0)
-        self._table.append(
+        self.append(
             **columns,
             has_ended=np.isin(token, self._end_tokens),
             # a decided text counted at its parent
@@ -628,19 +581,6 @@ class ExploredTree:
             rest=np.ones(len(token)),
             undecided_mass=_keep_positive(mass, is_undecided & columns["is_listed"]),
         )
-        for name, column in self._table.columns.items():
-            setattr(self, name, column)
-
-    def _find_open_ends(self, sequences: np.ndarray) -> np.ndarray:
-        """Return (n,) bool: whether a token's piece continues the text of each sequence."""
-        if self._model.token_pieces is None:
-            return np.zeros(len(sequences), dtype=bool)
-        detokenizer = getattr(self._model, "detokenizer", None)
-        # every token of a table is whole characters
-        if detokenizer is None:
-            return np.ones(len(sequences), dtype=bool)
-        characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
-        return np.array([character is None for character in characters], dtype=bool)
 
     def measure_endings(self) -> Endings:
         """Measure how much of the texts had ended, and how much the horizon may cut."""
@@ -666,111 +606,27 @@ class ExploredTree:
         # spread over the tree, the latest included
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))]
         for step in np.unique(self.step[rows]):
-            part = rows[self.step[rows] == step]
-            self._compare_scores(part, self._decode(part, self._collect_sequences(part)))
+            self.score_plainly(rows[self.step[rows] == step])
 
-    def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
-        """Return (n, length) int64: the tokens of the prompt and of texts of one length."""
-        return join_prompt(self._prompt, self.collect_continuations(rows))
+    def decode(self, rows: np.ndarray) -> list[str]:
+        """Return the texts of rows of one length."""
+        return self._scorer.decode(self._collect_sequences(rows), self.has_ended[rows])
 
-    def _decode(self, rows: np.ndarray, sequences: np.ndarray) -> list[str]:
-        """Return the texts of rows from their tokens."""
-        kinds = np.where(self.has_ended[rows], StateKind.END, StateKind.TEXT)
-        texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
-        return texts
-
-    def _score_plainly(self, name: str, rows: np.ndarray, texts: Sequence[str]) -> np.ndarray:
-        """Return (n,) int64: the scores of texts by a quantifier's plain call.
-
-        A beginning has the least score of the range if no formula depends on it.
-        """
-        quantifier = self._quantifiers[name]
-        if name not in self._end_scores:
-            return score_texts(quantifier, self._start_text, texts, name)
-        is_whole = self.has_ended[rows] | (self.step[rows] == self.length)
-        scores = np.full(len(rows), quantifier.minimum or 0)
-        if whole_texts := [text for text, whole in zip(texts, is_whole, strict=True) if whole]:
-            scores[is_whole] = score_texts(quantifier, self._start_text, whole_texts, name)
-        return scores
-
-    def _compare_scores(self, rows: np.ndarray, texts: Sequence[str]) -> np.ndarray:
-        """Return (quantifiers, n) the plain scores of texts.
-
-        Raises:
-            ConfigError: a score is another one than that of the transducer.
-        """
-        plain = np.zeros((len(self._quantifiers), len(rows)), dtype=np.int64)
-        for index, name in enumerate(self._quantifiers):
-            plain[index] = self._score_plainly(name, rows, texts)
-            differs = (plain[index] != self.scores[index, rows]) & self.is_scored[rows]
-            if differs.any():
-                position = int(np.flatnonzero(differs)[0])
-                raise ConfigError(
-                    f"quantifier {name!r}: its transducer gives "
-                    f"{self.scores[index, rows[position]]} for {texts[position]!r}, its call "
-                    f"{plain[index, position]}; correct the transducer"
-                )
-        return plain
-
-    def build_tree(self, max_texts: int | None = None) -> tuple[ScoredTree, np.ndarray]:
-        """Return the scored texts and what they lack as a tree, and its truth.
-
-        The scores come from the quantifiers' plain calls. The truth, (formulas, n), is what the
-        texts decided while they were explored.
-
-        Args:
-            max_texts: the largest number of texts, the most probable ones; None for all.
+    def score_plainly(self, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """Return texts of one length, and (quantifiers, n) their scores by plain calls.
 
         Raises:
             ConfigError: a transducer and its quantifier disagree.
         """
-        is_used = self.is_listed & self.is_scored
-        if max_texts is not None and is_used.sum() > max_texts:
-            # stable: a text comes after its parent, which is at least as probable
-            order = np.argsort(-np.where(is_used, self.mass, -1.0), kind="stable")
-            is_used[order[max_texts:]] = False
-        rest = np.where(is_used, self.rest, 0.0)
-        left_out = np.flatnonzero(
-            self.is_listed & ~is_used & np.append(False, is_used[self.parent[1:]])
+        texts = self.decode(rows)
+        plain = self._scorer.compare(
+            texts, self.is_terminal[rows], self.scores[:, rows], self.is_scored[rows]
         )
-        np.add.at(rest, self.parent[left_out], self.probability[left_out])
-        # without any child a text is all `rest`
-        has_children = np.zeros(len(self), dtype=bool)
-        has_children[self.parent[is_used][1:]] = True
-        rest = np.where(has_children, rest, 1.0)
-        rows = np.flatnonzero(is_used)
-        rest_parents = np.flatnonzero(is_used & ~self.is_terminal & (rest > 0))
-        n, m = len(rows), len(rest_parents)
-        step = np.concatenate([self.step[rows], self.step[rest_parents] + 1])
-        position = np.cumsum(is_used) - 1
-        # a `rest` comes after its siblings, because its row comes after all texts
-        order, parent = sort_breadth_first(
-            np.concatenate([[-1], position[self.parent[rows[1:]]], position[rest_parents]]), step
-        )
-        texts = np.full(n + m, None, dtype=object)
-        plain = np.zeros((len(self._quantifiers), n + m), dtype=np.int64)
-        for depth in np.unique(self.step[rows]):
-            part = np.flatnonzero(self.step[rows] == depth)
-            texts[part] = self._decode(rows[part], self._collect_sequences(rows[part]))
-            plain[:, part] = self._compare_scores(rows[part], texts[part].tolist())
-        kind = np.where(self.has_ended[rows], StateKind.END, StateKind.TEXT)
-        tree = TextTree(
-            model=self._model.name,
-            # an explored tree has no alpha and k of its own; these allow all of its children
-            truncation=Truncation(
-                1.0, max(1, int(np.bincount(parent[1:], minlength=1).max(initial=0))), self.length
-            ),
-            parent=parent,
-            step=step[order],
-            token=np.concatenate([self.token[rows], np.full(m, NO_TOKEN)])[order],
-            probability=np.concatenate([self.probability[rows], rest[rest_parents]])[order],
-            kind=np.append(kind, np.full(m, StateKind.REST)).astype(np.int8)[order],
-            text=texts[order],
-        )
-        # a `rest` has no score; callers ignore its placeholder
-        scores = dict(zip(self._quantifiers, plain[:, order], strict=True))
-        truth = np.pad(self.truth[:, rows], ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order]
-        return ScoredTree(tree, scores, collect_ranges(self._quantifiers)), truth
+        return texts, plain
+
+    def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
+        """Return (n, length) int64: the tokens of the prompt and of texts of one length."""
+        return join_prompt(self._prompt, self.collect_continuations(rows))
 
 
 def _keep_positive(mass: np.ndarray, exists: np.ndarray | bool = True) -> np.ndarray:

@@ -55,6 +55,7 @@ class UndecidedPart:
         leaves: (m,) int64, the texts with an undecided rest, which is all of an unvisited text.
         weights: (m,) float64, the probability of each of these.
         total: the sum of the weights, U.
+        largest_denominator: the denominator if all undecided texts count in it.
     """
 
     numerator: float
@@ -62,6 +63,7 @@ class UndecidedPart:
     leaves: np.ndarray
     weights: np.ndarray
     total: float
+    largest_denominator: float
 
 
 def split_tree(tree: ExploredTree) -> UndecidedPart:
@@ -69,8 +71,11 @@ def split_tree(tree: ExploredTree) -> UndecidedPart:
     mass = tree.undecided_mass
     leaves = np.flatnonzero(mass > 0)
     weights = mass[leaves]
+    total = float(weights.sum())
     numerator, other = tree.decided[:2].tolist()
-    return UndecidedPart(numerator, numerator + other, leaves, weights, float(weights.sum()))
+    denominator = numerator + other
+    largest = denominator + total if tree.estimand.is_ratio else 1.0
+    return UndecidedPart(numerator, denominator, leaves, weights, total, largest)
 
 
 class SampleRound:

@@ -20,8 +20,8 @@ import numpy as np
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
@@ -32,7 +32,7 @@ from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.utils.memory_errors import is_out_of_memory
-from llmchecker.utils.processes import is_interrupt
+from llmchecker.utils.processes import is_interrupt, raise_interrupt
 
 _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
@@ -107,7 +107,7 @@ def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseExcepti
         with _translate_failures(model):
             return tuple(model.encode(start))
     except FOREIGN_ERRORS as error:
-        _raise_interrupt(error)
+        raise_interrupt(error)
         return error
 
 
@@ -143,7 +143,7 @@ def _check_group(
                 job = _Job(model, questions[index], tail)
             # a quantifier may fail on the start string
             except FOREIGN_ERRORS as error:
-                _raise_interrupt(error)
+                raise_interrupt(error)
                 yield index, error
                 continue
             jobs[index] = job
@@ -222,7 +222,7 @@ class _Job:
         Raises:
             BaseException: the error, if it is an interrupt.
         """
-        _raise_interrupt(error)
+        raise_interrupt(error)
         self._requests.close()
         self.request, self._error = None, error
 
@@ -231,7 +231,7 @@ class _Job:
         try:
             return self._error or self._run.finish(bounds_only=True)
         except FOREIGN_ERRORS as error:
-            _raise_interrupt(error)
+            raise_interrupt(error)
             return error
         finally:
             self._run.release()
@@ -308,7 +308,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
             with _translate_failures(self._model):
                 self._open_prefix().read_ahead(tails)
         except FOREIGN_ERRORS as error:
-            _raise_interrupt(error)
+            raise_interrupt(error)
             # the request of the job whose prompt fails reports the error
 
     def answer(self, jobs: Sequence[_Job]) -> None:
@@ -341,7 +341,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
             with _translate_failures(self._model):
                 answers = self._answer_together(shares)
         except FOREIGN_ERRORS as error:
-            _raise_interrupt(error)
+            raise_interrupt(error)
             if len(shares) == 1:
                 shares[0].job.fail(error)
                 return
@@ -458,12 +458,6 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
         if is_interrupt(error) or is_out_of_memory(error):
             raise
         raise CheckFailed(describe_failure(model, error)) from error
-
-
-def _raise_interrupt(error: BaseException) -> None:
-    """Raise an error that was raised while Ctrl-C was handled; it belongs to no question."""
-    if is_interrupt(error):
-        raise error
 
 
 def _batch_key(job: _Job) -> tuple[Any, ...]:

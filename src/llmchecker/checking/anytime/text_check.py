@@ -30,17 +30,17 @@ from llmchecker.checking.answer import (
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
     ConfidenceSequence,
     Values,
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
-from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import LLMCheckerError, RequestRefused
@@ -49,7 +49,7 @@ from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStr
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_count
-from llmchecker.utils.processes import is_interrupt
+from llmchecker.utils.processes import raise_interrupt
 
 _FIRST_REQUESTS = 8
 """Number of answers to request before the first of them was read.
@@ -87,7 +87,7 @@ class TextCheck:
         self._start = start if isinstance(start, str) else ""
         self._chat = None if isinstance(start, str) else str(start)
         self._monitor = self._build_monitor()
-        self._range = _find_range(asked)
+        self._range = asked.value_range
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
         # the lower end is that of the first values, the upper end that of the second
@@ -170,15 +170,11 @@ class TextCheck:
 
     def compute_progress(self) -> Progress:
         """Return the interval so far, of the answers that were read."""
-        seconds, interval = time.monotonic() - self._start_time, self._interval
-        has_samples = self._read_count > 0
         return Progress(
             passes=self.count,
-            seconds=seconds,
-            lower=self._range.lower,
-            upper=self._range.upper,
-            low=interval.lower if has_samples else None,
-            high=interval.upper if has_samples else None,
+            seconds=time.monotonic() - self._start_time,
+            certain=self._range,
+            sampled=self._interval if self._read_count > 0 else None,
             samples=self.count,
         )
 
@@ -319,18 +315,6 @@ class TextCheck:
             yield limit
 
 
-def _find_range(asked: CheckedQuery) -> Interval:
-    """Return the range of the values of answers: of scores, or of truth values."""
-    root = asked.query.root
-    if not isinstance(root, Expectation):
-        return PROBABILITIES
-    low, high = asked.ranges[root.quantifier][:2]
-    # a quantifier without a range was refused
-    assert low is not None
-    assert high is not None
-    return Interval(float(low), float(high))
-
-
 @dataclass
 class StreamState:
     """The checks that read a sequence of answers.
@@ -385,7 +369,7 @@ class _Checks:
                 asked, budget = question.checked_query.create_quantifiers(), question.budget
                 check = TextCheck(self._model, question.prompt, asked, budget)
             except FOREIGN_ERRORS as error:
-                _raise_interrupt(error)
+                raise_interrupt(error)
                 yield index, error
                 continue
             state = self._streams[TextStream(question.prompt, asked.length, budget.seed)]
@@ -433,7 +417,7 @@ class _Checks:
                 check.add(answer)
                 outcome: CheckOutcome | None = check.finish() if check.is_finished else None
             except FOREIGN_ERRORS as error:
-                _raise_interrupt(error)
+                raise_interrupt(error)
                 outcome = error
             if outcome is not None:
                 del state.checks[index]
@@ -446,9 +430,3 @@ def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int,
     state.checks.clear()
     for index in indices:
         yield index, error
-
-
-def _raise_interrupt(error: BaseException) -> None:
-    """Raise an error that was raised while Ctrl-C was handled; it belongs to no question."""
-    if is_interrupt(error):
-        raise error

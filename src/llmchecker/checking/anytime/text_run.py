@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_check import StreamState, TextCheck
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start

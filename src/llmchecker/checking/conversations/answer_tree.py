@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from llmchecker.trees.text_tree import MAX_K, NO_TOKEN, StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import NO_TOKEN, Horizon, StateKind, TextTree
 from llmchecker.utils.stored_fields import (
     COUNT,
     NUMBER,
@@ -123,7 +123,7 @@ class AnswerTree:
             texts.append(None if text is None else f"{texts[parent]}\n{text}")
         return TextTree(
             model=self.model,
-            truncation=Truncation(1.0, MAX_K, len(self.turns)),
+            truncation=Horizon(len(self.turns)),
             parent=self.parent,
             step=step,
             token=np.full(len(self), NO_TOKEN),

@@ -30,6 +30,7 @@ from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sample
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.anytime_run import describe_spread
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
     LEAST_VARIANCE,
     ConfidenceSequence,
@@ -37,7 +38,6 @@ from llmchecker.checking.anytime.confidence_sequence import (
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
@@ -284,19 +284,11 @@ class _ConversationCheck:
 
     def _compute_progress(self) -> Progress:
         certain = self._tree.compute_mass().interval
-        low = high = None
+        sampled = None
         if len(self._sequence):
-            low, high = (certain.clip(end) for end in self._sampled_interval)
+            sampled = Interval(*(certain.clip(end) for end in self._sampled_interval))
         seconds = time.monotonic() - self._start_time
-        return Progress(
-            self._tree.passes,
-            seconds,
-            certain.lower,
-            certain.upper,
-            low,
-            high,
-            len(self._sequence),
-        )
+        return Progress(self._tree.passes, seconds, certain, sampled, len(self._sequence))
 
     def _is_narrow(self) -> bool:
         """Return whether the answer is exact, as narrow as wanted, or decides a threshold."""

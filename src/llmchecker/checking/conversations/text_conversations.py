@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_check import TextCheck
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmchecker.checking.answer import Answer, Costs, Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.path_formulas import CheckedQuery
+from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.plan import Check

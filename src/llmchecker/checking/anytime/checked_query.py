@@ -1,9 +1,11 @@
 """A query over known quantifiers, with its path formulas and monitors."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
 from llmchecker.properties.logic.continuation import reads_last_state
 from llmchecker.properties.logic.monitor import (
@@ -47,6 +49,18 @@ class CheckedQuery:
     def ranges(self) -> dict[str, ScoreRange]:
         """The declared range of each quantifier."""
         return collect_ranges(self.quantifiers)
+
+    @property
+    def value_range(self) -> Interval:
+        """All values of the query's number: probabilities, or scores, infinite without a range."""
+        root = self.query.root
+        if not isinstance(root, Expectation):
+            return PROBABILITIES
+        # later entries of a range are final scores, not limits
+        low, high = self.ranges.get(root.quantifier, (None, None))[:2]
+        return Interval(
+            -math.inf if low is None else float(low), math.inf if high is None else float(high)
+        )
 
     @cached_property
     def end_scores(self) -> frozenset[str]:
@@ -92,8 +106,7 @@ class CheckedQuery:
         """
         match self.query.root:
             case Expectation(quantifier):
-                # later entries of a range are final scores, not limits
-                if None not in self.ranges.get(quantifier, (None, None))[:2]:
+                if math.isfinite(self.value_range.width):
                     return None
                 return (
                     f"{quantifier} has no least or no greatest score, and without both no number "

@@ -1,0 +1,107 @@
+"""Decoding of an explored tree's texts, and their scores by plain calls of the quantifiers."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from llmchecker.errors import ConfigError
+from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.scores import score_texts
+from llmchecker.trees.expansion import decode_texts
+from llmchecker.trees.text_tree import StateKind
+
+
+class TextScorer:
+    """The decoding and the plain scores of texts.
+
+    Attributes:
+        start_text: the text of the prompt.
+
+    Args:
+        model: the language model.
+        prompt: the tokens of the start string.
+        quantifiers: the quantifiers by name.
+        end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompt: Sequence[int],
+        quantifiers: Mapping[str, Quantifier],
+        end_scores: Collection[str],
+    ) -> None:
+        self._model, self._quantifiers = model, quantifiers
+        self._end_scores = frozenset(end_scores)
+        (self.start_text,) = model.decode_unfinished([prompt])
+
+    def decode(self, sequences: np.ndarray, has_ended: np.ndarray) -> list[str]:
+        """Return the texts of token sequences.
+
+        Args:
+            sequences: (n, length) int64, the tokens of the prompt and of texts of one length.
+            has_ended: (n,) bool, whether the last token ends the text.
+        """
+        kinds = np.where(has_ended, StateKind.END, StateKind.TEXT)
+        texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
+        return texts
+
+    def find_open_ends(self, sequences: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether a token's piece continues the text of each sequence."""
+        if self._model.token_pieces is None:
+            return np.zeros(len(sequences), dtype=bool)
+        detokenizer = getattr(self._model, "detokenizer", None)
+        # every token of a table is whole characters
+        if detokenizer is None:
+            return np.ones(len(sequences), dtype=bool)
+        characters = map(detokenizer.character_ends.find_incomplete, sequences.tolist())
+        return np.array([character is None for character in characters], dtype=bool)
+
+    def score(self, name: str, texts: Sequence[str], is_whole: np.ndarray) -> np.ndarray:
+        """Return (n,) int64: the scores of texts by a quantifier's plain call.
+
+        A beginning has the least score of the range if no formula depends on it.
+
+        Args:
+            name: the quantifier's name.
+            texts: the texts.
+            is_whole: (n,) bool, whether no token follows a text.
+        """
+        quantifier = self._quantifiers[name]
+        if name not in self._end_scores:
+            return score_texts(quantifier, self.start_text, texts, name)
+        scores = np.full(len(texts), quantifier.minimum or 0)
+        if whole_texts := [text for text, whole in zip(texts, is_whole, strict=True) if whole]:
+            scores[is_whole] = score_texts(quantifier, self.start_text, whole_texts, name)
+        return scores
+
+    def compare(
+        self,
+        texts: Sequence[str],
+        is_whole: np.ndarray,
+        scores: np.ndarray,
+        is_scored: np.ndarray,
+    ) -> np.ndarray:
+        """Return (quantifiers, n) the plain scores of texts.
+
+        Args:
+            texts, is_whole: as in `score`.
+            scores: (quantifiers, n) int64, the scores by the transducers.
+            is_scored: (n,) bool, whether the transducers gave scores.
+
+        Raises:
+            ConfigError: a plain score is another one than that of the transducer.
+        """
+        plain = np.zeros((len(self._quantifiers), len(texts)), dtype=np.int64)
+        for index, name in enumerate(self._quantifiers):
+            plain[index] = self.score(name, texts, is_whole)
+            differs = (plain[index] != scores[index]) & is_scored
+            if differs.any():
+                position = int(np.flatnonzero(differs)[0])
+                raise ConfigError(
+                    f"quantifier {name!r}: its transducer gives "
+                    f"{scores[index, position]} for {texts[position]!r}, its call "
+                    f"{plain[index, position]}; correct the transducer"
+                )
+        return plain

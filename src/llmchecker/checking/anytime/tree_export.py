@@ -1,0 +1,75 @@
+"""The texts of an explored tree as a tree of texts, for witnesses, pictures and Storm."""
+
+import numpy as np
+
+from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.decided_mass import UNDECIDED
+from llmchecker.checking.markov.scored_tree import ScoredTree
+from llmchecker.properties.quantifiers.interface import collect_ranges
+from llmchecker.trees.text_tree import (
+    NO_TOKEN,
+    Horizon,
+    StateKind,
+    TextTree,
+    sort_breadth_first,
+)
+
+
+def build_scored_tree(
+    explored: ExploredTree, max_texts: int | None = None
+) -> tuple[ScoredTree, np.ndarray]:
+    """Return the scored texts of an explored tree as a tree, and its truth.
+
+    The tokens of a text that have no row become its `rest`. The scores come from the quantifiers'
+    plain calls. The truth, (formulas, n), is what the texts decided while they were explored.
+
+    Args:
+        explored: the explored tree.
+        max_texts: the largest number of texts, the most probable ones; None for all.
+
+    Raises:
+        ConfigError: a transducer and its quantifier disagree.
+    """
+    is_used = explored.is_listed & explored.is_scored
+    if max_texts is not None and is_used.sum() > max_texts:
+        # stable: a text comes after its parent, which is at least as probable
+        order = np.argsort(-np.where(is_used, explored.mass, -1.0), kind="stable")
+        is_used[order[max_texts:]] = False
+    rest = np.where(is_used, explored.rest, 0.0)
+    left_out = np.flatnonzero(
+        explored.is_listed & ~is_used & np.append(False, is_used[explored.parent[1:]])
+    )
+    np.add.at(rest, explored.parent[left_out], explored.probability[left_out])
+    # without any child a text is all `rest`
+    has_children = np.zeros(len(explored), dtype=bool)
+    has_children[explored.parent[is_used][1:]] = True
+    rest = np.where(has_children, rest, 1.0)
+    rows = np.flatnonzero(is_used)
+    rest_parents = np.flatnonzero(is_used & ~explored.is_terminal & (rest > 0))
+    n, m = len(rows), len(rest_parents)
+    step = np.concatenate([explored.step[rows], explored.step[rest_parents] + 1])
+    position = np.cumsum(is_used) - 1
+    # a `rest` comes after its siblings, because its row comes after all texts
+    order, parent = sort_breadth_first(
+        np.concatenate([[-1], position[explored.parent[rows[1:]]], position[rest_parents]]), step
+    )
+    texts = np.full(n + m, None, dtype=object)
+    plain = np.zeros((len(explored.quantifiers), n + m), dtype=np.int64)
+    for depth in np.unique(explored.step[rows]):
+        part = np.flatnonzero(explored.step[rows] == depth)
+        texts[part], plain[:, part] = explored.score_plainly(rows[part])
+    kind = np.where(explored.has_ended[rows], StateKind.END, StateKind.TEXT)
+    tree = TextTree(
+        model=explored.model_name,
+        truncation=Horizon(explored.length),
+        parent=parent,
+        step=step[order],
+        token=np.concatenate([explored.token[rows], np.full(m, NO_TOKEN)])[order],
+        probability=np.concatenate([explored.probability[rows], rest[rest_parents]])[order],
+        kind=np.append(kind, np.full(m, StateKind.REST)).astype(np.int8)[order],
+        text=texts[order],
+    )
+    # a `rest` has no score; callers ignore its placeholder
+    scores = dict(zip(explored.quantifiers, plain[:, order], strict=True))
+    truth = np.pad(explored.truth[:, rows], ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order]
+    return ScoredTree(tree, scores, collect_ranges(explored.quantifiers)), truth
