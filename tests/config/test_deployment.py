@@ -17,8 +17,9 @@ from llmchecker.config.deployment import relate_name, resolve_deployment
 from llmchecker.config.opening import open_model
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
-from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.errors import ConfigError, UnknownName, UnusableModel
 from llmchecker.interfaces.cli.main import main
+from llmchecker.models.servers.spending import Spending
 from llmchecker.models.sources.checkpoints import fetch_checkpoint
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import Status
@@ -61,7 +62,7 @@ def resolve(name, models=(), **options):
 def test_the_first_use_of_a_deployment_loads_its_model(random_model):
     """An opened deployment has its decoding, and no model until that is used."""
     deployment = resolve(str(random_model("llama")), decoding={"decoding": {"top_p": 0.5}})
-    opened = open_model(deployment.model, ExpansionConfig())
+    opened = open_model(deployment.model, ExpansionConfig(), Spending())
     assert not opened.is_loaded
     assert opened.model.is_truncated
     assert opened.is_loaded
@@ -69,8 +70,8 @@ def test_the_first_use_of_a_deployment_loads_its_model(random_model):
 
 def test_a_directory_without_a_model_is_refused(tmp_path):
     """A directory without config.json is no model."""
-    with pytest.raises(ConfigError, match=r"has no config\.json"):
-        open_model(resolve(str(tmp_path)).model, ExpansionConfig())
+    with pytest.raises(UnusableModel, match=r"has no config\.json"):
+        open_model(resolve(str(tmp_path)).model, ExpansionConfig(), Spending())
 
 
 def test_a_configured_name_precedes_a_directory(folder):

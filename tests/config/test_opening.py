@@ -5,6 +5,7 @@ import os
 from llmchecker.config.models import describe_directory
 from llmchecker.config.opening import open_model
 from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.models.servers.spending import Spending
 
 
 def test_a_model_opens_on_a_system_without_affinities(random_model, monkeypatch):
@@ -12,8 +13,8 @@ def test_a_model_opens_on_a_system_without_affinities(random_model, monkeypatch)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     model = describe_directory("given", random_model("gpt2"))
-    assert open_model(model, ExpansionConfig()).threads == 3
-    assert open_model(model, ExpansionConfig(threads=2)).threads == 2
+    assert open_model(model, ExpansionConfig(), Spending()).threads == 3
+    assert open_model(model, ExpansionConfig(threads=2), Spending()).threads == 2
 
 
 def test_the_name_of_a_directory_is_no_name_of_the_configuration(tmp_path):

@@ -90,9 +90,9 @@ def iter_answers(
             if probability == 0:
                 continue
             longer, share = (*tokens, token), mass * Fraction(probability)
-            if token == END or len(longer) == length:
+            if token in model.end_tokens or len(longer) == length:
                 text = "".join(model.vocabulary[t] for t in longer if t != END)
-                yield text, token == END, share
+                yield text, token in model.end_tokens, share
             else:
                 waiting.append((longer, share))
 

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 import llmchecker as lc
+from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.results import SuiteResult
@@ -22,8 +23,13 @@ HE = 1 - 0.75**3
 class OpenTable:
     """A table model in place of a loaded model."""
 
-    model: lc.TableModel
-    end_of_sequence: str = "terminal"
+    own_model: lc.TableModel
+    end_of_sequence: EndOfSequence = "terminal"
+
+    @property
+    def model(self) -> lc.TableModel:
+        """The model of queries, as that of a `LazyModel`."""
+        return apply_end_of_sequence(self.own_model, self.end_of_sequence)
 
 
 def words_model(he: float = 0.25) -> lc.TableModel:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import copy
 
 import pytest
 from helpers.conversations import (
@@ -87,6 +88,33 @@ def test_a_simulated_user_is_named_with_its_decoding(tmp_path):
     (line, *_) = (each for each in map(json.loads, log.open()) if "case" in each)
     assert line["prompt"] == "ab → simulated user (u, temperature 0.5)"
     assert note in line["answer"]["notes"]
+
+
+def test_a_message_ends_where_no_answer_ends(tmp_path):
+    """If an end token ends no answer, it still ends the message of a simulated user."""
+    model, table = chat_table(5), chat_table(6)
+    # texts without an end are those of a table without end tokens
+    endless, other = copy(model), copy(table)
+    endless.end_tokens = other.end_tokens = frozenset()
+    formula = ("X", ("G", None, ("atom", "leaks", "=", 0)))
+    truth, wrong = (
+        float(
+            enumerate_conversations(
+                endless, ["ab", Actor(user, "b", 2)], LENGTH, {"leaks": Pattern("b")}
+            ).probability_of(formula)
+        )
+        for user in (table, other)
+    )
+    assert abs(truth - wrong) > 1e-3
+    require = [f"P>={truth + change:.6f} [ G leaks = 0 ]" for change in (-1e-4, 1e-4)]
+    turns = [{"user": "ab"}, {"simulated_user": {**USER, "length": 2}}]
+    suite = load_cases(tmp_path, [{"turns": turns, "require": require}])
+
+    def open_model(deployment):
+        return OpenTable(model if deployment.system is None else table, "ordinary")
+
+    found = [each.status for each in run_suite(suite, open_model=open_model).results]
+    assert found == [Status.HOLDS, Status.VIOLATED]
 
 
 def test_results_of_other_tools_and_users_are_of_another_suite(tmp_path):

@@ -185,7 +185,6 @@ def test_a_run_goes_on_from_its_log(tmp_path):
 
     def open_lazily(deployment):
         class Lazy:
-            end_of_sequence = "terminal"
             model = property(fail)
 
         return Lazy()

@@ -6,7 +6,7 @@ from itertools import product
 from xml.etree import ElementTree
 
 import pytest
-from helpers.suites import HE, WORDS, load, run
+from helpers.suites import HE, WORDS, OpenTable, load, run
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, LLMCheckerError
@@ -258,13 +258,9 @@ def test_the_system_prompts_of_a_model_share_its_weights(tmp_path, monkeypatch):
     """A model is opened once for all of its system prompts, and one model is open at a time."""
     opened = []
 
-    class Open:
-        end_of_sequence = "terminal"
-        model = choose_model("m")
-
-    def open_table(model, expansion):
+    def open_table(model, *_):
         opened.append(model.label)
-        return Open()
+        return OpenTable(choose_model("m"))
 
     monkeypatch.setattr("llmchecker.suites.session.open_model", open_table)
     suite = load(tmp_path, CASES, **MATRIX)

@@ -518,7 +518,7 @@ def test_a_price_without_a_unit_is_refused(text):
 def test_opening_a_provider_requests_nothing(tmp_path):
     """A model is opened without a server, a key or a file."""
     suite = load(tmp_path, "http://127.0.0.1:1", YES)
-    opening.open_text_model(suite.deployments[0].model, text_client.Spending())
+    opening.open_model(suite.deployments[0].model, suite.expansion, text_client.Spending())
     assert not (tmp_path / "results").exists()
 
 

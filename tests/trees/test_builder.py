@@ -10,6 +10,7 @@ from helpers.damage import flipped
 from llmchecker.errors import ChecksumMismatch, UnusableModel
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.transformers.load import load_model
 from llmchecker.trees import builder
@@ -41,10 +42,9 @@ def grower(model, tmp_path, **changes) -> TreeBuilder:
         "device": "cpu",
         "threads": 2,
         "memory_bytes": 10**8,
-        "end_of_sequence": "terminal",
-        "cache": DistributionCache(tmp_path / "store", 10**8),
     }
-    return TreeBuilder(model, **{**settings, **changes})
+    cache = changes.pop("cache", None) or DistributionCache(tmp_path / "store", 10**8)
+    return TreeBuilder(LazyModel(model, **{**settings, **changes}), cache)
 
 
 def test_a_tree_and_its_record_are_written(model, tmp_path):
@@ -196,7 +196,7 @@ def test_decodings_share_neither_trees_nor_stored_distributions(model, tmp_path)
         plain = load_model(model) if decoding is None else load_model(model).with_decoding(decoding)
         assert tree.digest == build_tree(plain, START, TRUNCATION).digest
         assert growth.computed == growth.nodes
-        assert asked.model.network is plainly.model.network
+        assert asked.lazy_model.model.network is plainly.lazy_model.model.network
         recorded = None if decoding is None else decoding.settings
         assert growth.makings[0]["decoding"] == recorded
         assert not grower(model, tmp_path, decoding=settings[number - 1]).is_cached(

@@ -13,6 +13,7 @@ from helpers.random_models import CAUSAL
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.tree_export import build_scored_tree
+from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.monitor import HorizonMonitor
@@ -53,7 +54,8 @@ def test_end_of_sequence_ends_a_text():
 
 def test_end_of_sequence_as_an_ordinary_token():
     """With `ordinary` the end token is a token like any other: the full 4-ary tree of depth 3."""
-    tree = build_tree(table_model(), "a", Truncation(1.0, 4, 3), end_of_sequence="ordinary")
+    model = apply_end_of_sequence(table_model(), "ordinary")
+    tree = build_tree(model, "a", Truncation(1.0, 4, 3))
     assert len(tree) == 1 + 4 + 16 + 64
     assert not np.any(tree.kind == StateKind.END)
 
@@ -177,10 +179,10 @@ def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, 
     it ended, as the tokenizer decodes them; in a grown and in a refined tree."""
     tokenizer = TOKENIZERS[name]()
     model, length = random_table(tokenizer, seed), 4
-    prompt = model.encode("s😀")
-    grown = build_tree(model, "s😀", Truncation(1.0, 4, length), end_of_sequence)
+    model, prompt = apply_end_of_sequence(model, end_of_sequence), model.encode("s😀")
+    grown = build_tree(model, "s😀", Truncation(1.0, 4, length))
     estimand = Estimand((HorizonMonitor(length),))
-    refined = ExploredTree(model, prompt, estimand, {}, end_of_sequence, min_share=0.0)
+    refined = ExploredTree(model, prompt, estimand, {}, min_share=0.0)
     server = TableServer(model, prompt)
     while refine(refined, server):
         pass

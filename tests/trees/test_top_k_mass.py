@@ -8,10 +8,10 @@ import pytest
 
 from llmchecker.errors import DamagedFile
 from llmchecker.models import fingerprint
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.trees import top_k_mass
-from llmchecker.trees.builder import TreeBuilder
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.top_k_mass import (
     compute_masses,
@@ -76,29 +76,29 @@ def test_threads_change_no_bit_of_a_mass(architecture, kind, random_model):
     pd.testing.assert_frame_equal(one, three, check_exact=True)
 
 
-def grower(model: Path, directory: Path, **changes) -> TreeBuilder:
+def opened(model: Path, **changes) -> LazyModel:
     settings = {
         "kind": "causal",
         "dtype": "float32",
         "device": "cpu",
         "threads": 1,
         "memory_bytes": 10**8,
-        "end_of_sequence": "terminal",
-        "cache": DistributionCache(directory, 10**8),
     }
-    return TreeBuilder(model, **settings | changes)
+    return LazyModel(model, **settings | changes)
 
 
-def load_or_compute(one: TreeBuilder, prompts, maximum_k: int) -> tuple[pd.DataFrame, float]:
-    return load_or_compute_masses(one, one.cache, prompts, maximum_k)
+def load_or_compute(
+    one: LazyModel, directory: Path, prompts, maximum_k: int
+) -> tuple[pd.DataFrame, float]:
+    return load_or_compute_masses(one, DistributionCache(directory, 10**8), prompts, maximum_k)
 
 
 def test_a_model_is_asked_once(tmp_path, random_model):
     """What one process asked, the next finds without loading the model, to the last bit."""
     model = random_model("llama")
-    first, second = grower(model, tmp_path), grower(model, tmp_path)
-    asked, seconds = load_or_compute(first, ["The player", "She"], 4)
-    found, none = load_or_compute(second, ["The player", "She"], 4)
+    first, second = opened(model), opened(model)
+    asked, seconds = load_or_compute(first, tmp_path, ["The player", "She"], 4)
+    found, none = load_or_compute(second, tmp_path, ["The player", "She"], 4)
     assert seconds > 0 == none
     assert first.is_loaded
     assert not second.is_loaded
@@ -109,11 +109,11 @@ def test_a_model_is_asked_once(tmp_path, random_model):
 def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
     """Other prompts, another k, dtype or model, or changed code: the model is asked again."""
     model = random_model("llama")
-    load_or_compute(grower(model, tmp_path), ["The player"], 4)
+    load_or_compute(opened(model), tmp_path, ["The player"], 4)
 
     def asks(prompts=("The player",), maximum_k=4, model=model, **changes) -> bool:
-        one = grower(model, tmp_path, **changes)
-        load_or_compute(one, prompts, maximum_k)
+        one = opened(model, **changes)
+        load_or_compute(one, tmp_path, prompts, maximum_k)
         return one.is_loaded
 
     assert not asks()
@@ -130,16 +130,16 @@ def test_other_questions_are_asked(tmp_path, random_model, monkeypatch):
 def test_a_damaged_file_of_the_store_is_computed_again(tmp_path, random_model, caplog):
     """Stored masses that a flipped bit changed are named in the log, and asked for again."""
     model = random_model("llama")
-    expected, _ = load_or_compute(grower(model, tmp_path), ["The player"], 4)
+    expected, _ = load_or_compute(opened(model), tmp_path, ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
     contents = bytearray(path.read_bytes())
     contents[len(contents) // 3] ^= 1
     path.write_bytes(contents)
-    again, seconds = load_or_compute(grower(model, tmp_path), ["The player"], 4)
+    again, seconds = load_or_compute(opened(model), tmp_path, ["The player"], 4)
     assert seconds > 0
     assert "masses.parquet" in caplog.text
     pd.testing.assert_frame_equal(again, expected, check_exact=True)
-    assert load_or_compute(grower(model, tmp_path), ["The player"], 4)[1] == 0
+    assert load_or_compute(opened(model), tmp_path, ["The player"], 4)[1] == 0
 
 
 @pytest.mark.parametrize("values", [[0.5, 0.4], [0.5, 1.5], [-0.5, 0.5], [0.5, float("nan")]])
@@ -154,7 +154,7 @@ def test_numbers_that_are_no_masses_are_refused(values, tmp_path):
 def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_model, monkeypatch):
     """A file that goes away while it is read leaves nothing behind that is not a table."""
     model = random_model("llama")
-    expected, _ = load_or_compute(grower(model, tmp_path), ["The player"], 4)
+    expected, _ = load_or_compute(opened(model), tmp_path, ["The player"], 4)
     (path,) = tmp_path.glob("*/masses.parquet")
     read = top_k_mass.read_masses
 
@@ -164,7 +164,7 @@ def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_mode
         return table
 
     monkeypatch.setattr(top_k_mass, "read_masses", read_and_lose)
-    again, seconds = load_or_compute(grower(model, tmp_path), ["The player"], 4)
+    again, seconds = load_or_compute(opened(model), tmp_path, ["The player"], 4)
     assert seconds > 0
     pd.testing.assert_frame_equal(again, expected)
     pd.testing.assert_frame_equal(read(path), expected)
@@ -173,7 +173,7 @@ def test_a_file_that_another_job_deletes_is_computed_again(tmp_path, random_mode
 def test_stored_masses_count_against_the_limit_of_the_store(tmp_path, random_model):
     """A store too small for them keeps none, and the answer is the same."""
     small = DistributionCache(tmp_path, 10)
-    one = grower(random_model("llama"), tmp_path, cache=small)
-    table, _ = load_or_compute(one, ["The player"], 4)
+    one = opened(random_model("llama"))
+    table, _ = load_or_compute_masses(one, small, ["The player"], 4)
     assert not list(tmp_path.glob("*/*"))
-    pd.testing.assert_frame_equal(table, load_or_compute(one, ["The player"], 4)[0])
+    pd.testing.assert_frame_equal(table, load_or_compute_masses(one, small, ["The player"], 4)[0])

@@ -24,7 +24,7 @@ os.environ.update(LLMCHECKER_JOB="1")
 
 from llmchecker.config import paths
 from llmchecker.config.config import Config
-from llmchecker.config.opening import build_cache, build_model_settings, build_tree_settings
+from llmchecker.config.opening import build_cache, build_model_settings
 from llmchecker.config.plan import TableRow
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
@@ -150,11 +150,6 @@ def get_suite(wildcards):
 def get_model_settings(wildcards):
     """The arguments of a model, besides its directory and threads."""
     return build_model_settings(get_model(wildcards), CONFIG.expansion)
-
-
-def get_tree_settings(wildcards):
-    """The arguments of a tree builder, besides its directory, threads and limits."""
-    return build_tree_settings(get_model(wildcards), CONFIG.expansion)
 
 
 def get_model_resources(model=None):

@@ -39,7 +39,9 @@ for model in filter(CONFIG.trees, CONFIG.models):
             # The script looks up the limits and the prompts in the configuration: a change of them
             # must not grow the trees again, so they are no params.
             trees=list_trees(CONFIG, CONFIG.trees(model)),
-            model=build_tree_settings(CONFIG.models[model], CONFIG.expansion),
+            # in a list, because Snakemake compares no other frozen value
+            caches=[build_cache(CONFIG.expansion)],
+            model=build_model_settings(CONFIG.models[model], CONFIG.expansion),
         message:
             f"Growing the trees of {model}"
         script:
@@ -65,7 +67,9 @@ rule shard:
         runtime=CONFIG.expansion.max_minutes,
     params:
         code=get_code("shard"),
-        model=get_tree_settings,
+        # in a list, as above
+        caches=[build_cache(CONFIG.expansion)],
+        model=get_model_settings,
         tree=lambda wildcards: list_trees(CONFIG, [get_tree(wildcards)])[0],
     message:
         "Growing part {wildcards.number} of {wildcards.shards} of a tree of {wildcards.model}"

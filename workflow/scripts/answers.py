@@ -2,12 +2,12 @@ from pathlib import Path
 
 from llmchecker.config.registry import parse_quantifiers
 from llmchecker.interfaces.snakemake.answer_jobs import compute_answers
-from llmchecker.trees.builder import TreeBuilder
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
     directory = Path(snakemake.input.model)
-    grower = TreeBuilder(directory=directory, threads=snakemake.threads, **params.model)
+    model = LazyModel(directory=directory, threads=snakemake.threads, **params.model)
     quantifiers = parse_quantifiers(params.settings, snakemake.config)
-    compute_answers(grower, params.answers, params.starts, quantifiers, snakemake.output, work)
+    compute_answers(model, params.answers, params.starts, quantifiers, snakemake.output, work)

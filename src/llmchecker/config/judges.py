@@ -21,6 +21,7 @@ from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.settings import GREEDY, parse_decoding
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
+from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 
@@ -168,14 +169,14 @@ def _open_access(
     model: ModelConfig, expansion: ExpansionConfig, spending: Spending
 ) -> "JudgeAccess":
     # imported here: a configuration is read without the packages of models
-    from llmchecker.config.opening import open_model, open_text_model
+    from llmchecker.config.opening import open_model
     from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
 
-    if not model.has_distributions:
-        greedy = replace(model, decoding=parse_decoding(GREEDY))
-        return TextJudge(model.label, open_text_model(greedy, spending))
     # a decoding changes what a model writes, and not how it judges
-    opened = open_model(replace(model, decoding=None), expansion)
-    judge = TokenJudge(opened.model)
+    decoding = None if model.has_distributions else parse_decoding(GREEDY)
+    opened = open_model(replace(model, decoding=decoding), expansion, spending)
+    if isinstance(opened, TextModel):
+        return TextJudge(model.label, opened)
+    judge = TokenJudge(opened.own_model)
     path = Path(paths.judge_file(model.name, opened.model_fingerprint[:32]))
     return StoredJudge(judge, path)

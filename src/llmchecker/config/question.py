@@ -36,7 +36,6 @@ from llmchecker.trees.text_tree import Horizon, Truncation, check_length
 
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer, Progress
-    from llmchecker.trees.expansion import EndOfSequence
 
 DEFAULT_LENGTH = 5
 """Default horizon in tokens."""
@@ -185,11 +184,10 @@ class Question(TextProcess):
             self.model, "has_distributions", True
         )
 
-    def answer(self, end_of_sequence: "EndOfSequence" = "terminal", **options: Any) -> "Answer":
+    def answer(self, **options: Any) -> "Answer":
         """Answer the question to a loaded model, as narrowly as the budget allows.
 
         Args:
-            end_of_sequence: as in `expansion.build_tree`; answers of texts alone have their end.
             options: `watch`, without a conversation `is_cancelled`, and about tokens
                 `batch_invariant`, as in `check_anytime`.
 
@@ -203,7 +201,6 @@ class Question(TextProcess):
             from llmchecker.checking.anytime.text_run import check_text
 
             return check_text(self.model, self.prompt, self.checked_query, self.budget, **options)
-        options["end_of_sequence"] = end_of_sequence
         if self.conversation is not None:
             from llmchecker.checking.conversations.conversation_check import check_conversation
 

@@ -18,6 +18,7 @@ from llmchecker.config.section import (
     Section,
     Sha256,
 )
+from llmchecker.models.end_of_sequence import EndOfSequence
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.trees.growth_forecast import GrowthLimits
 
@@ -171,7 +172,7 @@ QuantifierEntry = Annotated[
 class ExpansionConfig(Section):
     """The expansion of trees, whatever their truncation."""
 
-    end_of_sequence: Literal["terminal", "ordinary"] = "terminal"
+    end_of_sequence: EndOfSequence = "terminal"
     """Whether an end-of-sequence token ends a text or is an ordinary token."""
     memory_gb: float = Field(default=2, gt=0, le=1_000_000)
     """Memory in GB for batches and cached keys and values, in addition to the model."""

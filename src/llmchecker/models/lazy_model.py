@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from llmchecker.errors import UnusableModel
 from llmchecker.models import fingerprint, run_metadata
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
@@ -32,6 +33,7 @@ class LazyModel:
         directory: folder of the model.
         kind, dtype, device, threads, memory_bytes: as in `load_model`.
         decoding: decoding settings; None for temperature 1.
+        end_of_sequence: whether an end-of-sequence token ends a text.
         shared_from: instance whose loaded model this instance shares; see `with_decoding`.
     """
 
@@ -42,6 +44,7 @@ class LazyModel:
     threads: int
     memory_bytes: int
     decoding: DecodingChoice = None
+    end_of_sequence: EndOfSequence = "terminal"
     shared_from: "LazyModel | None" = field(default=None, repr=False, compare=False)
 
     def with_decoding(self, decoding: DecodingChoice) -> Self:
@@ -62,6 +65,12 @@ class LazyModel:
 
     @cached_property
     def model(self) -> "LanguageModel":
+        """The model of queries and trees."""
+        return apply_end_of_sequence(self.own_model, self.end_of_sequence)
+
+    @cached_property
+    def own_model(self) -> "LanguageModel":
+        """The model with its own end tokens, whatever the end of sequence of queries."""
         base_model = self._base_model
         # imported here: torch takes seconds to import
         from llmchecker.models.transformers.load import apply_decoding

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
+from llmchecker.config.opening import load_opened
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import find_texts
 from llmchecker.suites.json_lines import JsonLinesLog
 from llmchecker.suites.verdicts import CaseResult, Status
-from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
@@ -56,7 +57,7 @@ class SuiteProgress:
 
 def iter_results(
     suite: Suite,
-    open_model: Callable[[Deployment], TreeBuilder | TextModel],
+    open_model: Callable[[Deployment], LazyModel | TextModel],
     log: JsonLinesLog | None,
     *,
     shard: "Shard | None" = None,
@@ -131,12 +132,12 @@ class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
-    opened: TreeBuilder | TextModel
-    open_model: Callable[[Deployment], TreeBuilder | TextModel]
+    opened: LazyModel | TextModel
+    open_model: Callable[[Deployment], LazyModel | TextModel]
     is_measuring: bool
     log: JsonLinesLog | None
     tracker: _ProgressTracker
-    users: dict[Deployment, TreeBuilder | TextModel] = field(default_factory=dict)
+    users: dict[Deployment, LazyModel | TextModel] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
         """Yield the results of cases: first those of the log, then each when it is known."""
@@ -197,15 +198,12 @@ class _Evaluator:
             if user.model not in self.users:
                 self.users[user.model] = self.open_model(user.model)
         return check_conversation(
-            _load_model(self.opened),
+            load_opened(self.opened),
             conversation,
             question.checked_query.create_quantifiers(),
             question.budget,
-            end_of_sequence="terminal"
-            if isinstance(self.opened, TextModel)
-            else self.opened.end_of_sequence,
             user_models={
-                user: _load_model(self.users[user.model]) for user in conversation.simulated_users
+                user: _load_user(self.users[user.model]) for user in conversation.simulated_users
             },
         )
 
@@ -220,13 +218,13 @@ class _Evaluator:
             return _build_error(case, error, seconds)
 
 
-def _load_model(opened: TreeBuilder | TextModel) -> "LanguageModel | TextModel":
-    """Return a model with probabilities, loaded, or one that returns texts alone."""
-    return opened if isinstance(opened, TextModel) else opened.model
+def _load_user(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
+    """Load the model of a simulated user, whose messages have an end even if answers have none."""
+    return opened if isinstance(opened, TextModel) else opened.own_model
 
 
 def evaluate(
-    opened: TreeBuilder | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
+    opened: LazyModel | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
 ) -> "Iterator[tuple[int, CheckOutcome]]":
     """Yield the number of each question and its answer, as soon as it is known.
 
@@ -242,9 +240,7 @@ def evaluate(
         return check_texts(opened, questions)
     from llmchecker.checking.anytime.side_by_side import check_side_by_side
 
-    return check_side_by_side(
-        opened.model, questions, prompts=prompts, end_of_sequence=opened.end_of_sequence
-    )
+    return check_side_by_side(opened.model, questions, prompts=prompts)
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:

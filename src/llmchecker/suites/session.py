@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.judges import charge_judges
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.opening import open_model, open_text_model
+from llmchecker.config.opening import open_model
 from llmchecker.errors import ConfigError
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.suites.cases import CaseKey, Suite
@@ -19,7 +20,6 @@ from llmchecker.suites.json_lines import JsonLinesLog, read_baseline
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress, iter_results
 from llmchecker.suites.verdicts import CaseResult, Status
-from llmchecker.trees.builder import TreeBuilder
 
 if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
@@ -52,7 +52,7 @@ class SuiteRun:
         baseline: str | Path | None = None,
         selected: AbstractSet[CaseKey] | None = None,
         is_failing_fast: bool = False,
-        open_model: Callable[[Deployment], TreeBuilder | TextModel] | None = None,
+        open_model: Callable[[Deployment], LazyModel | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
@@ -141,19 +141,18 @@ def run_suite(
 
 def _build_opener(
     suite: Suite, spending: Spending
-) -> Callable[[Deployment], TreeBuilder | TextModel]:
+) -> Callable[[Deployment], LazyModel | TextModel]:
     """Build the function that opens the model of a deployment."""
-    last: list[tuple[ModelConfig, TreeBuilder | TextModel]] = []
+    last: list[tuple[ModelConfig, LazyModel | TextModel]] = []
 
-    def open_deployment(deployment: Deployment) -> TreeBuilder | TextModel:
+    def open_deployment(deployment: Deployment) -> LazyModel | TextModel:
         model = deployment.model
         # the system prompts of a model need it only once
         if last and last[0][0] == model:
             return last[0][1]
         # one model is in memory at a time
         last.clear()
-        is_text = not model.has_distributions
-        opened = open_text_model(model, spending) if is_text else open_model(model, suite.expansion)
+        opened = open_model(model, suite.expansion, spending)
         last.append((model, opened))
         return opened
 

@@ -6,7 +6,7 @@ A tree is in `NAME.parquet`, and its record is next to it in `NAME.json`.
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,15 @@ from llmchecker.utils.atomic_files import (
 from llmchecker.utils.number_format import format_count
 
 if TYPE_CHECKING:
-    from llmchecker.trees.expansion import EndOfSequence, ProgressCallback
+    from llmchecker.models.decoding.settings import DecodingChoice
+    from llmchecker.trees.expansion import ProgressCallback
 
-TREE_MODULES = (*fingerprint.MODEL_MODULES, "trees/expansion.py", "trees/shards.py")
+TREE_MODULES = (
+    *fingerprint.MODEL_MODULES,
+    "models/end_of_sequence.py",
+    "trees/expansion.py",
+    "trees/shards.py",
+)
 """Modules that determine a tree."""
 
 _log = logging.getLogger(__name__)
@@ -69,19 +75,23 @@ def _record_path(tree: str | Path) -> Path:
     return Path(tree).with_suffix(".json")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeBuilder(LazyModel):
+@dataclass(frozen=True)
+class TreeBuilder:
     """Builder of the trees of one model.
 
     Args:
-        end_of_sequence: as in `expansion.build_tree`.
+        lazy_model: the model.
         cache: cache of distributions, so that none is computed twice.
         limits: limits of every tree.
     """
 
-    end_of_sequence: "EndOfSequence"
+    lazy_model: LazyModel
     cache: DistributionCache
     limits: GrowthLimits = field(default_factory=GrowthLimits)
+
+    def with_decoding(self, decoding: "DecodingChoice") -> "TreeBuilder":
+        """Return the builder for another decoding of the model, as in `LazyModel`."""
+        return replace(self, lazy_model=self.lazy_model.with_decoding(decoding))
 
     def is_cached(self, path: str | Path, start: Start, truncation: Truncation) -> bool:
         """Return whether a file holds exactly the requested tree, undamaged."""
@@ -126,24 +136,24 @@ class TreeBuilder(LazyModel):
         # imported here: torch and transformers take seconds, and a cached tree does not need them
         from llmchecker.trees.expansion import build_tree
 
-        model = self.model
+        model = self.lazy_model.model
         start_time = time.monotonic()
         distributions = self._open_distributions(start)
         monitor = GrowthMonitor(model.name, truncation, self.limits, len(str(start)))
-        tree = build_tree(
-            model, start, truncation, self.end_of_sequence, progress, distributions, shard, monitor
-        )
+        tree = build_tree(model, start, truncation, progress, distributions, shard, monitor)
         seconds = time.monotonic() - start_time
         fingerprint = self.compute_fingerprint(start, truncation)
-        computed, metadata = distributions.added_count, [self.current_metadata()]
+        computed, metadata = distributions.added_count, [self.lazy_model.current_metadata()]
         return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
 
     def _open_distributions(self, start: Start) -> PromptDistributions:
         """Open the stored distributions of the model after a start string."""
-        model = self.model
+        model = self.lazy_model.model
         # a server reports only its most probable tokens: the rest can only be 1 minus their sum
         min_rest = CANCELLATION_THRESHOLD if model.listed_tokens == model.vocabulary_size else 0.0
-        return self.cache.open_distributions(self.model_fingerprint, model.encode(start), min_rest)
+        return self.cache.open_distributions(
+            self.lazy_model.model_fingerprint, model.encode(start), min_rest
+        )
 
     def merge(
         self, path: str | Path, start: Start, shards: Sequence[str | Path]
@@ -171,12 +181,13 @@ class TreeBuilder(LazyModel):
         The machine does not enter, so that the tree may be from another one. The last bits of the
         probabilities may differ there.
         """
+        model = self.lazy_model
         bounds = vars(truncation).values()
         return fingerprint.hash_inputs(
-            dict(self.files),
-            [self.kind, self.dtype, start_as_json(start), *bounds, self.end_of_sequence],
-            decoding_as_json(self.decoding),
-            modules=fingerprint.select_modules(TREE_MODULES, self.files),
+            dict(model.files),
+            [model.kind, model.dtype, start_as_json(start), *bounds, model.end_of_sequence],
+            decoding_as_json(model.decoding),
+            modules=fingerprint.select_modules(TREE_MODULES, model.files),
         )
 
 

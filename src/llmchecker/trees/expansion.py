@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
-EndOfSequence = Literal["terminal", "ordinary"]
 ProgressCallback = Callable[[int, int, int], None]
 """Callback of the step, its expanded nodes so far, and all its nodes."""
 _STATES = np.dtype(
@@ -40,7 +38,6 @@ def build_tree(
     model: LanguageModel,
     start: Start,
     truncation: Truncation,
-    end_of_sequence: EndOfSequence = "terminal",
     progress: ProgressCallback = lambda step, done, total: None,
     distributions: PromptDistributions | None = None,
     shard: Shard | None = None,
@@ -55,7 +52,6 @@ def build_tree(
         model: the language model.
         start: the start string or chat.
         truncation: alpha, k and the horizon L.
-        end_of_sequence: `terminal` ends a text at an end-of-sequence token; `ordinary` continues.
         progress: callback after every batch with the progress of the level.
         distributions: cached distributions of this model after this start string. New distributions
             are added to it. The tree is the same with and without a cache.
@@ -68,7 +64,7 @@ def build_tree(
     prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
-    end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
+    end_tokens = sorted(model.end_tokens)
     levels = [np.array([(-1, 0, NO_TOKEN, 1.0, StateKind.TEXT)], dtype=_STATES)]
     texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))

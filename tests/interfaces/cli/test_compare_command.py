@@ -106,9 +106,9 @@ def test_each_side_has_the_model_of_its_own_directory(project, random_model, mon
     """Two directories are two models, although the command line names neither."""
     opened = []
 
-    def open_and_record(model, expansion):
+    def open_and_record(model, *others):
         opened.append(model.directory)
-        return open_model(model, expansion)
+        return open_model(model, *others)
 
     monkeypatch.setattr("llmchecker.interfaces.cli.compare_command.open_model", open_and_record)
     directories = [random_model(name) for name in ("gpt2", "llama")]

@@ -10,9 +10,8 @@ from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.logic.parser import parse
-from llmchecker.trees.builder import TreeBuilder
-from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.job_logging import job_log
@@ -24,24 +23,22 @@ START = "The player won because"
 def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
     """Bounds and interval are those of `ask` with the same quantifier, horizon, passes and seed."""
     directory = random_model("gpt2")
-    builder = TreeBuilder(
+    model = LazyModel(
         directory=directory,
         kind="causal",
         dtype="float32",
         device="cpu",
         threads=1,
         memory_bytes=10**9,
-        end_of_sequence="terminal",
-        cache=DistributionCache(tmp_path / "store", 10**6),
     )
     check = Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY))
     answers, starts = [(check, Budget(passes=60, seed=1))], {"s": START}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:
-        compute_answers(builder, answers, starts, {"long": lc.Length()}, [str(output)], work)
+        compute_answers(model, answers, starts, {"long": lc.Length()}, [str(output)], work)
     record = read_json_with_digest(output)
-    model = lc.load(directory, threads=1, memory_gb=1)
-    answer = lc.ask(QUERY, model, START, length=3, passes=60, seed=1, long=lc.Length())
+    loaded = lc.load(directory, threads=1, memory_gb=1)
+    answer = lc.ask(QUERY, loaded, START, length=3, passes=60, seed=1, long=lc.Length())
     for name in ("lower", "upper", "low", "high", "passes"):
         # a job's batches have the same bits with any number of threads, and those of `ask` do not
         assert record[name] == pytest.approx(getattr(answer, name), abs=1e-6)

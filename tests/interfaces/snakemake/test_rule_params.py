@@ -11,7 +11,7 @@ from helpers.marks import long
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.config.config import Config
-from llmchecker.config.opening import build_tree_settings
+from llmchecker.config.opening import build_cache, build_model_settings
 from llmchecker.config.registry import parse_quantifiers
 from llmchecker.interfaces.snakemake.rule_params import (
     list_answers,
@@ -23,7 +23,7 @@ from llmchecker.interfaces.snakemake.rule_params import (
 from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
-from llmchecker.trees.builder import TreeBuilder
+from llmchecker.models.lazy_model import LazyModel
 
 CHAT = Path(__file__).parents[3] / "config/chat.yaml"
 QUERY, STEP = "P=? [ F gender > 0 ]", "P=? [ F step = 2 ]"
@@ -60,7 +60,8 @@ def list_params(config: Config) -> dict[str, object]:
             list_checks(config, name),
             list_answers(config, name),
             list_rows(config, [row for row in config.table2 if row.check.tree.model == name]),
-            build_tree_settings(model, config.expansion),
+            build_model_settings(model, config.expansion),
+            build_cache(config.expansion),
         ]
         for name, model in config.models.items()
     }
@@ -134,14 +135,17 @@ def test_rows_and_answers_have_names_and_budgets(config):
 
 
 def test_settings_make_a_model(config):
-    """Every setting of the tree builder arrives, with the decoding of the model."""
-    raw = RAW | {"models": {"m": RAW["models"]["m"] | {"decoding": {"top_k": 2}}}}
+    """Every setting of the model arrives, with its decoding and the end of sequence."""
+    raw = RAW | {
+        "models": {"m": RAW["models"]["m"] | {"decoding": {"top_k": 2}}},
+        "expansion": {"end_of_sequence": "ordinary"},
+    }
     for given, decoding in ((config, None), (Config.parse(raw), Decoding(top_k=2))):
-        settings = build_tree_settings(given.models["m"], given.expansion)
-        model = TreeBuilder(directory=Path("resources/models/m"), threads=2, **settings)
+        settings = build_model_settings(given.models["m"], given.expansion)
+        model = LazyModel(directory=Path("resources/models/m"), threads=2, **settings)
         assert (model.kind, model.device, model.threads) == ("causal", "cuda:1", 2)
         assert model.decoding == decoding
-        assert model.cache.max_bytes == given.expansion.max_cache_bytes
+        assert model.end_of_sequence == given.expansion.end_of_sequence
 
 
 def test_limits_are_those_of_the_configuration():

@@ -9,7 +9,7 @@ from helpers.suites import OpenTable, load, words_model
 
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.snakemake import suite_jobs
-from llmchecker.suites import runner
+from llmchecker.suites import runner, session
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import job_log
 
@@ -20,7 +20,7 @@ CASE = {"start": "once", "require": ["P>=0.2 [ F he = 1 ]", "P>=0.99 [ F he = 1 
 def load_configured(folder, cases, monkeypatch, **keys):
     """A suite of a configuration, which the jobs run on a table."""
     suite = load(folder, cases, properties=PROPERTIES, **keys)
-    monkeypatch.setattr(suite_jobs, "open_model", lambda *_, **__: OpenTable(words_model()))
+    monkeypatch.setattr(session, "open_model", lambda *_, **__: OpenTable(words_model()))
     return suite
 
 

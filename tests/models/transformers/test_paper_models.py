@@ -15,6 +15,7 @@ from helpers.random_models import PUBLISHED, save_as_published
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
@@ -115,7 +116,7 @@ def test_tree_is_that_of_the_network_on_disk(fetched):
     name, _, directory = fetched
     model = load_model(directory, kind_of(name))
     prompt = model.encode(STARTS[0])
-    tree = build_tree(model, STARTS[0], TRUNCATION, end_of_sequence="ordinary")
+    tree = build_tree(apply_end_of_sequence(model, "ordinary"), STARTS[0], TRUNCATION)
     tail = (model.tokenizer.mask_token_id, model.tokenizer.sep_token_id) if name == "bert" else ()
     place = -2 if name == "bert" else -1
     network = network_that_reads_at(place, tail, model.network)

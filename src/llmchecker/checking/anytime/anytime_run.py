@@ -36,7 +36,6 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Probability
-from llmchecker.trees.expansion import EndOfSequence
 
 _MAX_SHOWN_TEXTS = 10_000
 """The largest number of texts of the tree that witnesses and pictures are taken from."""
@@ -55,7 +54,6 @@ class AnytimeRun:
         start: the start string.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence: as in `expansion.build_tree`.
         batch_invariant: as in `LanguageModel.open_prefix`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
@@ -73,7 +71,6 @@ class AnytimeRun:
         asked: CheckedQuery,
         budget: Budget,
         *,
-        end_of_sequence: EndOfSequence = "terminal",
         batch_invariant: bool = False,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[Progress], bool | None] = lambda progress: None,
@@ -93,7 +90,6 @@ class AnytimeRun:
             prompt,
             estimand,
             asked.quantifiers,
-            end_of_sequence,
             end_scores=asked.end_scores,
         )
         deadline = None if budget.seconds is None else self._start_time + budget.seconds

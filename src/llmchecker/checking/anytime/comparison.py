@@ -27,7 +27,6 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.trees.expansion import EndOfSequence
 
 _MIN_ROUNDS = 4
 """The number of rounds of each side before their widths choose the side of a round."""
@@ -44,12 +43,10 @@ class Side:
     Attributes:
         model: the language model, or one that returns texts alone.
         start: the start string.
-        end_of_sequence: as in `expansion.build_tree`; texts alone end where the provider says so.
     """
 
     model: LanguageModel | TextModel
     start: Start
-    end_of_sequence: EndOfSequence = "terminal"
 
 
 def compare_sides(
@@ -128,7 +125,6 @@ class _ComparisonRun:
                     side.start,
                     asked,
                     replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
-                    end_of_sequence=side.end_of_sequence,
                     is_cancelled=is_cancelled,
                     share_passes=self._share_passes,
                 )

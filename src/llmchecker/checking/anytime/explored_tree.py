@@ -39,7 +39,6 @@ from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
 from llmchecker.properties.scores import split_text
-from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
 )
@@ -99,7 +98,6 @@ class ExploredTree(TextColumns):
         prompt: the tokens of the start string.
         estimand: the quantity whose decided sums are kept.
         quantifiers: the quantifiers that the formulas name, by name.
-        end_of_sequence: as in `expansion.build_tree`.
         listed_tokens: number of most probable tokens that a visit lists.
         min_share: the least mass of a text that a first visit lists, as a share of what stays
             undecided.
@@ -112,7 +110,6 @@ class ExploredTree(TextColumns):
         prompt: Sequence[int],
         estimand: Estimand,
         quantifiers: Mapping[str, Quantifier],
-        end_of_sequence: EndOfSequence = "terminal",
         *,
         listed_tokens: int = _LISTED_TOKENS,
         min_share: float = _MIN_LISTED_SHARE,
@@ -125,11 +122,8 @@ class ExploredTree(TextColumns):
         self._prompt, self.quantifiers = prompt, dict(quantifiers)
         self.model_name, self._vocabulary_size = model.name, model.vocabulary_size
         self.estimand = estimand
-        end_tokens = sorted(model.end_tokens) if end_of_sequence == "terminal" else []
-        self._end_tokens = np.array(end_tokens, dtype=np.int64)
-        self.automaton = ProductAutomaton(
-            model, monitors, quantifiers, end_tokens, keeps_scores=not end_scores
-        )
+        self._end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
+        self.automaton = ProductAutomaton(model, monitors, quantifiers, keeps_scores=not end_scores)
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.
         has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())

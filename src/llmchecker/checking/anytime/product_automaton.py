@@ -149,7 +149,6 @@ class ProductAutomaton:
         model: the language model, whose tokens are read.
         monitors: monitors of the formulas, all with the same horizon.
         quantifiers: the quantifiers that the formulas name, by name.
-        end_tokens: ids of the tokens that end a text.
         keeps_scores: whether a token that adds no text leaves every score as it is. A beginning
             without a score of its own is no text whose score could be kept.
     """
@@ -159,7 +158,6 @@ class ProductAutomaton:
         model: LanguageModel,
         monitors: Sequence[Monitor | HorizonMonitor],
         quantifiers: Mapping[str, Quantifier],
-        end_tokens: Sequence[int],
         *,
         keeps_scores: bool = True,
     ) -> None:
@@ -168,7 +166,7 @@ class ProductAutomaton:
         pieces = model.token_pieces
         self.tables = _build_tables(pieces, quantifiers)
         is_end = np.zeros(model.vocabulary_size, dtype=bool)
-        is_end[list(end_tokens)] = True
+        is_end[list(model.end_tokens)] = True
         self.has_piece = np.array([piece is not None for piece in pieces or [None] * len(is_end)])
         adds_text = np.array([piece != "" for piece in pieces or [None] * len(is_end)])
         components = [

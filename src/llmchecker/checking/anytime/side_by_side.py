@@ -31,7 +31,6 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
-from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.memory_errors import is_out_of_memory
 from llmchecker.utils.processes import is_interrupt, raise_interrupt
 
@@ -67,7 +66,6 @@ def check_side_by_side(
     questions: Sequence[QuestionLike],
     *,
     prompts: Iterable[Start] = (),
-    end_of_sequence: EndOfSequence = "terminal",
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
@@ -82,7 +80,6 @@ def check_side_by_side(
         questions: the questions; only limits of passes make results reproducible.
         prompts: start strings of further questions that other calls answer. The last bits of a
             result depend on the common beginning of all start strings.
-        end_of_sequence: as in `expansion.build_tree`.
     """
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
@@ -101,7 +98,7 @@ def check_side_by_side(
             shared[key] = _find_beginning([shared[key], prompt])
     for key, group in groups.items():
         with _SharedBatches(model, shared[key]) as batches:
-            yield from _check_group(model, questions, group, batches, end_of_sequence)
+            yield from _check_group(model, questions, group, batches)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseException:
@@ -131,7 +128,6 @@ def _check_group(
     questions: Sequence[QuestionLike],
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
-    end_of_sequence: EndOfSequence,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Check questions whose prompts have a common beginning."""
     waiting = list(group)[::-1]
@@ -144,7 +140,7 @@ def _check_group(
             index, prompt = waiting.pop()
             tail = prompt[len(batches.shared) :]
             try:
-                job = _Job(model, questions[index], tail, end_of_sequence)
+                job = _Job(model, questions[index], tail)
             # a quantifier may fail on the start string
             except FOREIGN_ERRORS as error:
                 raise_interrupt(error)
@@ -173,7 +169,6 @@ class _Job:
         model: LanguageModel,
         question: QuestionLike,
         tail: tuple[int, ...],
-        end_of_sequence: EndOfSequence,
     ) -> None:
         self.tail = tail
         self.has_deadline = question.budget.seconds is not None
@@ -184,7 +179,6 @@ class _Job:
             question.prompt,
             question.checked_query.create_quantifiers(),
             question.budget,
-            end_of_sequence=end_of_sequence,
         )
         self._requests = self._run.check.run()
         self.advance(None)

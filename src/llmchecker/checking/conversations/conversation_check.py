@@ -49,7 +49,6 @@ from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
-from llmchecker.trees.expansion import EndOfSequence
 from llmchecker.utils.number_format import format_count, format_number
 
 _MIN_ROUND, _MAX_ROUND = 16, 1024
@@ -72,7 +71,6 @@ def check_conversation(
     asked: CheckedQuery,
     budget: Budget,
     *,
-    end_of_sequence: EndOfSequence = "terminal",
     user_models: Mapping[SimulatedUser, Any] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Answer:
@@ -86,7 +84,6 @@ def check_conversation(
         conversation: the conversation.
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
-        end_of_sequence: whether an end-of-sequence token ends an answer.
         user_models: the models of the simulated users, which have the access of the model.
         watch: called with the intervals after each round, but not for texts alone; the work ends
             when it returns true.
@@ -106,8 +103,7 @@ def check_conversation(
                 "process"
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    ends = model.end_tokens if end_of_sequence == "terminal" else frozenset[int]()
-    explored = ExploredConversation(model, conversation, asked, ends, user_models)
+    explored = ExploredConversation(model, conversation, asked, user_models)
     check = _ConversationCheck(explored, budget, watch)
     check.run()
     return check.build_answer()
@@ -121,14 +117,12 @@ class ExploredConversation:
         model: the language model.
         conversation: the conversation.
         asked: the query.
-        end_tokens: ids of the tokens that end an answer.
         user_models: the models of the simulated users.
     """
 
     model: LanguageModel
     conversation: Conversation
     asked: CheckedQuery
-    end_tokens: frozenset[int]
     user_models: Mapping[SimulatedUser, LanguageModel]
 
     @cached_property
@@ -180,7 +174,6 @@ class ExploredConversation:
             monitor,
             asked.quantifiers,
             asked.length,
-            self.end_tokens,
             self.user_models,
         )
 

@@ -61,7 +61,6 @@ class ConversationTree:
         monitor: the monitor of the formula.
         quantifiers: the quantifiers of the formula by name.
         length: the largest number of tokens of an answer.
-        end_tokens: ids of the tokens that end an answer.
         user_models: the models of the simulated users, whose own tokens end a message.
 
     Raises:
@@ -75,7 +74,6 @@ class ConversationTree:
         monitor: TurnMonitor,
         quantifiers: Mapping[str, Quantifier],
         length: int,
-        end_tokens: frozenset[int],
         user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     ) -> None:
         self.passes = self.looks = 0
@@ -83,11 +81,9 @@ class ConversationTree:
         self._quantifiers = dict(quantifiers)
         self._prompts: dict[tuple[SimulatedUser | None, Texts, Texts], tuple[int, ...]] = {}
         self._start_texts: dict[tuple[SimulatedUser | None, tuple[int, ...]], str] = {}
-        self._writers: dict[SimulatedUser | None, Writer] = {
-            None: Writer(model, length, end_tokens)
-        }
+        self._writers: dict[SimulatedUser | None, Writer] = {None: Writer(model, length)}
         for user, user_model in (user_models or {}).items():
-            self._writers[user] = Writer(user_model, user.length, user_model.end_tokens)
+            self._writers[user] = Writer(user_model, user.length)
         self._check_turns()
         self._root = State(
             parent=None,
@@ -377,7 +373,7 @@ class ConversationTree:
         return len(state.tokens) == self._writers[state.user].length or self._has_ended(state)
 
     def _has_ended(self, state: State) -> bool:
-        return state.tokens[-1] in self._writers[state.user].end_tokens
+        return state.tokens[-1] in self._writers[state.user].model.end_tokens
 
     def _read_texts(self, states: Sequence[State]) -> None:
         """Score new states, and lead those with a whole text to the next turn."""

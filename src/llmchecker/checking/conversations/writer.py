@@ -29,11 +29,10 @@ class Writer:
     Args:
         model: the language model.
         length: the largest number of tokens of a text.
-        end_tokens: ids of the tokens that end a text.
     """
 
-    def __init__(self, model: LanguageModel, length: int, end_tokens: frozenset[int]) -> None:
-        self.model, self.length, self.end_tokens = model, length, end_tokens
+    def __init__(self, model: LanguageModel, length: int) -> None:
+        self.model, self.length = model, length
         self._shared: tuple[int, ...] = ()
         self._listed = min(_LISTED_TOKENS, model.vocabulary_size)
         self.open_prefix: Callable[[tuple[int, ...]], Prefix] = lru_cache(_MAX_PREFIXES)(

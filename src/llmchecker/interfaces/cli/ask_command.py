@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from llmchecker.config.opening import open_model, open_text_model
+from llmchecker.config.opening import load_opened, open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
@@ -19,7 +19,6 @@ from llmchecker.utils import job_logging
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
-    from llmchecker.trees.expansion import EndOfSequence
 
 
 def run_ask(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
@@ -33,12 +32,12 @@ def run_ask(registry: Registry, question: Question, spending: Spending) -> Answe
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    opened, end_of_sequence = _open_question(registry, question, spending)
+    opened = open_model(question.model, registry.expansion, spending)
+    asked = question.model_copy(update={"model": load_opened(opened)})
     failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            answer = opened.answer(
-                end_of_sequence,
+            answer = asked.answer(
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(format_status(progress, question)),
             )
@@ -47,17 +46,6 @@ def run_ask(registry: Registry, question: Question, spending: Spending) -> Answe
             answer, failure = error.result, error
     costs = {"seconds": f"{answer.seconds:.1f}"}
     return AnsweredQuestion(question, answer, costs, failure=failure)
-
-
-def _open_question(
-    registry: Registry, question: Question, spending: Spending
-) -> "tuple[Question, EndOfSequence]":
-    """Open the model of a question; return the question to it, and what ends its texts."""
-    if question.is_text_only:
-        text_model = open_text_model(question.model, spending)
-        return question.model_copy(update={"model": text_model}), "terminal"
-    builder = open_model(question.model, registry.expansion)
-    return question.model_copy(update={"model": builder.model}), builder.end_of_sequence
 
 
 def format_status(progress: "Progress", question: Question) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.config.judges import charge_judges
-from llmchecker.config.opening import open_model, open_text_model
+from llmchecker.config.opening import load_opened, open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
@@ -37,8 +37,8 @@ from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.spending import Spending
-from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils import job_logging
 from llmchecker.utils.exit_status import ExitStatus
 
@@ -137,20 +137,14 @@ def _open_sides(
     """Open the models of both sides; those that return texts alone share the spending."""
     from llmchecker.checking.anytime.comparison import Side
 
-    builder: TreeBuilder | None = None
-    sides = []
-    for question in (first, versus):
-        model = question.model
-        if not model.has_distributions:
-            sides.append(Side(open_text_model(model, spending), question.prompt))
-            continue
-        if builder is not None and first.model.directory == model.directory:
-            # Two decodings of one model share its weights.
-            builder = replace(builder, decoding=model.decoding, shared_from=builder)
-        else:
-            builder = open_model(model, registry.expansion)
-        sides.append(Side(builder.model, question.prompt, builder.end_of_sequence))
-    return sides[0], sides[1]
+    opened = open_model(first.model, registry.expansion, spending)
+    other = (
+        # Two decodings of one model share its weights.
+        replace(opened, decoding=versus.model.decoding, shared_from=opened)
+        if isinstance(opened, LazyModel) and first.model.directory == versus.model.directory
+        else open_model(versus.model, registry.expansion, spending)
+    )
+    return Side(load_opened(opened), first.prompt), Side(load_opened(other), versus.prompt)
 
 
 def _format_json(first: Question, versus: Question, comparison: "Comparison") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.opening import open_model
+from llmchecker.config.opening import open_tree_builder
 from llmchecker.config.plan import TreeSpec
 from llmchecker.config.question import TextProcess
 from llmchecker.config.registry import Registry
@@ -33,7 +33,7 @@ def load_or_build_tree(registry: Registry, process: TextProcess) -> tuple[TextTr
     model, prompt, truncation = process.model, process.prompt, process.truncation
     if not isinstance(truncation, Truncation):
         raise ConfigError("tree: the process has no truncation; give --alpha and --k")
-    builder = open_model(model, registry.expansion)
+    builder = open_tree_builder(model, registry.expansion)
     # Names of start strings in a config contain no _, so this folder is not one of theirs.
     fingerprint = builder.compute_fingerprint(prompt, truncation)
     cache_path = _tree_path(model, truncation, f"text_{fingerprint[:16]}")

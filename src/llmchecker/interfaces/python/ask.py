@@ -19,6 +19,7 @@ from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
@@ -155,9 +156,10 @@ def ask(
         seed=seed,
         certain=certain,
     )
+    asked = question.model_copy(update={"model": apply_end_of_sequence(model, end_of_sequence)})
     watch_all = combine_watches(progress, watch, question.format_progress)
     try:
-        found = question.answer(end_of_sequence, watch=watch_all)
+        found = asked.answer(watch=watch_all)
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__

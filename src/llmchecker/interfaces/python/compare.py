@@ -14,11 +14,13 @@ from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
+    Question,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
 from llmchecker.properties.logic.query import Query
@@ -121,8 +123,11 @@ def compare(
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
     versus = question.vary(second_model, changes, "versus_")
-    first, second = (Side(side.model, side.prompt, end_of_sequence) for side in (question, versus))
-    sides = (_describe(first), _describe(second))
+    first, second = (
+        Side(apply_end_of_sequence(side.model, end_of_sequence), side.prompt)
+        for side in (question, versus)
+    )
+    sides = (_describe(question), _describe(versus))
     watch_both = combine_watches(progress, watch)
     try:
         compared = compare_sides(
@@ -134,9 +139,9 @@ def compare(
     return _make_readable(compared, sides)
 
 
-def _describe(side: Side) -> SideLabel:
+def _describe(side: Question) -> SideLabel:
     """Return the words of a side: its model, the decoding of a local one, and its prompt."""
-    return SideLabel(side.model.name, describe_decoding(side.model), side.start)
+    return SideLabel(side.model.name, describe_decoding(side.model), side.prompt)
 
 
 def _make_readable(

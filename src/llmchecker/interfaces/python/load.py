@@ -2,25 +2,25 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from llmchecker.config import paths
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.models import ModelConfig, check_prices
-from llmchecker.config.opening import open_text_model
+from llmchecker.config.opening import load_opened, open_model
 from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
-from llmchecker.models.fetch import ensure_model
 from llmchecker.models.interface import LanguageModel
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
-from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
-from llmchecker.utils.optional_packages import explain_missing_packages
+from llmchecker.models.transformers.load import apply_decoding, wrap_model
 from llmchecker.utils.processes import count_cores
 
 _ModelKind = Literal["causal", "masked"]
@@ -120,7 +120,7 @@ def load(
         if not found.has_distributions:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
             check_prices("dollars", [found], dollars)
-            return open_text_model(found, Spending(tokens, dollars))
+            return load_opened(open_model(found, ExpansionConfig(), Spending(tokens, dollars)))
     if (tokens, dollars) != (None, None):
         raise ConfigError(f"tokens, dollars: {source} costs none; leave the arguments out")
     threads = count_cores() if threads is None else threads
@@ -153,26 +153,19 @@ def _load_source(
     memory_bytes: int,
 ) -> LanguageModel:
     """Load a directory or a server, or fetch a source and load it."""
-    # a directory that the caller names is the model itself
-    if model.given_directory is None:
-        ensure_model(model.source, model.directory, Path(paths.model_lock(model.name)))
-    if is_served(model.directory):
+    opened = open_model(model, ExpansionConfig(), Spending())
+    assert isinstance(opened, LazyModel)
+    if is_served(opened.directory):
         _check_absent(model, kind=kind, dtype=dtype, device=device)
-        with explain_missing_packages():
-            from llmchecker.models.servers.connection import connect_model
-
-        served: Any = connect_model(model.directory)
-        return apply_decoding(served, model.decoding)
-    # a transformer's number of listed tokens is read-only, which the protocol does not demand
-    loaded: Any = load_model(
-        model.directory,
-        kind or _read_kind(model.directory),
-        dtype or model.dtype,
-        device or model.device,
-        threads,
-        memory_bytes,
-    )
-    return apply_decoding(loaded, model.decoding)
+        return opened.model
+    return replace(
+        opened,
+        kind=kind or _read_kind(opened.directory),
+        dtype=dtype or opened.dtype,
+        device=device or opened.device,
+        threads=threads,
+        memory_bytes=memory_bytes,
+    ).model
 
 
 def _check_absent(model: ModelConfig, **arguments: object) -> None:

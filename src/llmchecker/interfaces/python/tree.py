@@ -12,6 +12,7 @@ from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError, InvalidBound
 from llmchecker.interfaces.python.check import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.tree_drawing import MAX_DRAWN_STATES, Drawing
 from llmchecker.trees.growth_forecast import MAX_STATES, GrowthLimits, GrowthMonitor
@@ -208,10 +209,6 @@ def grow(
     if isinstance(model, str | Path) or not hasattr(model, "open_prefix"):
         raise ConfigError(f"model: {model!r} is not a language model; call load(…)")
     prompt = parse_prompt(start)
-    if end_of_sequence not in ("terminal", "ordinary"):
-        raise ConfigError(
-            f"end_of_sequence: {end_of_sequence!r} is unknown; use 'terminal' or 'ordinary'"
-        )
     # Imported here, because torch takes seconds to load, which reading a tree need not wait for.
     from llmchecker.trees import expansion
 
@@ -219,12 +216,11 @@ def grow(
         from llmchecker.models.transformers.load import apply_decoding
 
         model = apply_decoding(model, parse_decoding(decoding))
+    model = apply_end_of_sequence(model, end_of_sequence)
     options: dict[str, Any] = {} if progress is None else {"progress": progress}
     limits = GrowthLimits(max_states=most_states, max_seconds=math.inf)
     options["monitor"] = GrowthMonitor(model.name, truncation, limits, len(str(prompt)))
-    return Tree.from_text_tree(
-        expansion.build_tree(model, prompt, truncation, end_of_sequence, **options)
-    )
+    return Tree.from_text_tree(expansion.build_tree(model, prompt, truncation, **options))
 
 
 def _select_truncation(

@@ -13,8 +13,8 @@ from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.plan import Check
 from llmchecker.config.question import Question, resolve_query
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.trees.builder import TreeBuilder
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
 from llmchecker.utils.number_format import format_count, format_number
@@ -27,7 +27,7 @@ _NO_SAMPLE_NOTE = "There is no estimate: the limits allow no sample."
 
 
 def compute_answers(
-    grower: TreeBuilder,
+    lazy_model: LazyModel,
     answers: Iterable[tuple[Check, Budget]],
     starts: Mapping[str, Start],
     quantifiers: Mapping[str, Quantifier],
@@ -43,7 +43,7 @@ def compute_answers(
     model, check and seed alone, but for its seconds.
 
     Args:
-        grower: the tree builder of the model, whose stored distributions are used.
+        lazy_model: the model.
         answers: the checks with their budgets.
         starts: the start strings, by name.
         quantifiers: the quantifiers, by name.
@@ -51,8 +51,8 @@ def compute_answers(
         work: the stopwatch of the job.
     """
     for (check, budget), output in zip(answers, outputs, strict=True):
-        builder = grower.with_decoding(check.tree.decoding)
-        model, length = builder.model, check.tree.truncation.length
+        decoded = lazy_model.with_decoding(check.tree.decoding)
+        model, length = decoded.model, check.tree.truncation.length
         asked = resolve_query(check.query, length, quantifiers)
         question = Question(
             model=model,
@@ -64,7 +64,7 @@ def compute_answers(
         # the number of cores of a run may not change its results
         options = {} if question.is_text_only else {"batch_invariant": True}
         watch = _build_watch(str(check))
-        answer = question.answer(builder.end_of_sequence, watch=watch, **options)
+        answer = question.answer(watch=watch, **options)
         stored = _select_stored_part(answer, question.checked_query, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:
@@ -73,7 +73,7 @@ def compute_answers(
             "check": str(check),
             "limits": _describe_limits(question.budget),
             "history": _describe_history(question.checked_query, answer.history),
-            "making": builder.current_metadata(),
+            "making": decoded.current_metadata(),
         }
         write_json_with_digest(stored.as_json() | details, output)
         # The answer measures its own seconds, without the time to load the model.

@@ -1,16 +1,17 @@
 """Jobs of suites: verdicts of a suite on a model, and a table of all suites."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from llmchecker.checking.measurement import Measurement, find_threshold
-from llmchecker.config.opening import open_model
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import read_results
+from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import CaseResult
 from llmchecker.trees.shards import Shard
@@ -31,7 +32,7 @@ def compute_verdicts(
     """
     log = _name_log(suite, output.results)
     with work():
-        result = run_suite(suite, log=log, shards=shards, **_build_options(suite, threads))
+        result = _run(suite, threads, log=log, shards=shards)
     write_html(result, output.page)
     log.replace(output.results)
 
@@ -46,7 +47,7 @@ def compute_shard(suite: Suite, shard: Shard, threads: int, results: str, work: 
     """
     log = _name_log(suite, results)
     with work():
-        run_suite(suite, log=log, shard=shard, **_build_options(suite, threads))
+        _run(suite, threads, log=log, shard=shard)
     log.replace(results)
 
 
@@ -56,13 +57,15 @@ def _name_log(suite: Suite, results: str) -> Path:
     return Path(f"{results}.{suite.digest[:8]}.unfinished")
 
 
-def _build_options(suite: Suite, threads: int) -> dict[str, Any]:
+def _run(suite: Suite, threads: int, **options: Any) -> SuiteResult:
+    """Run a suite, with the progress in the log of the job."""
     expansion = suite.expansion.model_copy(update={"threads": threads})
     report = build_status_log(suite.name)
-    return {
-        "open_model": lambda deployment: open_model(deployment.model, expansion),
-        "report": lambda progress: report(f"{progress.done} of {progress.total} cases"),
-    }
+    return run_suite(
+        replace(suite, expansion=expansion),
+        report=lambda progress: report(f"{progress.done} of {progress.total} cases"),
+        **options,
+    )
 
 
 def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:

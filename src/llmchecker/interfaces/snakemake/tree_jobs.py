@@ -82,7 +82,10 @@ def store_masses(
     """
     try:
         _, seconds = load_or_compute_masses(
-            grower, grower.cache, read_prompts(prompts, topk["column"]), topk["maximum_k"]
+            grower.lazy_model,
+            grower.cache,
+            read_prompts(prompts, topk["column"]),
+            topk["maximum_k"],
         )
         work.seconds += seconds
     # The trees are complete, and an error here must not discard them. The job of the top-k
