@@ -20,7 +20,7 @@ LIMITED = """
 import resource, sys
 import torch, transformers, stormpy
 from pathlib import Path
-from llmchecker.interfaces.cli import ask_command, check_command, tree_cache
+from llmchecker.interfaces.cli import check_on_model, check_command, tree_cache
 from llmchecker.interfaces.cli.main import main
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 most = pages * resource.getpagesize() + {megabytes} * 2**20

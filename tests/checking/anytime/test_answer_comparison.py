@@ -9,7 +9,7 @@ from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.anytime.comparison_run import Side, compare_sides
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.interval import Interval

@@ -226,7 +226,7 @@ def test_an_unexpected_error_is_no_verdict(project, capfd, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.run_check", fail)
+    monkeypatch.setattr("llmchecker.interfaces.cli.check_command.check_on_tree", fail)
     assert main(arguments()) == 3
     out, err = capfd.readouterr()
     assert out == ""

@@ -16,11 +16,11 @@ from llmchecker.interfaces.cli.arguments import (
     parse_question,
     parse_spending,
 )
-from llmchecker.interfaces.cli.ask_command import run_ask
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
+from llmchecker.interfaces.cli.check_on_model import check_on_model
 from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.output import (
     check_output_file,
@@ -66,11 +66,11 @@ def _run_check(arguments: argparse.Namespace) -> int:
         registry, question = parse_question(arguments, asked)
         with contextlib.chdir(registry.project):
             if isinstance(question.truncation, Truncation):
-                answered = run_check(registry, question)
+                answered = check_on_tree(registry, question)
             else:
                 spending = parse_spending(arguments)
                 with charge_judges(spending):
-                    answered = run_ask(registry, question, spending)
+                    answered = check_on_model(registry, question, spending)
     if arguments.json:
         print_answer(answered.as_json())
     else:
@@ -83,7 +83,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     return answered.answer.exit_status
 
 
-def run_check(registry: Registry, question: Question) -> AnsweredQuestion:
+def check_on_tree(registry: Registry, question: Question) -> AnsweredQuestion:
     """Answer the query of a question on its tree.
 
     Raises:

@@ -27,11 +27,11 @@ from llmchecker.interfaces.cli.arguments import (
     parse_spending,
     parse_versus,
 )
-from llmchecker.interfaces.cli.ask_command import catch_interrupt, format_status
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
+from llmchecker.interfaces.cli.check_on_model import catch_interrupt, format_status
 from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
@@ -45,7 +45,7 @@ from llmchecker.utils.exit_status import ExitStatus
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.comparison import Side
+    from llmchecker.checking.anytime.comparison_run import Side
     from llmchecker.checking.comparison import Comparison
 
 
@@ -111,7 +111,7 @@ def _compare(
         LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
     """
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
-    from llmchecker.checking.anytime.comparison import check_comparable, compare_sides
+    from llmchecker.checking.anytime.comparison_run import check_comparable, compare_sides
 
     check_comparable(first.checked_query)
     sides = _open_sides(registry, first, versus, spending)
@@ -135,7 +135,7 @@ def _open_sides(
     registry: Registry, first: Question, versus: Question, spending: Spending
 ) -> "tuple[Side, Side]":
     """Open the models of both sides; those that return texts alone share the spending."""
-    from llmchecker.checking.anytime.comparison import Side
+    from llmchecker.checking.anytime.comparison_run import Side
 
     opened = open_model(first.model, registry.expansion, spending)
     other = (

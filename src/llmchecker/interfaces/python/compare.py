@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llmchecker.checking import comparison, comparison_formatting
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.comparison import Side, compare_sides
+from llmchecker.checking.anytime.comparison_run import Side, compare_sides
 from llmchecker.checking.comparison_formatting import SideLabel
 from llmchecker.checking.figures import format_display
 from llmchecker.config.prompt import parse_prompt

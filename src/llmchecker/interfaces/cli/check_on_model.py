@@ -1,4 +1,4 @@
-"""The command `check` without alpha and k: anytime checking within a budget.
+"""A check of a question on its model, within a budget.
 
 The first Ctrl-C ends the work and shows the current answer; the second ends the program.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
 
 
-def run_ask(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
+def check_on_model(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
     """Answer the query of a question within its budget.
 
     Args:
