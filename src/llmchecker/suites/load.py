@@ -65,19 +65,15 @@ def load_suite(
     file, keys = read_suite_file(path)
     if changes is not None:
         keys = replace_keys(keys, changes)
+    registry = _read_config(file, keys.config, config)
     try:
-        registry = _read_config(keys.config, path.parent, config)
         return _SuiteBuilder(
             file, keys, tuple(models), models_place, registry, has_baseline
         ).build()
     except LLMCheckerError as error:
         message = str(error)
-        # a model in place of the suite's is not in the file, and an error of the configuration
-        # names its own file and line
-        if (
-            message.startswith((str(path), f"{models_place}: "))
-            or ", line " in message.partition(": ")[0]
-        ):
+        # a model in place of the suite's is not in the file
+        if message.startswith(f"{models_place}: "):
             raise
         raise type(error)(file.add_location(message)) from error
 
@@ -229,20 +225,26 @@ class _SuiteBuilder:
 
 
 def _read_config(
-    name: str | None, folder: Path, given: str | Path | Registry | None
+    file: YamlFile, name: str | None, given: str | Path | Registry | None
 ) -> Registry | None:
-    """Return the registry of a suite's configuration; None without one."""
+    """Return the registry of a suite's configuration; None without one.
+
+    Args:
+        file: the suite file.
+        name: the configuration that the suite names; None for the nearest one.
+        given: the configuration in place of the suite's, as in `load_suite`.
+    """
     if isinstance(given, Registry):
         return given
     if given is not None:
-        path = Path(given).absolute()
-    elif name is not None:
-        path = folder / name
-    else:
+        return open_registry(given)
+    folder = file.path.parent
+    if name is None:
         return find_registry(folder)
-    # an error inside the file has its own place
+    path = folder / name
+    # an error inside of the configuration has its own file and line
     if not path.is_file():
-        raise ConfigError(f"config: {path} is absent; name a configuration")
+        raise ConfigError(file.add_location(f"config: {path} is absent; name a configuration"))
     return open_registry(path)
 
 

@@ -41,7 +41,7 @@ from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors, remove_key
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
-from llmchecker.models.servers.spending import Spending
+from llmchecker.models.servers.spending import Spending, parse_price
 from llmchecker.trees.text_tree import Horizon, Truncation
 
 _BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
@@ -420,6 +420,8 @@ def name_deployment(
             raise ConfigError(f"{option}: {name!r} is no address of a server; leave it out")
         return name
     if "prices" in given:
+        for price in given["prices"]:
+            parse_price(_format_option("prices", versus), price)
         given["prices"] = dict(zip(("input", "output"), given["prices"], strict=True))
     if "tokenizer" in given:
         given["tokenizer"] = str(Path(given["tokenizer"]).absolute())
