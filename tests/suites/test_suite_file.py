@@ -651,8 +651,8 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
     ("entry", "reason"),
     [
         ("user: {question}", 'cases[0].user: {question} is a mapping in YAML; write "{question}"'),
-        ("user: ", "cases[0].user: None is not of type string"),
-        ("user: ~", "cases[0].user: None is not of type string"),
+        ("user: ", "cases[0].user: null is not of type string"),
+        ("user: ~", "cases[0].user: null is not of type string"),
         ("user: a\n  length: yes", "'yes' is no length; write a number of tokens"),
         ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
         *(

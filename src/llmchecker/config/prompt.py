@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.tools import Tool, parse_tools
+from llmchecker.utils.printable_text import quote_value
 
 _PROMPT_KEYS = {"start", "user", "system", "messages", "tools"}
 
@@ -28,7 +29,8 @@ def parse_prompt(entry: object) -> Start:
         return parse_messages("messages", entry)
     if not isinstance(entry, Mapping) or not entry.keys() <= _PROMPT_KEYS:
         raise ConfigError(
-            f"start: {entry!r} is neither a text nor messages; give a string or a list of messages"
+            f"start: {quote_value(entry)} is neither a text nor messages; give a string or a "
+            "list of messages"
         )
     keys = {key: value for key, value in entry.items() if value is not None}
     if not keys:
@@ -47,7 +49,9 @@ def parse_prompt(entry: object) -> Start:
     if "messages" in keys:
         messages = keys["messages"]
         if not isinstance(messages, list | tuple):
-            raise ConfigError(f"messages: {messages!r} is not a list; give a list of messages")
+            raise ConfigError(
+                f"messages: {quote_value(messages)} is not a list; give a list of messages"
+            )
         return parse_messages("messages", [*([system] if system else []), *messages], tools)
     texts = {**system, "user": keys["user"]}
     return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()), tools)
@@ -104,7 +108,7 @@ def parse_messages(
 def _check_text(key: str, text: object) -> str:
     """Return a text if it is one and can be encoded."""
     if not isinstance(text, str):
-        raise ConfigError(f"{key}: {text!r} is not a text; give a string")
+        raise ConfigError(f"{key}: {quote_value(text)} is not a text; give a string")
     # a shell's arguments that are not UTF-8 become lone surrogates
     try:
         text.encode()

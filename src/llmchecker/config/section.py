@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import quote_value
 
 _TYPES = {
     **{"bool_type": "boolean", "string_type": "string", "tuple_type": "array"},
@@ -136,18 +137,12 @@ def build_error(text: str) -> PydanticCustomError:
     return PydanticCustomError("problem", "{text}", {"text": text})
 
 
-def format_value(value: object) -> str:
-    """Return the repr of a value, limited to the length of a line."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:99]}…"
-
-
 def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
     """Return the path of the key in an error of pydantic, and a message."""
     path, value, context = error["loc"], error["input"], error.get("ctx", {})
     if path[-1:] == ("[key]",):  # the name of an entry, such as that of a model
         path = path[:-2]
-    value_text = format_value(value)
+    value_text = quote_value(value)
     match error["type"]:
         case "missing":
             # pydantic reports a missing key at the path of the key itself.
@@ -243,7 +238,7 @@ class Either:
         if self.is_plain(value):
             return value
         if isinstance(value, bool) or not isinstance(value, self.other):
-            raise build_error(f"{format_value(value)} {self.problem}")
+            raise build_error(f"{quote_value(value)} {self.problem}")
         return handler(value)
 
 
@@ -281,7 +276,7 @@ def parse_end(length: "str | int") -> tuple[int, bool]:
         return length, False
     match = _END.fullmatch(length)
     if match is None:
-        raise ConfigError(f"length: {format_value(length)} {_NO_LENGTH}")
+        raise ConfigError(f"length: {quote_value(length)} {_NO_LENGTH}")
     return int(match[1] or _END_LENGTH), True
 
 
@@ -306,7 +301,7 @@ def _check_not_empty(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
 def _check_unique(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
     for position, value in enumerate(values):
         if value in values[:position]:
-            raise build_error(f"{format_value(str(value))} occurs twice; remove one")
+            raise build_error(f"{quote_value(str(value))} occurs twice; remove one")
     return values
 
 

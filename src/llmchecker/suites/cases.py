@@ -64,6 +64,7 @@ from llmchecker.suites.templates import (
 from llmchecker.suites.tools import add_tools, needs_tools, parse_suite_tools
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.trees.text_tree import Horizon
+from llmchecker.utils.printable_text import quote_value
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -613,7 +614,7 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[_Demand]:
             yield _Demand(key, label, entry, has_name=True)
     elif require is not None:
         raise ConfigError(
-            f"{place}.require: {require!r} is neither a list nor a mapping; write one"
+            f"{place}.require: {quote_value(require)} is neither a list nor a mapping; write one"
         )
     for label, text in (keys.average or {}).items():
         key = f"{place}.average.{label}"
@@ -647,7 +648,7 @@ def _format_label(key: str, entry: Any) -> str:
         return " ".join(entry.split())
     if not isinstance(entry, Mapping):
         raise ConfigError(
-            f"{key}: {entry!r} is no requirement; write P>=0.95 [ … ] or an assertion"
+            f"{key}: {quote_value(entry)} is no requirement; write P>=0.95 [ … ] or an assertion"
         )
     return format_assertion(entry)
 

@@ -33,7 +33,6 @@ from llmchecker.config.section import (
     Seed,
     Sha256,
     build_error,
-    format_value,
     parse_section,
 )
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
@@ -41,6 +40,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
+from llmchecker.utils.printable_text import quote_value
 
 DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
@@ -82,7 +82,7 @@ def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
     models = tuple(value) if isinstance(value, list) else (value,)
     for model in models:
         if not isinstance(model, str | dict):
-            raise build_error(f"{format_value(model)} is not of type string, object or array")
+            raise build_error(f"{quote_value(model)} is not of type string, object or array")
     if not models:
         raise build_error("[] is too short; add at least 1 entry")
     return models

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmchecker.config.section import format_value
 from llmchecker.errors import (
     ConfigError,
     LLMCheckerError,
@@ -19,6 +18,7 @@ from llmchecker.errors import (
     did_you_mean,
     remove_key,
 )
+from llmchecker.utils.printable_text import quote_value
 
 _PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
 _PATTERN_KEYS = ("pattern", "matches", "not_matches")
@@ -194,7 +194,7 @@ def _render(
         if match["brace"]:
             brace = match["brace"]
             raise ConfigError(
-                f"{format_value(text)}: {brace} has no counterpart; write {brace * 2} for {brace}"
+                f"{quote_value(text)}: {brace} has no counterpart; write {brace * 2} for {brace}"
             )
         column = normalize_name(match["name"])
         if is_pattern and _is_syntax(match):

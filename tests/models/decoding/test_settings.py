@@ -291,7 +291,7 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
         ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
         ({"temperature": 0}, "temperature: 0 is not above 0; use `greedy`"),
         ({"temperature": float("nan")}, "temperature: nan"),
-        ({"temperature": True}, "temperature: True"),
+        ({"temperature": True}, "temperature: true"),
         ({"top_k": -1}, "top_k: -1"),
         ({"top_k": 2.5}, "top_k: 2.5"),
         ({"top_p": 1.5}, "top_p: 1.5 is not above 0 and at most 1"),

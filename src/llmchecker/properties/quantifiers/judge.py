@@ -10,6 +10,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,13 +101,16 @@ class Judge:
         model = _GivenModel(self.model) if hasattr(self.model, "open_prefix") else self.model
         if not hasattr(model, "open_access"):
             raise ConfigError(
-                f"model: {model!r} is no loaded model; write it in a configuration or a suite, or "
+                f"model: {quote_value(model)} is no loaded model; write it in a configuration "
+                "or a suite, or "
                 "give one that load(…) returned"
             )
         grades = _parse_grades(self.question, self.rubric, self.scale)
         share = self.share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            raise ConfigError(f"share: {share!r} is no share above 0 and at most 1; write 0.5")
+            raise ConfigError(
+                f"share: {quote_value(share)} is no share above 0 and at most 1; write 0.5"
+            )
         # frozen dataclass: only `object.__setattr__` can set derived fields
         for name, value in (
             ("model", model),
@@ -249,7 +253,9 @@ def _parse_grades(question: Any, rubric: Any, scale: Any) -> dict[str, int]:
         raise ConfigError(f"question, rubric: {found} of them is given; write exactly one")
     key, text = ("question", question) if rubric is None else ("rubric", rubric)
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{key}: {text!r} is no text; write what the judge is to answer")
+        raise ConfigError(
+            f"{key}: {quote_value(text)} is no text; write what the judge is to answer"
+        )
     if rubric is None:
         if scale is not None:
             raise ConfigError("scale: a question is answered by yes or no; write a rubric instead")
@@ -266,7 +272,8 @@ def _parse_scale(scale: Any) -> dict[str, int]:
         for label, grade in scale.items():
             if not isinstance(label, str) or type(grade) is not int:
                 raise ConfigError(
-                    f"scale: {label!r}: {grade!r} is no label with a grade; write quotes around "
+                    f"scale: {quote_value(label)}: {quote_value(grade)} is no label with a "
+                    "grade; write quotes around "
                     "the label, and a whole number"
                 )
         return dict(scale)
@@ -274,7 +281,9 @@ def _parse_scale(scale: Any) -> dict[str, int]:
         return dict(_YES_NO)
     match = _NUMBERS.fullmatch(scale) if isinstance(scale, str) else None
     if match is None:
-        raise ConfigError(f"scale: {scale!r} is unknown; write yes/no, 1 to 5, or grades by label")
+        raise ConfigError(
+            f"scale: {quote_value(scale)} is unknown; write yes/no, 1 to 5, or grades by label"
+        )
     numbers = range(int(match[1]), int(match[2]) + 1)
     # each number is one token, and begins with no other
     if numbers and not (numbers[0] >= 0 and numbers[-1] <= 9):

@@ -25,6 +25,7 @@ from llmchecker.suites.promptfoo.javascript import (
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.templates import has_template, render
+from llmchecker.utils.printable_text import quote_value
 
 ASSERT_SET = "assert-set"
 _NEGATION = "not-"
@@ -162,7 +163,7 @@ def convert_assertion(assertion: Any, place: Place, context: Context) -> Conditi
         NotConverted: it has no counterpart.
     """
     if not isinstance(assertion, Mapping):
-        raise NotConverted(f"{assertion!r} is no assertion")
+        raise NotConverted(f"{quote_value(assertion)} is no assertion")
     if "$ref" in assertion:
         raise NotConverted(f"the reference {assertion['$ref']} leads to no part of the file")
     full_type = assertion.get("type")
@@ -352,9 +353,9 @@ def _parse_count(value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*\d+(\.0*)?\s*", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**31:
-        raise NotConverted(f"{value!r} is no number of at least 0")
+        raise NotConverted(f"{quote_value(value)} is no number of at least 0")
     if value != int(value):
-        raise NotConverted(f"{value!r} is no whole number")
+        raise NotConverted(f"{quote_value(value)} is no whole number")
     return int(value)
 
 

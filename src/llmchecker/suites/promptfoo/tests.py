@@ -20,6 +20,7 @@ from llmchecker.suites.promptfoo.documents import (
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.variables import merge_variables
+from llmchecker.utils.printable_text import quote_value
 
 _DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
 _PROGRAM = re.compile(r"\.(py|[cm]?[jt]s)(:\w+)?$")
@@ -176,7 +177,7 @@ class TestReader:
                 except NotConverted as error:
                     self._report.omit(entry_place, error)
             elif entry is not None:
-                self._report.omit(entry_place, f"the test {entry!r} has no keys")
+                self._report.omit(entry_place, f"the test {quote_value(entry)} has no keys")
 
     def _iter_file_parts(self, reference: str, place: Place) -> Iterator[Part]:
         pattern = reference.removeprefix(FILE_SCHEME)
@@ -227,7 +228,7 @@ class TestReader:
                 if isinstance(keys, Mapping):
                     yield Part(keys, test_place, path.parent)
                 else:
-                    self._report.omit(test_place, f"the test {keys!r} has no keys")
+                    self._report.omit(test_place, f"the test {quote_value(keys)} has no keys")
         else:
             raise NotConverted(f"{name}: tests in files of this kind are not read; use CSV or YAML")
 

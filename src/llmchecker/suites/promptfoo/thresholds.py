@@ -13,6 +13,7 @@ from typing import Any
 
 from llmchecker.suites.promptfoo.assertions import Condition, Weighted
 from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker.utils.printable_text import quote_value
 
 _MAX_SETS = 6
 """Maximum number of sets in a disjunction; a sum is shorter than more of them."""
@@ -32,7 +33,7 @@ def parse_fraction(value: Any, noun: str) -> Fraction:
         NotConverted: it is no finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NotConverted(f"{noun} is {value!r}, which is no number")
+        raise NotConverted(f"{noun} is {quote_value(value)}, which is no number")
     return Fraction(repr(value))
 
 
