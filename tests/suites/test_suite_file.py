@@ -188,7 +188,7 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
         ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
         ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
         ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
-        ("start\nonce\n \n", TABLE, "row 2: start: the text is empty"),
+        ("start\nonce\n \n", TABLE, "row 2, column start: the text is empty"),
         ("start\n" + "x" * 100_001 + "\n", TABLE, "100,001 characters"),
         (ROWS, TABLE | {"by": "topic"}, "no column 'topic'"),
         (ROWS, TABLE | {"start": "{anser}"}, "did you mean 'answer'"),

@@ -138,7 +138,8 @@ def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
     if isinstance(entry, str):
         return entry
     messages = [message.explicit_keys for message in entry]
-    return parse_messages(f"start_strings.{name}", messages)
+    with prefix_errors(f"start_strings.{name}"):
+        return parse_messages(messages)
 
 
 def _create_quantifier(

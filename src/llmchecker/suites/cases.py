@@ -22,7 +22,7 @@ from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import add_judge_notes, create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
-from llmchecker.config.prompt import parse_prompt
+from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
 from llmchecker.config.question import Question, build_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
@@ -745,6 +745,7 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[T
             where = place if row is None else f"{place}.prompts: {row.place}"
             raise _build_prompt_error(where, names, columns)
         (name,) = names
+        value = f"{{{name}}}"
         with prefix_errors(key):
             inserted: Any = row.read(name)
     else:
@@ -757,17 +758,16 @@ def _build_prompt(place: str, form: _PromptForm, row: Row | None, tools: tuple[T
             inserted = insert_columns(value, row)
     # the cell of a column is no template
     with locate_errors(key, value, row or Row()):
-        chat_keys = {"tools": [tool.description for tool in tools] or None}
         if name == "messages":
-            return parse_prompt({name: inserted, **chat_keys})
+            return parse_messages(inserted, tools)
         if not inserted.strip():
-            raise ConfigError(f"{name}: the text is empty; write a prompt")
+            raise ConfigError("the text is empty; write a prompt")
         if len(inserted) > _MAX_PROMPT_CHARACTERS:
             raise ConfigError(
-                f"{name}: it has {len(inserted):,} characters; shorten it to "
-                f"{_MAX_PROMPT_CHARACTERS:,}"
+                f"it has {len(inserted):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
             )
-        return parse_prompt({name: inserted, **chat_keys})
+        check_text(inserted)
+        return parse_prompt({name: inserted, "tools": [tool.description for tool in tools] or None})
 
 
 def _build_averages(

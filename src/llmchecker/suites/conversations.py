@@ -24,7 +24,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.models import ModelConfig, check_prompt_form
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, name_arguments, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
@@ -81,7 +81,7 @@ def build_conversation(
         # a tool may return nothing
         if entry.tool is None and not text.strip():
             raise ConfigError(f"{key}: the text is empty; write a message")
-    with prefix_errors(place.removesuffix("turns"), separator=""):
+    with name_arguments(place.removesuffix("turns")):
         return Conversation(first, tuple(turns[1:]))
 
 

@@ -15,8 +15,8 @@ from llmchecker.errors import (
     ConfigError,
     LLMCheckerError,
     UnknownName,
+    add_place,
     did_you_mean,
-    remove_key,
 )
 from llmchecker.utils.printable_text import quote_value
 
@@ -148,14 +148,15 @@ def locate_errors(key: str, template: Any, row: Row) -> Iterator[None]:
     try:
         yield
     except LLMCheckerError as error:
-        message = remove_key(key, str(error))
+        message = str(error)
         if row.place and row.place not in message:
             name = message.partition(": ")[0]
             is_value = isinstance(template, Mapping) and name in template
             columns = list_columns(template[name] if is_value else template)
             known = ", ".join(column for column in columns if row.has_column(column))
-            message = f"{row.place}{f', column {known}' if known else ''}: {message}"
-        raise type(error)(f"{key}: {message}") from error
+            place = f"{row.place}, column {known}" if known else row.place
+            message = f"{place}: {message}"
+        raise type(error)(add_place(key, message)) from error
 
 
 def _insert(value: Any, row: Row, insert: Callable[[str, Row], Any]) -> Any:

@@ -305,8 +305,8 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
         ({"suppress_tokens": [-3]}, "suppress_tokens: -3 is not a token id"),
         ({"do_sample": 0}, "do_sample: 0 is not"),
         ({"do_sample": False, "top_p": 0.9}, "top_p: no effect with greedy"),
-        ("gready", "decoding: 'gready' is not"),
-        (3, "decoding: 3 is not"),
+        ("gready", "^'gready' is not greedy"),
+        (3, "^3 is not greedy"),
     ],
     ids=str,
 )

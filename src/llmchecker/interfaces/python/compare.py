@@ -15,7 +15,7 @@ from llmchecker.config.question import (
     DEFAULT_LENGTH,
     DEFAULT_SEED,
 )
-from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
 from llmchecker.interfaces.python.check import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
@@ -106,7 +106,9 @@ def compare(
             raise ConfigError(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
-        second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+        with prefix_errors("versus_decoding"):
+            parsed_decoding = parse_decoding(versus_decoding)
+        second_model = apply_decoding(second_model, parsed_decoding)
     question = build_question(
         resolve_scorers(query, length, quantifiers),
         [model, second_model],

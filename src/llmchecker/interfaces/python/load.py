@@ -12,7 +12,7 @@ from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.opening import open_text_model
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.fetch import ensure_model
 from llmchecker.models.interface import LanguageModel
@@ -140,7 +140,9 @@ def load(
         )
     kind = kind or _infer_kind(source)
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
-    return apply_decoding(wrapped, None if decoding is None else parse_decoding(decoding))
+    with prefix_errors("decoding"):
+        parsed_decoding = None if decoding is None else parse_decoding(decoding)
+    return apply_decoding(wrapped, parsed_decoding)
 
 
 def _load_source(

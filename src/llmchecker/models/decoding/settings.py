@@ -98,8 +98,7 @@ class Decoding:
             return cls(do_sample=False)
         if not isinstance(settings, Mapping):
             raise ConfigError(
-                f"decoding: {quote_value(settings)} is not {GREEDY}, {AS_PUBLISHED} or settings "
-                "by name"
+                f"{quote_value(settings)} is not {GREEDY}, {AS_PUBLISHED} or settings by name"
             )
         known_names = [field.name for field in fields(cls)]
         for name in settings:
