@@ -14,6 +14,7 @@ from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import check_prices
+from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
@@ -35,8 +36,6 @@ from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, re
 from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.tools import needs_tools
 from llmchecker.suites.verdicts import parse_threshold
-
-_DEFAULT_CONFIG = "config.yaml"
 
 
 def load_suite(
@@ -250,7 +249,7 @@ def _read_config(
 
 def find_registry(folder: Path) -> Registry | None:
     """Read the configuration in a folder or the nearest one above it; None without one."""
-    candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
+    candidates = (parent / DEFAULT_CONFIG for parent in (folder, *folder.parents))
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     # a suite of directories needs no configuration
     return None if found is None else open_registry(found)
