@@ -190,8 +190,7 @@ def describe_counts(counts: Counts) -> str:
 
 def describe_deployments(suite: Suite) -> list[str]:
     """Describe each deployment by its name, its decoding, and whether it has a system prompt."""
-    deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
-    return [_clean(_describe_deployment(suite, each)) for each in deployments]
+    return [_clean(_describe_deployment(suite, each)) for each in suite.all_deployments]
 
 
 def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
@@ -267,10 +266,10 @@ def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
 
 def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
     confidence = result.suite.confidence
-    verdicts = {(case.deployment.name, case.name) for case, _ in result.verdicts}
+    verdicts = {case.key for case, _ in result.verdicts}
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
         # members of averages are entries only if they failed to run
-        is_verdict = (case.deployment.name, case.name) in verdicts
+        is_verdict = case.key in verdicts
         if not is_verdict and case_result.status is not Status.ERROR:
             continue
         row = _build_row(

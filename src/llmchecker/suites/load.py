@@ -16,7 +16,6 @@ from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import check_prices
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -27,11 +26,13 @@ from llmchecker.errors import (
 )
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
-from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
+from llmchecker.suites.case_builder import CaseBuilder
+from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.conversations import describe_turns
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.multiple_testing import split_confidence
+from llmchecker.suites.quantifier_pool import QuantifierPool
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.tools import needs_tools
@@ -85,7 +86,7 @@ class _SuiteBuilder:
         file, keys: the file and its keys.
         models: models in place of the suite's; empty for none.
         models_place: as in `load_suite`.
-        config: the configuration; None without one.
+        registry: the configuration.
         has_baseline: as in `load_suite`.
     """
 
@@ -93,19 +94,18 @@ class _SuiteBuilder:
     keys: SuiteKeys
     models: tuple[DeploymentName, ...]
     models_place: str
-    config: Registry | None
+    registry: Registry
     has_baseline: bool
 
     def build(self) -> Suite:
         """Build the suite."""
-        file, keys, config = self.file, self.keys, self.config
+        file, keys, registry = self.file, self.keys, self.registry
         folder = file.path.parent
-        project = folder if config is None else config.project
         variants = self._build_matrix()
         versus = None if self.has_baseline else self._resolve_versus()
-        pool = QuantifierPool(config, keys.properties or {}, folder)
+        pool = QuantifierPool(registry, keys.properties or {}, folder)
         # paths in the settings of a configuration are relative to the project
-        with contextlib.chdir(project):
+        with contextlib.chdir(registry.project):
             _check_properties(pool, keys.has_tables)
             builder = CaseBuilder(pool, keys, folder)
             cases, averages = _build_cases(
@@ -113,8 +113,8 @@ class _SuiteBuilder:
             )
         suite = Suite(
             name=file.path.name.partition(".")[0] or file.path.name,
-            project=project,
-            expansion=ExpansionConfig() if config is None else config.expansion,
+            project=registry.project,
+            expansion=registry.expansion,
             deployments=tuple(each.deployment for each in variants),
             versus=None if versus is None else versus.deployment,
             cases=cases,
@@ -122,7 +122,6 @@ class _SuiteBuilder:
             differences=_parse_differences(keys, cases, averages),
             confidence=keys.confidence,
             seed=keys.seed,
-            quantifiers=pool,
             digest=_compute_digest(cases, averages, keys, self.has_baseline),
             max_tokens=keys.budget.tokens,
             max_dollars=keys.budget.dollars,
@@ -185,7 +184,7 @@ class _SuiteBuilder:
         deployment = resolve_deployment(
             key,
             name,
-            self.config or Registry(),
+            self.registry,
             folder=self.file.path.parent,
             system=system,
             # the model must support a decoding, whatever it is
@@ -215,7 +214,7 @@ class _SuiteBuilder:
             return self._resolve(
                 "model",
                 versus.model or names[0],
-                versus.system if has_system else systems[0].text,
+                versus.system if has_system else systems[0].content,
                 versus.explicit_keys if has_decoding else keys.explicit_keys,
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
@@ -223,10 +222,8 @@ class _SuiteBuilder:
             )
 
 
-def _read_config(
-    file: YamlFile, name: str | None, given: str | Path | Registry | None
-) -> Registry | None:
-    """Return the registry of a suite's configuration; None without one.
+def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry | None) -> Registry:
+    """Read the registry of a suite's configuration; it is empty without one.
 
     Args:
         file: the suite file.
@@ -247,12 +244,12 @@ def _read_config(
     return open_registry(path)
 
 
-def find_registry(folder: Path) -> Registry | None:
-    """Read the configuration in a folder or the nearest one above it; None without one."""
+def find_registry(folder: Path) -> Registry:
+    """Read the configuration in a folder or the nearest one above it; empty without one."""
     candidates = (parent / DEFAULT_CONFIG for parent in (folder, *folder.parents))
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     # a suite of directories needs no configuration
-    return None if found is None else open_registry(found)
+    return Registry(project=folder) if found is None else open_registry(found)
 
 
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:

@@ -24,17 +24,17 @@ _MAX_NAME = 100
 
 @dataclass(frozen=True)
 class Alternative:
-    """One of the texts of a key.
+    """One of the values of a key.
 
     Attributes:
         key: its key in the suite file, such as `system.brief` or `system[1]`.
-        name: its name in outputs; empty for the only text of a key.
-        text: the text; None for no system prompt.
+        name: its name in outputs; empty for the only value of a key.
+        content: the value, such as a text; None for no system prompt.
     """
 
     key: str
     name: str
-    text: str | None
+    content: Any
 
 
 def list_alternatives(key: str, value: Any, noun: str) -> tuple[Alternative, ...]:

@@ -165,8 +165,8 @@ class SuiteResult:
         return 1 - split_confidence(self.suite.confidence, self.suite.interval_count)
 
     @cached_property
-    def _results_by_case(self) -> Mapping[tuple[str, str], CaseResult]:
-        return {(result.deployment, result.case): result for result in self.results}
+    def _results_by_case(self) -> Mapping[CaseKey, CaseResult]:
+        return {result.key: result for result in self.results}
 
     def _find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
         return [self._results_by_case[deployment, case] for case in cases]
