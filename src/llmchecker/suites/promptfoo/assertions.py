@@ -92,25 +92,14 @@ class Condition:
         properties: the settings of its quantifiers by name.
         entry: the assertion of a suite, such as `{"contains": "yes"}`; None for a query.
         is_exact_score: whether promptfoo's score is 1 if it holds, and else 0.
+        weight: its share of the score to which a threshold applies.
     """
 
     path: str
     properties: Mapping[str, Mapping[str, Any]]
     entry: Mapping[str, Any] | None = None
     is_exact_score: bool = True
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """A condition that counts in a threshold.
-
-    Attributes:
-        weight: its share of the score.
-        condition: the condition.
-    """
-
-    weight: Fraction
-    condition: Condition
+    weight: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
