@@ -158,6 +158,7 @@ def test_a_message_about_a_prompt_has_its_key_once(tmp_path, case, message):
             "prompt: a case has no such key; write user",
         ),
         ("model: m\nconfig: []\ncases: [{user: a}]\n", "line 2: config: [] is not of type"),
+        ("model: m\nconfig: c.yaml\n", "suite.yaml: suite: the key 'cases' is missing"),
     ],
 )
 def test_a_key_of_the_whole_suite_is_not_one_of_a_configuration(tmp_path, text, reason):

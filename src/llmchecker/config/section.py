@@ -42,6 +42,8 @@ class Section(BaseModel):
     `60` is not converted to `60.0`.
     """
 
+    file_noun: ClassVar[str] = "config"
+    """The name of a whole file of these keys in messages."""
     renamed_keys: ClassVar[dict[str, str]] = {}
     """What to write instead of each former key."""
     unread_keys: ClassVar[tuple[str, ...]] = ()
@@ -124,12 +126,10 @@ def parse_section(
     except ValidationError as error:
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
+        key = _format_key(path)
+        names = [key or section.file_noun] if place is None else [place, *([key] if key else [])]
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
-        if place is not None:
-            raise ConfigError(
-                ": ".join([place, *([_format_key(path)] if path else []), text])
-            ) from None
-        raise ConfigError(f"{_format_key(path)}: {text}") from None
+        raise ConfigError(": ".join([*names, text])) from None
 
 
 def build_error(text: str) -> PydanticCustomError:
@@ -184,7 +184,7 @@ def _convert_number(limit: float) -> float:
 
 def _format_key(path: tuple[int | str, ...]) -> str:
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "config"
+    return "".join(steps).removeprefix(".")
 
 
 class _NotNull:

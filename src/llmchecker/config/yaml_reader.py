@@ -158,9 +158,9 @@ class YamlFile(YamlDocument):
         """
         match = re.match(r"(.*?): unknown key '([^']*)'", message)
         key = message.partition(": ")[0]
-        # The message about an unknown key begins with its section.
+        # The message about an unknown key begins with its section, or with the noun of the file.
         if match:
-            key = f"{match[1]}.{match[2]}".removeprefix("config.")
+            key = re.sub(r"^(config|suite)\.", "", f"{match[1]}.{match[2]}")
         # A missing key has no line; the nearest section around it has.
         while key and key not in self.lines:
             key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -219,9 +220,6 @@ class _GivenModel:
 
     model: Any
     files: tuple[Path, ...] = ()
-    _accesses: list["JudgeAccess"] = field(
-        init=False, repr=False, compare=False, default_factory=list
-    )
 
     @property
     def name(self) -> str:
@@ -235,11 +233,13 @@ class _GivenModel:
 
     def open_access(self) -> "JudgeAccess":
         """Return the access to the answers of the model."""
+        return self._access
+
+    @cached_property
+    def _access(self) -> "JudgeAccess":
         from llmchecker.models.judges import TokenJudge
 
-        if not self._accesses:
-            self._accesses.append(TokenJudge(self.model))
-        return self._accesses[0]
+        return TokenJudge(self.model)
 
 
 def _parse_grades(question: Any, rubric: Any, scale: Any) -> dict[str, int]:
