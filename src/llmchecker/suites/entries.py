@@ -23,7 +23,7 @@ from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _DIGITS = 4
 """Significant digits of a figure, unless it needs more to show its verdict."""
@@ -422,6 +422,5 @@ def _clean_example(case: Case, text: str) -> str:
 
 def _clean(text: str, *, quoted: bool = False) -> str:
     """Return a text on one line, without control characters and not too long."""
-    shown = text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
-    shown = escape_unprintable(shown)
+    shown = escape_unprintable(shorten(text, _MAX_NAME))
     return f'"{shown}"' if quoted else shown

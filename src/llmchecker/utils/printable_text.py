@@ -14,13 +14,14 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
-def quote_value(value: object, max_characters: int = 100) -> str:
-    """Quote a value of YAML or JSON in a message: `null`, `'a text'`, `[1, true]`.
+def shorten(text: str, max_characters: int) -> str:
+    """Return a text, or its first characters and an ellipsis."""
+    return text if len(text) <= max_characters else f"{text[:max_characters]}…"
 
-    The quotation is limited to the length of a line.
-    """
-    text = _quote(value, _MAX_LEVELS)
-    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
+
+def quote_value(value: object, max_characters: int = 100) -> str:
+    """Quote a value of YAML or JSON in a message, shortened: `null`, `'a text'`, `[1, true]`."""
+    return shorten(_quote(value, _MAX_LEVELS), max_characters)
 
 
 def _quote(value: object, levels: int) -> str:

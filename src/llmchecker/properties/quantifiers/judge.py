@@ -11,7 +11,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
-from llmchecker.utils.printable_text import quote_value
+from llmchecker.utils.printable_text import quote_value, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,10 +175,10 @@ class Judge:
     def _select_grade(self, masses: "np.ndarray", text: str, name: str) -> int | ConfigError:
         total = float(masses.sum())
         if not total >= self.share:
-            beginning = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
             labels = ", ".join(self.grades)
             return ConfigError(
-                f"judge {name}: its answer to {beginning!r} is one of {labels} with probability "
+                f"judge {name}: its answer to {shorten(text, _SHOWN_CHARACTERS)!r} is one of "
+                f"{labels} with probability "
                 f"{total:.3g}, under `share` {self.share:g}; reword the question, or use another "
                 "judge"
             )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _MAX_CHARACTERS = 300
 """Maximum number of characters of a listed reason."""
@@ -71,7 +71,5 @@ class Report:
     def omit(self, place: Place, reason: object) -> None:
         """List a part once: defaults are converted with every test."""
         # a reason quotes the user's files, and a comment ends with its line
-        text = escape_unprintable(" ".join(str(reason).split()))
-        if len(text) > _MAX_CHARACTERS:
-            text = f"{text[:_MAX_CHARACTERS]}…"
+        text = shorten(escape_unprintable(" ".join(str(reason).split())), _MAX_CHARACTERS)
         self._omissions.setdefault(f"{place}: {text}", (place.file, place.line))
