@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
@@ -33,6 +34,10 @@ _MAX_SHOWN = 60
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _VALID_JSON = 2
 """The score of a whole text that is valid JSON."""
+_WORDS = {"words": {"type": "length", "unit": "words"}}
+"""The quantifier of the number of words."""
+_ANY_CASE = "(?i)"
+"""The flag of a regular expression that matches upper and lower case alike."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +259,12 @@ def _check_number(value: Any) -> int:
     return value
 
 
+def _check_true(value: Any) -> None:
+    """Check that the value of an assertion without a value is true or absent."""
+    if value not in (None, True):
+        raise ConfigError(f"value: {quote_value(value)} is not true; write true")
+
+
 def _pattern(text: str, match: str = "found") -> dict[str, Any]:
     return {"type": "pattern", "pattern": text, "match": match}
 
@@ -269,31 +280,20 @@ def _build_final(name: str, settings: Mapping[str, Any], is_negated: bool, truth
     return Assertion(f"F (G {name} {'!=' if is_negated else '='} {truth})", {name: settings})
 
 
-def _contains(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        return _build_monotone(
-            "contains", _pattern(flags + re.escape(_check_text(value))), is_negated
-        )
-
-    return build
+def _contains(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    pattern = _pattern(flags + re.escape(_check_text(value)))
+    return _build_monotone("contains", pattern, is_negated)
 
 
-def _contains_any(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        alternatives = "|".join(map(re.escape, _check_texts(value)))
-        return _build_monotone("contains", _pattern(f"{flags}(?:{alternatives})"), is_negated)
-
-    return build
+def _contains_any(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    alternatives = "|".join(map(re.escape, _check_texts(value)))
+    return _build_monotone("contains", _pattern(f"{flags}(?:{alternatives})"), is_negated)
 
 
-def _contains_all(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        # every text at any position: a look-ahead for each
-        parts = "".join(f"(?=.*{re.escape(text)})" for text in _check_texts(value))
-        pattern = f"(?s){flags}\\A{parts}"
-        return _build_monotone("contains", _pattern(pattern), is_negated)
-
-    return build
+def _contains_all(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    # every text at any position: a look-ahead for each
+    parts = "".join(f"(?=.*{re.escape(text)})" for text in _check_texts(value))
+    return _build_monotone("contains", _pattern(f"(?s){flags}\\A{parts}"), is_negated)
 
 
 def _equals(value: Any, is_negated: bool) -> Assertion:
@@ -322,25 +322,21 @@ def _json(value: Any, is_negated: bool) -> Assertion:
 
 def _max_words(value: Any, is_negated: bool) -> Assertion:
     limit = _check_number(value)
-    path = f"F words > {limit}" if is_negated else f"G words <= {limit}"
-    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+    return Assertion(f"F words > {limit}" if is_negated else f"G words <= {limit}", _WORDS)
 
 
 def _min_words(value: Any, is_negated: bool) -> Assertion:
     limit = _check_number(value)
-    path = f"G words < {limit}" if is_negated else f"F words >= {limit}"
-    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+    return Assertion(f"G words < {limit}" if is_negated else f"F words >= {limit}", _WORDS)
 
 
 def _refuses(value: Any, is_negated: bool) -> Assertion:
-    if value not in (None, True):
-        raise ConfigError(f"value: {quote_value(value)} is not true; write true")
+    _check_true(value)
     return _build_monotone("refuses", {"type": "refuses"}, is_negated)
 
 
 def _ends(value: Any, is_negated: bool) -> Assertion:
-    if value not in (None, True):
-        raise ConfigError(f"value: {quote_value(value)} is not true; write true")
+    _check_true(value)
     return Assertion('G !"end"' if is_negated else 'F "end"')
 
 
@@ -381,12 +377,12 @@ _MAPPING_KINDS = ("json", "classifier", "judge")
 """Kinds whose value may be a mapping."""
 
 KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
-    "contains": _contains(""),
-    "icontains": _contains("(?i)"),
-    "contains_any": _contains_any(""),
-    "icontains_any": _contains_any("(?i)"),
-    "contains_all": _contains_all(""),
-    "icontains_all": _contains_all("(?i)"),
+    "contains": _contains,
+    "icontains": partial(_contains, flags=_ANY_CASE),
+    "contains_any": _contains_any,
+    "icontains_any": partial(_contains_any, flags=_ANY_CASE),
+    "contains_all": _contains_all,
+    "icontains_all": partial(_contains_all, flags=_ANY_CASE),
     "equals": _equals,
     "matches": _matches,
     "starts_with": _starts_with,

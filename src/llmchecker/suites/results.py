@@ -334,10 +334,9 @@ def _count(
     verdicts: Sequence[CaseResult], aggregates: Sequence[Aggregate], errors: Sequence[CaseResult]
 ) -> Counts:
     """Count verdicts and errors, so that a case that failed to run is one error."""
-    statuses = [result.status for result in verdicts]
-    statuses += [aggregate.status for aggregate in aggregates]
-    counts = count_statuses([status for status in statuses if status is not Status.ERROR])
-    return Counts(counts.holds, counts.violated, counts.unknown, len(errors))
+    statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
+    decided = [status for status in statuses if status is not Status.ERROR]
+    return count_statuses([*decided, *(error.status for error in errors)])
 
 
 def _build_aggregate(
