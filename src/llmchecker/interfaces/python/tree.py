@@ -10,7 +10,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations import answer_tree
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError, InvalidBound, prefix_errors
-from llmchecker.interfaces.python.check import Scorer, score
+from llmchecker.interfaces.python.scorers import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.tree_drawing import MAX_DRAWN_STATES, Drawing
