@@ -1,10 +1,10 @@
 """What a conversion leaves out, with the places in the user's files."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llmchecker.config.yaml_reader import find_nearest_key
 from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _MAX_CHARACTERS = 300
@@ -47,11 +47,8 @@ class Place:
     @property
     def line(self) -> int:
         """The line, from 1; that of the nearest key around a value without a line."""
-        key = self.key
         # a value behind a reference has the line of the reference
-        while key and key not in self.lines:
-            key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
-        return self.lines.get(key, 1)
+        return self.lines.get(find_nearest_key(self.lines, self.key), 1)
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}" if self.file else f"line {self.line}"
