@@ -12,6 +12,7 @@ from llmchecker.errors import (
     RequestRefused,
     UnknownName,
     did_you_mean,
+    name_arguments,
     prefix_errors,
 )
 
@@ -26,19 +27,33 @@ def test_the_closest_known_name_is_asked_for(name: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "message", "expected"),
+    ("message", "expected"),
     [
-        ("cases[0].user", "user: it is empty", "cases[0].user: it is empty"),
-        ("cases[0].user[1]", "user: it is empty", "cases[0].user[1]: it is empty"),
-        ("--top-p", "top_p: 2 is too large", "--top-p: 2 is too large"),
-        ("decoding", "top_p: 2 is too large", "decoding: top_p: 2 is too large"),
-        ("cases[0].user", "users: unknown", "cases[0].user: users: unknown"),
-        ("", "user: it is empty", ": user: it is empty"),
+        ("it is empty", "user: it is empty"),
+        ("user: it is empty", "user: user: it is empty"),
+        ("[1].user: it is empty", "user[1].user: it is empty"),
+        ("[1]: it is empty", "user[1]: it is empty"),
+        ("[1] is no text", "user: [1] is no text"),
     ],
 )
-def test_a_place_and_a_message_name_a_key_once(place: str, message: str, expected: str) -> None:
-    """A key that ends the place and begins the message is written once, and no other is lost."""
-    with pytest.raises(UnknownName) as error, prefix_errors(place):
+def test_a_place_is_added_to_a_message_as_it_is(message: str, expected: str) -> None:
+    """A message is not changed, and an index at its beginning extends the place."""
+    with pytest.raises(UnknownName) as error, prefix_errors("user"):
+        raise UnknownName(message)
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message", "expected"),
+    [
+        ("--", "top_p: 2 is too_large", "--top-p: 2 is too_large"),
+        ("--versus-", "user: it is empty", "--versus-user: it is empty"),
+        ("versus_", "top_p: 2 is too large", "versus_top_p: 2 is too large"),
+    ],
+)
+def test_the_key_of_a_message_becomes_an_argument(prefix: str, message: str, expected: str) -> None:
+    """A key is an option of the command line with hyphens, or an argument of Python."""
+    with pytest.raises(UnknownName) as error, name_arguments(prefix):
         raise UnknownName(message)
     assert str(error.value) == expected
 

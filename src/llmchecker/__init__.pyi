@@ -4,10 +4,10 @@ from . import errors as errors
 from .interfaces.python.answer import Answer as Answer
 from .interfaces.python.ask import ask as ask
 from .interfaces.python.ask import check as check
-from .interfaces.python.check import score as score
 from .interfaces.python.compare import Comparison as Comparison
 from .interfaces.python.compare import compare as compare
 from .interfaces.python.load import load as load
+from .interfaces.python.scorers import score as score
 from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite
 from .interfaces.python.tree import AnswerTree as AnswerTree

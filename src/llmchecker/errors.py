@@ -37,7 +37,7 @@ Every message names the wrong value, its place, and the fix.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
@@ -222,29 +222,47 @@ class UnsupportedProgram(ProgramError):
     """C that the front end does not cover."""
 
 
-@contextmanager
-def prefix_errors(place: str, separator: str = ": ") -> Iterator[None]:
-    """Prefix the messages of this package's errors in the block with a place.
+def add_place(place: str, message: str) -> str:
+    """Return a message after its place: `it is empty` in `user` is `user: it is empty`.
 
-    Without a separator, a key at the beginning of a message becomes an argument: `seed` is the
-    option `--seed` of the command line.
+    An index at the beginning of the message extends the place: `[1].user: it is empty` in
+    `messages` is `messages[1].user: it is empty`.
     """
+    separator = "" if re.match(r"\[\d+\][.:]", message) else ": "
+    return f"{place}{separator}{message}"
+
+
+@contextmanager
+def prefix_errors(place: str) -> Iterator[None]:
+    """Add a place to the messages of this package's errors in the block, as `add_place`."""
     try:
         yield
     except LLMCheckerError as error:
-        # keeps the subclass, such as UnknownName, and its fields
-        problem, *fields = error.args
-        message = remove_key(place, str(problem)) if separator else problem
-        raise type(error)(f"{place}{separator}{message}", *fields) from error
+        raise _replace_message(error, lambda message: add_place(place, message)) from error
 
 
-def remove_key(place: str, message: str) -> str:
-    """Remove a key at the beginning of a message that is also the end of its place.
+@contextmanager
+def name_arguments(prefix: str) -> Iterator[None]:
+    """Make the key at the beginning of messages in the block an argument: `top_k` is `--top-k`.
 
-    The parser of a prompt only has the key `user`, which the place `cases[0].user` has too.
+    Args:
+        prefix: the beginning of the names of the arguments, such as `--` or `versus_`.
     """
-    keys = re.findall(r"[\w-]+", re.sub(r"(\[\d+\])+$", "", place).lstrip("-"))
-    return message.removeprefix(f"{keys[-1].replace('-', '_')}: ") if keys else message
+
+    def rename(message: str) -> str:
+        key, colon, problem = message.partition(":")
+        return f"{prefix}{key.replace('_', '-') if prefix.startswith('-') else key}{colon}{problem}"
+
+    try:
+        yield
+    except LLMCheckerError as error:
+        raise _replace_message(error, rename) from error
+
+
+def _replace_message(error: LLMCheckerError, replace: Callable[[str], str]) -> LLMCheckerError:
+    """Return an error of the same class, such as `UnknownName`, with the same fields."""
+    problem, *fields = error.args
+    return type(error)(replace(str(problem)), *fields)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

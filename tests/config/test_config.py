@@ -90,7 +90,7 @@ BAD = [
     (("answr", {"passes": 9}), "config: unknown key 'answr', did you mean 'answer'?"),
     (("answer", {"pass": 9}), "answer: unknown key 'pass', did you mean 'passes'? known keys are"),
     (("answer", 9), "answer: 9 is neither of type object nor false"),
-    (("answer", True), "answer: True is neither of type object nor false"),
+    (("answer", True), "answer: true is neither of type object nor false"),
     (("answer", {}), "answer: no limit ends the work; name passes, width or seconds"),
     (("answer", {"seed": 1}), "answer: no limit ends the work; name passes, width or seconds"),
     (("answer", {"passes": 0}), "answer.passes: 0 is too small; it must be at least 1"),
@@ -115,7 +115,7 @@ BAD = [
     ((*FIRST, "alpha", ABSENT), "experiments[0]: the key 'alpha' is missing"),
     (("topk", "column", ABSENT), "topk: the key 'column' is missing"),
     (("models", {}), "models: {} is too short; it must have at least 1"),
-    (("models", None), "models: None is not of type object"),
+    (("models", None), "models: null is not of type object"),
     ((*FIRST, "k", 10**9), "experiments[0].k: 1000000000 is too large; it must be at most 1000000"),
     ((*FIRST, "L", 10**30), "experiments[0].L: 1"),
     ((*FIRST, "shards", 10**4), "experiments[0].shards: 10000 is too large; it must be at most"),
@@ -137,11 +137,11 @@ BAD = [
     ((*FIRST, "queries", []), "experiments[0].queries: [] is too short; add at least 1"),
     ((*FIRST, "queries", POSITIVE), f"experiments[0].queries: '{POSITIVE}' is not of type array"),
     (("start_strings", "player", 3), "start_strings.player: 3 is not of type string"),
-    (("start_strings", "player", None), "start_strings.player: None is not of type string"),
+    (("start_strings", "player", None), "start_strings.player: null is not of type string"),
     ((*FIRST, "alpha", 1.5), "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
     ((*FIRST, "alpha", -0.1), "experiments[0].alpha: -0.1 is too small; it must be at least 0"),
     ((*FIRST, "alpha", "x"), "experiments[0].alpha: 'x' is not of type number"),
-    ((*FIRST, "alpha", True), "experiments[0].alpha: True is not of type number"),
+    ((*FIRST, "alpha", True), "experiments[0].alpha: true is not of type number"),
     ((*FIRST, "alpha", float("nan")), "experiments[0].alpha: nan is not of type number"),
     ((*FIRST, "alpha", float("inf")), "experiments[0].alpha: inf is not of type number"),
     (("figure4", "alpha", 2), "figure4.alpha: 2 is too large; it must be at most 1"),
@@ -149,7 +149,7 @@ BAD = [
     ((*FIRST, "k", 2.5), "experiments[0].k: 2.5 is not of type integer"),
     ((*FIRST, "k", 3.0), "experiments[0].k: 3.0 is not of type integer"),
     ((*FIRST, "k", "3"), "experiments[0].k: '3' is not of type integer"),
-    ((*FIRST, "k", True), "experiments[0].k: True is not of type integer"),
+    ((*FIRST, "k", True), "experiments[0].k: true is not of type integer"),
     ((*FIRST, "L", 0), "experiments[0].L: 0 is too small; it must be at least 1"),
     ((*FIRST, "L", -1), "experiments[0].L: -1 is too small; it must be at least 1"),
     ((*FIRST, "L", 3.0), "experiments[0].L: 3.0 is not of type integer"),
@@ -240,12 +240,12 @@ def test_a_name_that_is_no_file_name_is_refused(key, name):
 
 
 @pytest.mark.parametrize("key", ["models", "start_strings"])
-@pytest.mark.parametrize("name", [1, True, None])
-def test_a_name_that_yaml_takes_for_something_else_is_refused(key, name):
+@pytest.mark.parametrize(("name", "text"), [(1, "1"), (True, "true"), (None, "null")])
+def test_a_name_that_yaml_takes_for_something_else_is_refused(key, name, text):
     """A name that YAML reads as a number, yes or nothing is refused, and not turned into text."""
     with pytest.raises(ConfigError) as caught:
         read((key, name, SMALL[key][next(iter(SMALL[key]))]))
-    assert str(caught.value) == f"{key}: {name!r} is not of type string"
+    assert str(caught.value) == f"{key}: {text} is not of type string"
 
 
 @pytest.mark.parametrize(

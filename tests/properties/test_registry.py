@@ -64,7 +64,7 @@ def test_several_quantifiers_have_one_type() -> None:
         ("similarty", "type: 'similarty' is unknown, did you mean 'similarity'?"),
         (3, "type: 3 is unknown; known are "),
         (["polarity"], r"type: \['polarity'\] is unknown"),
-        (None, "type: None is unknown"),
+        (None, "type: null is unknown"),
     ],
 )
 def test_an_unknown_type_gets_a_suggestion(kind: object, message: str) -> None:
@@ -116,7 +116,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ("polarity", {"language": "de"}, "unknown setting 'language'; it has none"),
         ("gender", {"worth": {}, **SETTINGS["gender"]}, "unknown setting 'worth'"),
         ("gender", {"male": "nowhere.txt"}, "male: 'nowhere.txt' cannot"),
-        ("gender", {"male": None}, "male: None cannot"),
+        ("gender", {"male": None}, "male: null cannot"),
         ("readability", {"rounding": True}, "unknown setting 'rounding'"),
     ],
 )

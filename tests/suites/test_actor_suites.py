@@ -192,7 +192,7 @@ TURNS = [{"user": "a"}, {"simulated_user": USER}]
         ({"start": "a", "turns": None}, r"cases\[0\]\.start: tools: it belongs to a chat"),
         (
             {"messages": [{"user": "a"}, {"assistant": "b"}, {"tool": "c"}], "turns": None},
-            r"cases\[0\]\.messages.*messages\[2\]\.tool: the message before it is no single call",
+            r"cases\[0\]\.messages\[2\]\.tool: the message before it is no single call",
         ),
     ],
     ids=str,

@@ -13,7 +13,7 @@ from helpers.suites import load, run, words_model
 
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.errors import LLMCheckerError
+from llmchecker.errors import DamagedFile, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.judges import StoredJudge
 from llmchecker.models.servers.answer_store import AnswerFile
@@ -153,6 +153,17 @@ def test_stored_grades_with_values_of_other_types_are_refused(tmp_path):
     StoredJudge(Judge(), path).compute_masses([Chat((("user", "a"),))], ["yes", "no"])
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert count_refused(path, lines, 0, lambda: StoredJudge(Judge(), path)) > 15
+
+
+@pytest.mark.parametrize("row", [[], [0.5], [0.25, 0.25, 0.25]])
+def test_a_stored_grade_of_another_scale_is_refused(tmp_path, row):
+    """A stored line with another number of probabilities than labels names file and field."""
+    path, chats = tmp_path / "judge.jsonl", [Chat((("user", "a"),))]
+    StoredJudge(Judge(), path).compute_masses(chats, ["yes", "no"])
+    line = json.loads(path.read_text())
+    write(path, [line | {"probabilities": row}])
+    with pytest.raises(DamagedFile, match=r"judge.jsonl: .*probabilities: \[.*; delete it"):
+        StoredJudge(Judge(), path).compute_masses(chats, ["yes", "no"])
 
 
 def test_a_damaged_record_of_the_last_run_selects_all_cases(results, tmp_path, monkeypatch):

@@ -136,9 +136,9 @@ def test_a_matrix_that_cannot_run_is_refused(tmp_path, keys, line, reason):
     [
         ({"user": []}, "cases[0].user: [] is too short; add at least 1 entry"),
         ({"user": ["a", "a"]}, "cases[0].user: 'a' occurs twice; remove one"),
-        ({"user": ["a", None]}, "cases[0].user: None is not of type string; write a text"),
+        ({"user": ["a", None]}, "cases[0].user: null is not of type string; write a text"),
         ({"user": ["a", "  "]}, "cases[0].user[1]: the text is empty; write a prompt"),
-        ({"start": {"x": "a", "y": ""}}, "cases[0].start.y: start: the text is empty"),
+        ({"start": {"x": "a", "y": ""}}, "cases[0].start.y: the text is empty"),
         ({"user": {"city": None}}, 'cases[0].user: {city} is a mapping in YAML; write "{city}" in'),
         ({"user": ["a"], "start": ["b"]}, "cases[0]: there is user and start; give exactly one"),
         ({"user": "a", "model": "m"}, "cases[0]: a model belongs to the whole suite; "),

@@ -685,9 +685,9 @@ tests:
 def holds(query: str, suite: Suite, text: str) -> bool:
     """Whether a query on quantifiers of 0 and 1 holds for a whole answer, by Python's operators."""
     path = query.removeprefix("P>=0.95 [ ").removesuffix(" ]")
-    for name in suite.quantifiers.properties:
-        score = suite.quantifiers.create(name, suite.quantifiers.properties[name])("", text)
-        path = re.sub(rf"\b{name}\b", str(score), path)
+    for case in suite.cases:
+        for name, quantifier in case.question.checked_query.quantifiers.items():
+            path = re.sub(rf"\b{name}\b", str(quantifier("", text)), path)
     path = re.sub(r"(?<![!><])=", "==", re.sub(r"\b[FG]\b", "", path))
     return eval(path.replace("&", " and ").replace("|", " or "))
 

@@ -158,6 +158,7 @@ def test_a_message_about_a_prompt_has_its_key_once(tmp_path, case, message):
             "prompt: a case has no such key; write user",
         ),
         ("model: m\nconfig: []\ncases: [{user: a}]\n", "line 2: config: [] is not of type"),
+        ("model: m\nconfig: c.yaml\n", "suite.yaml: suite: the key 'cases' is missing"),
     ],
 )
 def test_a_key_of_the_whole_suite_is_not_one_of_a_configuration(tmp_path, text, reason):
@@ -188,7 +189,7 @@ TABLE = {"prompts": "rows.csv", "require": [QUERY]}
         ("text\nonce\n", TABLE, "rows.csv, row 1: there is no prompt of columns text; give"),
         ("start;answer\nonce;a, b\n", TABLE, "semicolons separate the columns 'start;answer'"),
         ("start\tanswer\nonce\tb\n", TABLE, "tabs separate the columns"),
-        ("start\nonce\n \n", TABLE, "row 2: start: the text is empty"),
+        ("start\nonce\n \n", TABLE, "row 2, column start: the text is empty"),
         ("start\n" + "x" * 100_001 + "\n", TABLE, "100,001 characters"),
         (ROWS, TABLE | {"by": "topic"}, "no column 'topic'"),
         (ROWS, TABLE | {"start": "{anser}"}, "did you mean 'answer'"),
@@ -651,8 +652,8 @@ def test_a_scalar_is_the_text_that_the_file_contains(tmp_path, written):
     ("entry", "reason"),
     [
         ("user: {question}", 'cases[0].user: {question} is a mapping in YAML; write "{question}"'),
-        ("user: ", "cases[0].user: None is not of type string"),
-        ("user: ~", "cases[0].user: None is not of type string"),
+        ("user: ", "cases[0].user: null is not of type string"),
+        ("user: ~", "cases[0].user: null is not of type string"),
         ("user: a\n  length: yes", "'yes' is no length; write a number of tokens"),
         ("user: a\n  budget: {passes: 1.5}", "1.5 is not of type integer"),
         *(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from llmchecker.config import paths
 from llmchecker.config.models import (
     ModelConfig,
     describe_directory,
@@ -27,7 +28,6 @@ from llmchecker.config.models import (
     select_decoding,
 )
 from llmchecker.config.plan import compute_short_hash
-from llmchecker.config.project import find_user_cache
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
@@ -199,7 +199,8 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
                 "{source: …, api: …, tokenizer: …} in a suite"
             )
         if source.needs_lock:
-            source = pin_source(source, find_user_cache() / "locks" / f"{_name_lock(source)}.json")
+            lock = f"{_build_slug(source.name)}-{compute_short_hash(source.name)}.json"
+            source = pin_source(source, paths.find_user_cache() / "locks" / lock)
         if source.scheme == "path" and keys.sha256 is None and source.path.is_file():
             # the converted weights of an earlier file of this name are another model
             changes["sha256"] = compute_sha256(source.path)
@@ -220,7 +221,9 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     unique_name = f"{slug}-{compute_short_hash(settings)}"
     # a host has many models, whose stored answers must not be in one folder
     name = unique_name if source.scheme == "server" else slug
-    return replace(model, name=name, cached_directory=find_user_cache() / "models" / unique_name)
+    return replace(
+        model, name=name, cached_directory=paths.find_user_cache() / "models" / unique_name
+    )
 
 
 def _parse_source(text: str, folder: Path) -> Source:
@@ -256,7 +259,3 @@ def _build_label(source: Source) -> str:
 def _build_slug(name: str) -> str:
     """Return a name for paths."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "model"
-
-
-def _name_lock(source: Source) -> str:
-    return f"{_build_slug(source.name)}-{compute_short_hash(source.name)}"

@@ -116,9 +116,8 @@ def create_quantifier_or_judge(
         ConfigError: as in `properties.registry.create_quantifier`, or the model cannot judge.
     """
     is_judge = isinstance(settings, Mapping) and settings.get("type", name) == _TYPE
-    if not is_judge or "model" not in (settings or {}):
+    if settings is None or not is_judge or settings.get("model") is None:
         return registry.create_quantifier(name, settings)
-    assert settings is not None
     with prefix_errors(f"quantifier {name!r}"):
         model = find_model(settings["model"])
         _check_judge(model)

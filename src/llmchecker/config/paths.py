@@ -1,9 +1,13 @@
-"""Paths of all files of a run, relative to the directory of the run.
+"""Paths of all files of a run, relative to the directory of the run, and of the user's cache.
 
 Each rule of the workflow contains the paths of its own outputs, for readers of the rule. All other
 code, including the command line, uses the paths of this module. Paths are texts because Snakemake
 compares parameters between runs, and compares texts.
 """
+
+from pathlib import Path
+
+import platformdirs
 
 from llmchecker.config.plan import Check, TreeSpec, compute_short_hash, quantifiers_in
 from llmchecker.config.project import MODELS_DIRECTORY
@@ -16,6 +20,14 @@ PROVENANCE_FILE = "results/provenance.json"
 """The provenance of the results."""
 _MAX_NAME_LENGTH = 100
 """Maximum length of a name within a file name; systems allow 255 in total."""
+
+
+def find_user_cache() -> Path:
+    """Return the cache folder of the user, such as `~/.cache/llmchecker`; it may be absent.
+
+    Its files serve all projects on this machine.
+    """
+    return platformdirs.user_cache_path("llmchecker")
 
 
 def model_directory(name: str) -> str:

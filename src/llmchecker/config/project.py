@@ -1,11 +1,9 @@
-"""The directory of a project, to which paths of a configuration are relative, and of the user.
+"""The directory of a project, to which paths of a configuration are relative.
 
 The module imports no large package, so that a command finds its project at once.
 """
 
 from pathlib import Path
-
-import platformdirs
 
 from llmchecker.errors import ConfigError
 from llmchecker.utils.atomic_files import describe_kind
@@ -35,11 +33,3 @@ def find_project(config: Path) -> Path:
         )
     projects = (directory for directory in config.parents if (directory / _WORKFLOW_FILE).is_file())
     return next(projects, config.parent)
-
-
-def find_user_cache() -> Path:
-    """Return the cache folder of the user, such as `~/.cache/llmchecker`; it may be absent.
-
-    Its files serve all projects on this machine.
-    """
-    return platformdirs.user_cache_path("llmchecker")

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.tools import Tool, parse_tools
+from llmchecker.utils.printable_text import quote_value
 
 _PROMPT_KEYS = {"start", "user", "system", "messages", "tools"}
 
@@ -20,15 +21,18 @@ def parse_prompt(entry: object) -> Start:
     Raises:
         ConfigError: the entry is no prompt; the message begins with the key.
     """
-    if isinstance(entry, str):
-        return _check_text("start", entry)
     if isinstance(entry, Chat):
         return entry
+    if isinstance(entry, str):
+        with prefix_errors("start"):
+            check_text(entry)
+        return entry
     if isinstance(entry, list | tuple):
-        return parse_messages("messages", entry)
+        entry = {"messages": entry}
     if not isinstance(entry, Mapping) or not entry.keys() <= _PROMPT_KEYS:
         raise ConfigError(
-            f"start: {entry!r} is neither a text nor messages; give a string or a list of messages"
+            f"start: {quote_value(entry)} is neither a text nor messages; give a string or a list "
+            "of messages"
         )
     keys = {key: value for key, value in entry.items() if value is not None}
     if not keys:
@@ -42,15 +46,19 @@ def parse_prompt(entry: object) -> Start:
             raise ConfigError(f"{key}: it belongs to a chat, not to a start string; give user")
     if "start" in keys:
         return parse_prompt(keys["start"])
+    for key in ("system", "user"):
+        if key in keys:
+            with prefix_errors(key):
+                check_text(keys[key])
     system = {"system": keys["system"]} if "system" in keys else {}
     tools = parse_tools("tools", keys["tools"]) if "tools" in keys else ()
-    if "messages" in keys:
+    if "user" in keys:
+        return Chat(tuple({**system, "user": keys["user"]}.items()), tools)
+    with prefix_errors("messages"):
         messages = keys["messages"]
         if not isinstance(messages, list | tuple):
-            raise ConfigError(f"messages: {messages!r} is not a list; give a list of messages")
-        return parse_messages("messages", [*([system] if system else []), *messages], tools)
-    texts = {**system, "user": keys["user"]}
-    return Chat(tuple((role, _check_text(role, text)) for role, text in texts.items()), tools)
+            raise ConfigError(f"{quote_value(messages)} is not a list; give a list of messages")
+        return parse_messages([*([system] if system else []), *messages], tools)
 
 
 def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
@@ -78,36 +86,33 @@ def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
     return parse_prompt(kept | changes)
 
 
-def parse_messages(
-    place: str, messages: Sequence[Mapping[str, str]], tools: tuple[Tool, ...] = ()
-) -> Chat:
+def parse_messages(messages: Sequence[Mapping[str, str]], tools: tuple[Tool, ...] = ()) -> Chat:
     """Parse the messages of a chat, as in `Chat.from_messages`.
 
     Args:
-        place: the key with the messages, for errors.
         messages: the messages.
         tools: the functions that the model may call.
 
     Raises:
-        ConfigError: a message has another form, or their order is one that models do not accept.
+        ConfigError: a message has another form, or their order is one that models do not accept;
+            an error about one message begins with its index, such as `[1]: `.
     """
-    try:
-        chat = Chat.from_messages(messages, tools)
-    except ConfigError as error:
-        # a message of an error about one message begins with its index, which extends the key
-        raise ConfigError(f"{place}{': ' * (str(error)[0] != '[')}{error}") from error
+    chat = Chat.from_messages(messages, tools)
     for _, text in chat.messages:
-        _check_text(place, text)
+        check_text(text)
     return chat
 
 
-def _check_text(key: str, text: object) -> str:
-    """Return a text if it is one and can be encoded."""
+def check_text(text: object) -> None:
+    """Check that a value is a text and can be encoded.
+
+    Raises:
+        ConfigError: it is not.
+    """
     if not isinstance(text, str):
-        raise ConfigError(f"{key}: {text!r} is not a text; give a string")
+        raise ConfigError(f"{quote_value(text)} is not a text; give a string")
     # a shell's arguments that are not UTF-8 become lone surrogates
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{key}: {text!r} is not valid UTF-8; encode it again") from error
-    return text
+        raise ConfigError(f"{text!r} is not valid UTF-8; encode it again") from error

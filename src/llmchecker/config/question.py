@@ -24,7 +24,7 @@ from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
@@ -228,7 +228,7 @@ class Question(TextProcess):
         Raises:
             ConfigError: both sides are the same, or the prompt is invalid.
         """
-        with prefix_errors(place, separator=""):
+        with name_arguments(place):
             prompt = change_prompt(self.prompt, changes)
         if (model, prompt) == (self.model, self.prompt):
             raise ConfigError(

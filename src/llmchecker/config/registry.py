@@ -31,6 +31,7 @@ from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.plugins import SECTIONS, find_plugins
+from llmchecker.utils.printable_text import quote_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,8 @@ def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:
     if isinstance(entry, str):
         return entry
     messages = [message.explicit_keys for message in entry]
-    return parse_messages(f"start_strings.{name}", messages)
+    with prefix_errors(f"start_strings.{name}"):
+        return parse_messages(messages)
 
 
 def _create_quantifier(
@@ -150,7 +152,7 @@ def _create_quantifier(
         if not isinstance(model, str) or model not in models:
             hint = did_you_mean(str(model), models) or ";"
             raise UnknownName(
-                f"model: {model!r} is no model of the configuration{hint} known are "
+                f"model: {quote_value(model)} is no model of the configuration{hint} known are "
                 f"{', '.join(models) or 'none'}"
             )
         return models[model]

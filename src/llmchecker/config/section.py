@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import quote_value
 
 _TYPES = {
     **{"bool_type": "boolean", "string_type": "string", "tuple_type": "array"},
@@ -41,6 +42,8 @@ class Section(BaseModel):
     `60` is not converted to `60.0`.
     """
 
+    file_noun: ClassVar[str] = "config"
+    """The name of a whole file of these keys in messages."""
     renamed_keys: ClassVar[dict[str, str]] = {}
     """What to write instead of each former key."""
     unread_keys: ClassVar[tuple[str, ...]] = ()
@@ -123,12 +126,10 @@ def parse_section(
     except ValidationError as error:
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
+        key = _format_key(path)
+        names = [key or section.file_noun] if place is None else [place, *([key] if key else [])]
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
-        if place is not None:
-            raise ConfigError(
-                ": ".join([place, *([_format_key(path)] if path else []), text])
-            ) from None
-        raise ConfigError(f"{_format_key(path)}: {text}") from None
+        raise ConfigError(": ".join([*names, text])) from None
 
 
 def build_error(text: str) -> PydanticCustomError:
@@ -136,18 +137,12 @@ def build_error(text: str) -> PydanticCustomError:
     return PydanticCustomError("problem", "{text}", {"text": text})
 
 
-def format_value(value: object) -> str:
-    """Return the repr of a value, limited to the length of a line."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:99]}…"
-
-
 def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
     """Return the path of the key in an error of pydantic, and a message."""
     path, value, context = error["loc"], error["input"], error.get("ctx", {})
     if path[-1:] == ("[key]",):  # the name of an entry, such as that of a model
         path = path[:-2]
-    value_text = format_value(value)
+    value_text = quote_value(value)
     match error["type"]:
         case "missing":
             # pydantic reports a missing key at the path of the key itself.
@@ -189,7 +184,7 @@ def _convert_number(limit: float) -> float:
 
 def _format_key(path: tuple[int | str, ...]) -> str:
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "config"
+    return "".join(steps).removeprefix(".")
 
 
 class _NotNull:
@@ -243,7 +238,7 @@ class Either:
         if self.is_plain(value):
             return value
         if isinstance(value, bool) or not isinstance(value, self.other):
-            raise build_error(f"{format_value(value)} {self.problem}")
+            raise build_error(f"{quote_value(value)} {self.problem}")
         return handler(value)
 
 
@@ -281,7 +276,7 @@ def parse_end(length: "str | int") -> tuple[int, bool]:
         return length, False
     match = _END.fullmatch(length)
     if match is None:
-        raise ConfigError(f"length: {format_value(length)} {_NO_LENGTH}")
+        raise ConfigError(f"length: {quote_value(length)} {_NO_LENGTH}")
     return int(match[1] or _END_LENGTH), True
 
 
@@ -306,7 +301,7 @@ def _check_not_empty(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
 def _check_unique(values: tuple[_Value, ...]) -> tuple[_Value, ...]:
     for position, value in enumerate(values):
         if value in values[:position]:
-            raise build_error(f"{format_value(str(value))} occurs twice; remove one")
+            raise build_error(f"{quote_value(str(value))} occurs twice; remove one")
     return values
 
 

@@ -158,14 +158,22 @@ class YamlFile(YamlDocument):
         """
         match = re.match(r"(.*?): unknown key '([^']*)'", message)
         key = message.partition(": ")[0]
-        # The message about an unknown key begins with its section.
+        # The message about an unknown key begins with its section, or with the noun of the file.
         if match:
-            key = f"{match[1]}.{match[2]}".removeprefix("config.")
-        # A missing key has no line; the nearest section around it has.
-        while key and key not in self.lines:
-            key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
+            key = re.sub(r"^(config|suite)\.", "", f"{match[1]}.{match[2]}")
+        key = find_nearest_key(self.lines, key)
         line = f", line {self.lines[key]}" if key else ""
         return f"{self.path}{line}: {message}"
+
+
+def find_nearest_key(lines: Mapping[str, int], key: str) -> str:
+    """Return a key with a line, or the nearest section around it with one; empty without one.
+
+    A missing key has no line.
+    """
+    while key and key not in lines:
+        key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
+    return key
 
 
 @contextlib.contextmanager

@@ -55,6 +55,7 @@ class SuiteFile(pytest.File):
         """
         # imported here: a run of pytest without suites must not wait for it
         from llmchecker.errors import LLMCheckerError
+        from llmchecker.suites.entries import list_requirements
         from llmchecker.suites.load import load_suite
 
         try:
@@ -62,7 +63,7 @@ class SuiteFile(pytest.File):
         except LLMCheckerError as error:
             raise self.CollectError(str(error)) from error
         has_models = len(self.suite.deployments) > 1
-        for deployment, name in self._iter_names():
+        for deployment, name in list_requirements(self.suite):
             shown = f"{name} [{deployment}]" if has_models else name
             yield RequirementItem.from_parent(self, name=shown, key=(deployment, name))
 
@@ -87,12 +88,6 @@ class SuiteFile(pytest.File):
                 raise
             self._entries = {(entry.deployment, entry.name): entry for entry in entries}
         return self._entries[key]
-
-    def _iter_names(self) -> Iterator[tuple[str, str]]:
-        """Yield the deployment and the name of each requirement, as entries have them."""
-        from llmchecker.suites.entries import list_requirements
-
-        yield from list_requirements(self.suite)
 
 
 class RequirementItem(pytest.Item):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, DamagedFile, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream, answer_prompts
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
@@ -30,6 +30,9 @@ _ANSWER_TOKENS = 16
 """Largest number of tokens of an answer of a model that returns texts alone."""
 
 _FIRST_WORD = re.compile(r"\W*(\w+)")
+
+_FIX = "delete it, and its texts are judged again"
+"""The fix of a damaged file of stored probabilities."""
 
 
 class JudgeAccess(Protocol):
@@ -189,11 +192,14 @@ class StoredJudge:
         self._judge, self._path = judge, path
         self._stored: dict[str, list[float]] = {}
         if path.exists():
-            fix = "delete it, and its texts are judged again"
-            self._stored = resume_lines(path, _parse_probabilities, fix)
+            self._stored = resume_lines(path, _parse_probabilities, _FIX)
 
     def compute_masses(self, chats: Sequence[Chat], labels: Sequence[str]) -> np.ndarray:
-        """Return (n, labels) float64, as in `JudgeAccess`."""
+        """Return (n, labels) float64, as in `JudgeAccess`.
+
+        Raises:
+            DamagedFile: a line has another number of probabilities than labels.
+        """
         # the probabilities of a text alone are others than those in a batch
         is_alone = len(chats) == 1 and self.spread > 0
         keys = [_build_key(chat, labels, is_alone) for chat in chats]
@@ -205,7 +211,17 @@ class StoredJudge:
             for key, row in added.items():
                 append_line(self._path, {"digest": key, "probabilities": row})
             self._stored |= added
-        return np.array([self._stored[key] for key in keys]).reshape(-1, len(labels))
+        rows = [self._stored[key] for key in keys]
+        for row in rows:
+            # the digest is that of the labels too
+            if len(row) != len(labels):
+                raise DamagedFile(
+                    f"{self._path}: damaged or from another version: probabilities: {row} are not "
+                    f"those of {', '.join(labels)}",
+                    self._path,
+                    f"; {_FIX}",
+                )
+        return np.array(rows).reshape(-1, len(labels))
 
 
 def _parse_probabilities(lines: JsonLines) -> dict[str, list[float]]:
@@ -214,8 +230,8 @@ def _parse_probabilities(lines: JsonLines) -> dict[str, list[float]]:
     for line in lines.objects:
         check_fields(line, {"digest": TEXT, "probabilities": list_of(NUMBER)})
         row = [float(number) for number in line["probabilities"]]
-        if not (min(row) >= 0 and sum(row) < 1 + 1e-6):
-            raise ValueError("a line has no probabilities")
+        if not (min(row, default=-1) >= 0 and sum(row) < 1 + 1e-6):
+            raise ValueError(f"probabilities: {row} are no probabilities")
         stored.setdefault(line["digest"], row)
     return stored
 

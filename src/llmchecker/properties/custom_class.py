@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.interface import (
     NarrowsRange,
     TokenTransducer,
 )
+from llmchecker.utils.printable_text import quote_value
 
 FOREIGN_ERRORS = (Exception, SystemExit)
 """Expected exceptions of code outside this package, including `sys.exit`."""
@@ -49,9 +50,9 @@ class OwnClass:
 
     def __post_init__(self) -> None:
         if not isinstance(self.file, str | Path):
-            raise ConfigError(f"file: {self.file!r} is not the path of a Python file")
+            raise ConfigError(f"file: {quote_value(self.file)} is not the path of a Python file")
         if not isinstance(self.class_, str):
-            raise ConfigError(f"class: {self.class_!r} is not the name of a class")
+            raise ConfigError(f"class: {quote_value(self.class_)} is not the name of a class")
         file = Path(self.file)
         instance = _create_instance(file, self.class_)
         # frozen dataclass: only `object.__setattr__` can set derived fields

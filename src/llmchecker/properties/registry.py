@@ -25,6 +25,7 @@ from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.plugins import QUANTIFIERS
+from llmchecker.utils.printable_text import quote_value
 
 _TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
@@ -65,7 +66,9 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
     _check_name(name)
     settings = {} if settings is None else settings
     if not isinstance(settings, Mapping):
-        raise ConfigError(f"quantifier {name!r}: settings {settings!r} are not a mapping")
+        raise ConfigError(
+            f"quantifier {name!r}: settings {quote_value(settings)} are not a mapping"
+        )
     quantifier_type = _find_type(name, settings)
     settings = {key: value for key, value in settings.items() if key != _TYPE_KEY}
     setting_fields = _collect_setting_fields(quantifier_type)
@@ -171,7 +174,7 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
     type_names = sorted({*BUILTIN_TYPES, *installed_types})
     hint = f"{did_you_mean(str(type_name), type_names) or ';'} known are {', '.join(type_names)}"
     if _TYPE_KEY in settings:
-        raise UnknownName(f"{_TYPE_KEY}: {type_name!r} is unknown{hint}")
+        raise UnknownName(f"{_TYPE_KEY}: {quote_value(type_name)} is unknown{hint}")
     raise UnknownName(
         f"quantifier {name!r}: unknown{hint}; a quantifier with another name needs the "
         f"key {_TYPE_KEY!r}"

@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
-from llmchecker.config.section import format_value
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.utils.printable_text import quote_value
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 """Keys of the probability of an assertion."""
@@ -33,6 +34,10 @@ _MAX_SHOWN = 60
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _VALID_JSON = 2
 """The score of a whole text that is valid JSON."""
+_WORDS = {"words": {"type": "length", "unit": "words"}}
+"""The quantifier of the number of words."""
+_ANY_CASE = "(?i)"
+"""The flag of a regular expression that matches upper and lower case alike."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,11 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
         _check_kind(kind)
     if len(kinds) != 1:
         raise ConfigError(
-            f"{format_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"
+            f"{quote_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"
         )
     if len(probabilities) != 1:
         raise ConfigError(
-            f"{format_value(dict(entry))}: write a probability, {AT_LEAST} or {AT_MOST}"
+            f"{quote_value(dict(entry))}: write a probability, {AT_LEAST} or {AT_MOST}"
         )
     assertion = build_assertion(kinds[0], entry[kinds[0]])
     ((key, value),) = probabilities.items()
@@ -210,22 +215,22 @@ def parse_probability(key: str, value: Any) -> Decimal:
     """Parse a probability from 0 to 1, exactly as written."""
     text = str(value).strip()
     if isinstance(value, bool) or not _NUMBER.fullmatch(text):
-        raise ConfigError(f"{key}: {format_value(value)} is not a number; write one from 0 to 1")
+        raise ConfigError(f"{key}: {quote_value(value)} is not a number; write one from 0 to 1")
     number = Decimal(text)
     if not 0 <= number <= 1:
         raise ConfigError(
-            f"{key}: {format_value(value)} is not a probability; write one from 0 to 1"
+            f"{key}: {quote_value(value)} is not a probability; write one from 0 to 1"
         )
     return number
 
 
 def _check_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        raise ConfigError(f"value: {format_value(value)} is a mapping, no text; write it in quotes")
+        raise ConfigError(f"value: {quote_value(value)} is a mapping, no text; write it in quotes")
     if value is None:
         raise ConfigError("value: null is no text; write a text, in quotes if it is null")
     if not isinstance(value, str):
-        raise ConfigError(f"value: {format_value(value)} is no text; write one text")
+        raise ConfigError(f"value: {quote_value(value)} is no text; write one text")
     if not value:
         raise ConfigError("value: the text is empty; write a text")
     return value
@@ -234,8 +239,8 @@ def _check_text(value: Any) -> str:
 def _check_texts(value: Any) -> list[str]:
     # one text or several: the file does not say
     if isinstance(value, str) and (separator := re.search(r"[,;|\n]", value)):
-        parts = format_value([part.strip() for part in value.split(separator[0])])
-        shown = format_value(value)
+        parts = quote_value([part.strip() for part in value.split(separator[0])])
+        shown = quote_value(value)
         raise ConfigError(f"value: {shown} is one text; write a list such as {parts}, or [{shown}]")
     texts = value if isinstance(value, list | tuple) else [value]
     if not texts:
@@ -249,9 +254,15 @@ def _check_number(value: Any) -> int:
         return int(value)
     if type(value) is not int or value < 0:
         raise ConfigError(
-            f"value: {format_value(value)} is no count; write a whole number of at least 0"
+            f"value: {quote_value(value)} is no count; write a whole number of at least 0"
         )
     return value
+
+
+def _check_true(value: Any) -> None:
+    """Check that the value of an assertion without a value is true or absent."""
+    if value not in (None, True):
+        raise ConfigError(f"value: {quote_value(value)} is not true; write true")
 
 
 def _pattern(text: str, match: str = "found") -> dict[str, Any]:
@@ -269,31 +280,20 @@ def _build_final(name: str, settings: Mapping[str, Any], is_negated: bool, truth
     return Assertion(f"F (G {name} {'!=' if is_negated else '='} {truth})", {name: settings})
 
 
-def _contains(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        return _build_monotone(
-            "contains", _pattern(flags + re.escape(_check_text(value))), is_negated
-        )
-
-    return build
+def _contains(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    pattern = _pattern(flags + re.escape(_check_text(value)))
+    return _build_monotone("contains", pattern, is_negated)
 
 
-def _contains_any(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        alternatives = "|".join(map(re.escape, _check_texts(value)))
-        return _build_monotone("contains", _pattern(f"{flags}(?:{alternatives})"), is_negated)
-
-    return build
+def _contains_any(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    alternatives = "|".join(map(re.escape, _check_texts(value)))
+    return _build_monotone("contains", _pattern(f"{flags}(?:{alternatives})"), is_negated)
 
 
-def _contains_all(flags: str) -> Callable[[Any, bool], Assertion]:
-    def build(value: Any, is_negated: bool) -> Assertion:
-        # every text at any position: a look-ahead for each
-        parts = "".join(f"(?=.*{re.escape(text)})" for text in _check_texts(value))
-        pattern = f"(?s){flags}\\A{parts}"
-        return _build_monotone("contains", _pattern(pattern), is_negated)
-
-    return build
+def _contains_all(value: Any, is_negated: bool, flags: str = "") -> Assertion:
+    # every text at any position: a look-ahead for each
+    parts = "".join(f"(?=.*{re.escape(text)})" for text in _check_texts(value))
+    return _build_monotone("contains", _pattern(f"(?s){flags}\\A{parts}"), is_negated)
 
 
 def _equals(value: Any, is_negated: bool) -> Assertion:
@@ -316,37 +316,35 @@ def _json(value: Any, is_negated: bool) -> Assertion:
     # true and an empty value demand valid JSON of any kind
     schema = True if value is None else value
     if not isinstance(schema, bool | Mapping):
-        raise ConfigError(f"value: {schema!r} is no schema; write true or a JSON Schema")
+        raise ConfigError(f"value: {quote_value(schema)} is no schema; write true or a JSON Schema")
     return _build_final("json", {"type": "json", "schema": schema}, is_negated, _VALID_JSON)
 
 
 def _max_words(value: Any, is_negated: bool) -> Assertion:
     limit = _check_number(value)
-    path = f"F words > {limit}" if is_negated else f"G words <= {limit}"
-    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+    return Assertion(f"F words > {limit}" if is_negated else f"G words <= {limit}", _WORDS)
 
 
 def _min_words(value: Any, is_negated: bool) -> Assertion:
     limit = _check_number(value)
-    path = f"G words < {limit}" if is_negated else f"F words >= {limit}"
-    return Assertion(path, {"words": {"type": "length", "unit": "words"}})
+    return Assertion(f"G words < {limit}" if is_negated else f"F words >= {limit}", _WORDS)
 
 
 def _refuses(value: Any, is_negated: bool) -> Assertion:
-    if value not in (None, True):
-        raise ConfigError(f"value: {value!r} is not true; write true")
+    _check_true(value)
     return _build_monotone("refuses", {"type": "refuses"}, is_negated)
 
 
 def _ends(value: Any, is_negated: bool) -> Assertion:
-    if value not in (None, True):
-        raise ConfigError(f"value: {value!r} is not true; write true")
+    _check_true(value)
     return Assertion('G !"end"' if is_negated else 'F "end"')
 
 
 def _classifier(value: Any, is_negated: bool) -> Assertion:
     if not isinstance(value, Mapping) or not {"directory", "label"} <= value.keys():
-        raise ConfigError(f"value: {value!r} is incomplete; write directory, label and percent")
+        raise ConfigError(
+            f"value: {quote_value(value)} is incomplete; write directory, label and percent"
+        )
     percent = _check_number(value.get("percent", 50))
     settings = {key: item for key, item in value.items() if key != "percent"}
     comparison = "<" if is_negated else ">="
@@ -357,7 +355,7 @@ def _classifier(value: Any, is_negated: bool) -> Assertion:
 def _judge(value: Any, is_negated: bool) -> Assertion:
     if not isinstance(value, Mapping) or "model" not in value:
         raise ConfigError(
-            f"value: {format_value(value)} is no judge; write model, and question or rubric"
+            f"value: {quote_value(value)} is no judge; write model, and question or rubric"
         )
     settings = {key: item for key, item in value.items() if key != "grade"}
     # a question is answered by yes (1) or no (0)
@@ -379,12 +377,12 @@ _MAPPING_KINDS = ("json", "classifier", "judge")
 """Kinds whose value may be a mapping."""
 
 KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
-    "contains": _contains(""),
-    "icontains": _contains("(?i)"),
-    "contains_any": _contains_any(""),
-    "icontains_any": _contains_any("(?i)"),
-    "contains_all": _contains_all(""),
-    "icontains_all": _contains_all("(?i)"),
+    "contains": _contains,
+    "icontains": partial(_contains, flags=_ANY_CASE),
+    "contains_any": _contains_any,
+    "icontains_any": partial(_contains_any, flags=_ANY_CASE),
+    "contains_all": _contains_all,
+    "icontains_all": partial(_contains_all, flags=_ANY_CASE),
     "equals": _equals,
     "matches": _matches,
     "starts_with": _starts_with,

@@ -24,8 +24,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.models import ModelConfig, check_prompt_form
-from llmchecker.config.section import format_value
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, name_arguments, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
@@ -35,6 +34,7 @@ from llmchecker.suites.assertions import parse_assertion
 from llmchecker.suites.suite_file import SimulatedUserKeys, TurnKeys
 from llmchecker.suites.templates import Row, insert_columns
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import quote_value
 
 _TURN_KEY = "turn"
 _LAST, _EVERY, _ANY = "last", "every", "any"
@@ -81,7 +81,7 @@ def build_conversation(
         # a tool may return nothing
         if entry.tool is None and not text.strip():
             raise ConfigError(f"{key}: the text is empty; write a message")
-    with prefix_errors(place.removesuffix("turns"), separator=""):
+    with name_arguments(place.removesuffix("turns")):
         return Conversation(first, tuple(turns[1:]))
 
 
@@ -196,7 +196,7 @@ def parse_turn_assertion(
         path = f"F (turn = {turn} & ({state}))"
     else:
         raise ConfigError(
-            f"{_TURN_KEY}: {format_value(turn)} is no turn; write 1 to {turn_count}, {_LAST}, "
+            f"{_TURN_KEY}: {quote_value(turn)} is no turn; write 1 to {turn_count}, {_LAST}, "
             f"{_EVERY} or {_ANY}"
         )
     return f"{text[: text.index('[')]}[ {path} ]", assertion.properties

@@ -71,7 +71,7 @@ class RowDeployments:
         """Return the deployments with one of several system prompts."""
         name = f"{self.deployment.name}, {system.name}" if system.name else self.deployment.name
         return RowDeployments(
-            replace(self.deployment, name=name, system=system.text, system_name=system.name),
+            replace(self.deployment, name=name, system=system.content, system_name=system.name),
             self._decoding,
             system_key=system.key,
             decoding_key=self._decoding_key,

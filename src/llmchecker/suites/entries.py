@@ -23,7 +23,7 @@ from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _DIGITS = 4
 """Significant digits of a figure, unless it needs more to show its verdict."""
@@ -190,8 +190,7 @@ def describe_counts(counts: Counts) -> str:
 
 def describe_deployments(suite: Suite) -> list[str]:
     """Describe each deployment by its name, its decoding, and whether it has a system prompt."""
-    deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
-    return [_clean(_describe_deployment(suite, each)) for each in deployments]
+    return [_clean(_describe_deployment(suite, each)) for each in suite.all_deployments]
 
 
 def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
@@ -267,10 +266,10 @@ def _choose_digits(threshold: Threshold, *intervals: Interval) -> int:
 
 def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
     confidence = result.suite.confidence
-    verdicts = {(case.deployment.name, case.name) for case, _ in result.verdicts}
+    verdicts = {case.key for case, _ in result.verdicts}
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
         # members of averages are entries only if they failed to run
-        is_verdict = (case.deployment.name, case.name) in verdicts
+        is_verdict = case.key in verdicts
         if not is_verdict and case_result.status is not Status.ERROR:
             continue
         row = _build_row(
@@ -423,6 +422,5 @@ def _clean_example(case: Case, text: str) -> str:
 
 def _clean(text: str, *, quoted: bool = False) -> str:
     """Return a text on one line, without control characters and not too long."""
-    shown = text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
-    shown = escape_unprintable(shown)
+    shown = escape_unprintable(shorten(text, _MAX_NAME))
     return f'"{shown}"' if quoted else shown

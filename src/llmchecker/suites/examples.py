@@ -12,6 +12,7 @@ from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.printable_text import shorten
 
 _MAX_TEXTS = 5
 """Maximum number of texts of each kind."""
@@ -103,7 +104,7 @@ def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+    return shorten(text, _MAX_CHARACTERS)
 
 
 def _cut_messages(text: str) -> str:

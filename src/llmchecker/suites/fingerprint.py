@@ -79,7 +79,7 @@ def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]
     for case in suite.cases:
         quantifiers = case.question.checked_query.quantifiers
         yield (
-            (case.deployment.name, case.name),
+            case.key,
             CaseFingerprint(
                 prompt=_compute_digest(_describe_prompt(case)),
                 query=" ".join(case.measure().question.query.text.split()),

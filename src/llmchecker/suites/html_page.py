@@ -106,9 +106,10 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
         for group in answers
         if group.count
     }
-    deployments = [*suite.deployments, *([] if suite.versus is None else [suite.versus])]
     # several models may have one system prompt
-    systems = {each.system_name or each.name: each.system for each in deployments if each.system}
+    systems = {
+        each.system_name or each.name: each.system for each in suite.all_deployments if each.system
+    }
     return (
         build_environment()
         .get_template("suite.html")

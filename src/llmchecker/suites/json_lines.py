@@ -77,7 +77,7 @@ class JsonLinesLog:
         self._path = Path(path).absolute()
         self._suite = suite
         self._fingerprints = fingerprints
-        self._stored: dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]] = {}
+        self._stored: dict[CaseKey, tuple[CaseResult, dict[str, Any]]] = {}
         for file in (*map(Path, shards), self._path):
             self._stored |= self._read(file)
         header = _build_header(suite, is_complete=False)
@@ -87,19 +87,19 @@ class JsonLinesLog:
 
     def find(self, case: Case) -> CaseResult | None:
         """Return the stored result of a case; None if it has none."""
-        stored = self._stored.get((case.deployment.name, case.name))
+        stored = self._stored.get(case.key)
         return None if stored is None else stored[0]
 
     def add(self, case: Case, result: CaseResult) -> None:
         """Append the result of a case."""
-        fingerprint = self._fingerprints[case.deployment.name, case.name]
+        fingerprint = self._fingerprints[case.key]
         append_line(self._path, _format_result(case, result, fingerprint))
 
     def complete(self, result: SuiteResult) -> None:
         """Replace the log by one line for each case, average and difference."""
         write_lines(self._path, iter_lines(result))
 
-    def _read(self, path: Path) -> dict[tuple[str, str], tuple[CaseResult, dict[str, Any]]]:
+    def _read(self, path: Path) -> dict[CaseKey, tuple[CaseResult, dict[str, Any]]]:
         """Read the results of the same suite from a file."""
         if not path.exists() or path.stat().st_size == 0:
             return {}
@@ -114,7 +114,7 @@ class JsonLinesLog:
             # averages and differences are computed again
             if "case" in line:
                 result = _parse_result(path, line)
-                key = result.deployment, result.case
+                key = result.key
                 # a file of a quantifier may have changed, which the digest of the suite leaves out
                 is_same = self._fingerprints.get(key) == _parse_fingerprint(path, line)
                 # an error may have been temporary
@@ -127,7 +127,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
     """Yield the lines of a complete result: header, cases, averages, differences."""
     yield _build_header(result.suite, is_complete=True)
     for case, case_result in zip(result.suite.cases, result.results, strict=True):
-        fingerprint = result.fingerprints[case.deployment.name, case.name]
+        fingerprint = result.fingerprints[case.key]
         yield _format_result(case, case_result, fingerprint)
     for aggregate in result.aggregates:
         yield {
@@ -196,7 +196,7 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
         if "case" in line:
             result = _parse_result(path, line)
             # the mean of stored samples would need a share of this suite's error probability
-            key = result.deployment, result.case
+            key = result.key
             results[key] = replace(result, evidence=None)
             fingerprints[key] = _parse_fingerprint(path, line)
     stored = {deployment for deployment, _ in results}

@@ -14,8 +14,8 @@ from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import check_prices
+from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -26,17 +26,17 @@ from llmchecker.errors import (
 )
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
-from llmchecker.suites.cases import Average, Case, CaseBuilder, QuantifierPool, Suite
+from llmchecker.suites.case_builder import CaseBuilder
+from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.conversations import describe_turns
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
 from llmchecker.suites.multiple_testing import split_confidence
+from llmchecker.suites.quantifier_pool import QuantifierPool
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.tools import needs_tools
 from llmchecker.suites.verdicts import parse_threshold
-
-_DEFAULT_CONFIG = "config.yaml"
 
 
 def load_suite(
@@ -65,19 +65,15 @@ def load_suite(
     file, keys = read_suite_file(path)
     if changes is not None:
         keys = replace_keys(keys, changes)
+    registry = _read_config(file, keys.config, config)
     try:
-        registry = _read_config(keys.config, path.parent, config)
         return _SuiteBuilder(
             file, keys, tuple(models), models_place, registry, has_baseline
         ).build()
     except LLMCheckerError as error:
         message = str(error)
-        # a model in place of the suite's is not in the file, and an error of the configuration
-        # names its own file and line
-        if (
-            message.startswith((str(path), f"{models_place}: "))
-            or ", line " in message.partition(": ")[0]
-        ):
+        # a model in place of the suite's is not in the file
+        if message.startswith(f"{models_place}: "):
             raise
         raise type(error)(file.add_location(message)) from error
 
@@ -90,7 +86,7 @@ class _SuiteBuilder:
         file, keys: the file and its keys.
         models: models in place of the suite's; empty for none.
         models_place: as in `load_suite`.
-        config: the configuration; None without one.
+        registry: the configuration.
         has_baseline: as in `load_suite`.
     """
 
@@ -98,19 +94,18 @@ class _SuiteBuilder:
     keys: SuiteKeys
     models: tuple[DeploymentName, ...]
     models_place: str
-    config: Registry | None
+    registry: Registry
     has_baseline: bool
 
     def build(self) -> Suite:
         """Build the suite."""
-        file, keys, config = self.file, self.keys, self.config
+        file, keys, registry = self.file, self.keys, self.registry
         folder = file.path.parent
-        project = folder if config is None else config.project
         variants = self._build_matrix()
         versus = None if self.has_baseline else self._resolve_versus()
-        pool = QuantifierPool(config, keys.properties or {}, folder)
+        pool = QuantifierPool(registry, keys.properties or {}, folder)
         # paths in the settings of a configuration are relative to the project
-        with contextlib.chdir(project):
+        with contextlib.chdir(registry.project):
             _check_properties(pool, keys.has_tables)
             builder = CaseBuilder(pool, keys, folder)
             cases, averages = _build_cases(
@@ -118,8 +113,8 @@ class _SuiteBuilder:
             )
         suite = Suite(
             name=file.path.name.partition(".")[0] or file.path.name,
-            project=project,
-            expansion=ExpansionConfig() if config is None else config.expansion,
+            project=registry.project,
+            expansion=registry.expansion,
             deployments=tuple(each.deployment for each in variants),
             versus=None if versus is None else versus.deployment,
             cases=cases,
@@ -127,7 +122,6 @@ class _SuiteBuilder:
             differences=_parse_differences(keys, cases, averages),
             confidence=keys.confidence,
             seed=keys.seed,
-            quantifiers=pool,
             digest=_compute_digest(cases, averages, keys, self.has_baseline),
             max_tokens=keys.budget.tokens,
             max_dollars=keys.budget.dollars,
@@ -190,7 +184,7 @@ class _SuiteBuilder:
         deployment = resolve_deployment(
             key,
             name,
-            self.config or Registry(),
+            self.registry,
             folder=self.file.path.parent,
             system=system,
             # the model must support a decoding, whatever it is
@@ -220,7 +214,7 @@ class _SuiteBuilder:
             return self._resolve(
                 "model",
                 versus.model or names[0],
-                versus.system if has_system else systems[0].text,
+                versus.system if has_system else systems[0].content,
                 versus.explicit_keys if has_decoding else keys.explicit_keys,
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
@@ -228,30 +222,34 @@ class _SuiteBuilder:
             )
 
 
-def _read_config(
-    name: str | None, folder: Path, given: str | Path | Registry | None
-) -> Registry | None:
-    """Return the registry of a suite's configuration; None without one."""
+def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry | None) -> Registry:
+    """Read the registry of a suite's configuration; it is empty without one.
+
+    Args:
+        file: the suite file.
+        name: the configuration that the suite names; None for the nearest one.
+        given: the configuration in place of the suite's, as in `load_suite`.
+    """
     if isinstance(given, Registry):
         return given
     if given is not None:
-        path = Path(given).absolute()
-    elif name is not None:
-        path = folder / name
-    else:
+        return open_registry(given)
+    folder = file.path.parent
+    if name is None:
         return find_registry(folder)
-    # an error inside the file has its own place
+    path = folder / name
+    # an error inside of the configuration has its own file and line
     if not path.is_file():
-        raise ConfigError(f"config: {path} is absent; name a configuration")
+        raise ConfigError(file.add_location(f"config: {path} is absent; name a configuration"))
     return open_registry(path)
 
 
-def find_registry(folder: Path) -> Registry | None:
-    """Read the configuration in a folder or the nearest one above it; None without one."""
-    candidates = (parent / _DEFAULT_CONFIG for parent in (folder, *folder.parents))
+def find_registry(folder: Path) -> Registry:
+    """Read the configuration in a folder or the nearest one above it; empty without one."""
+    candidates = (parent / DEFAULT_CONFIG for parent in (folder, *folder.parents))
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     # a suite of directories needs no configuration
-    return None if found is None else open_registry(found)
+    return Registry(project=folder) if found is None else open_registry(found)
 
 
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from llmchecker.config.section import build_error, format_value
+from llmchecker.config.section import build_error
+from llmchecker.utils.printable_text import quote_value
 
 _NO_SYSTEM = "no system"
 _MAX_NAME = 100
@@ -23,17 +24,17 @@ _MAX_NAME = 100
 
 @dataclass(frozen=True)
 class Alternative:
-    """One of the texts of a key.
+    """One of the values of a key.
 
     Attributes:
         key: its key in the suite file, such as `system.brief` or `system[1]`.
-        name: its name in outputs; empty for the only text of a key.
-        text: the text; None for no system prompt.
+        name: its name in outputs; empty for the only value of a key.
+        content: the value, such as a text; None for no system prompt.
     """
 
     key: str
     name: str
-    text: str | None
+    content: Any
 
 
 def list_alternatives(key: str, value: Any, noun: str) -> tuple[Alternative, ...]:
@@ -58,7 +59,7 @@ def _check_texts(value: Any) -> Any:
     """Check a text, or several distinct texts."""
     texts = list(value.values()) if isinstance(value, dict) else value
     if any(text is None for text in texts) and not isinstance(value, str):
-        raise build_error("None is not of type string; write a text")
+        raise build_error("null is not of type string; write a text")
     return value
 
 
@@ -67,7 +68,7 @@ def _check_systems(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if not isinstance(value, list | dict):
-        raise build_error(f"{format_value(value)} is not of type string, array or object")
+        raise build_error(f"{quote_value(value)} is not of type string, array or object")
     if not value:
         raise build_error(f"{value} is too short; add at least 1 entry")
     texts = list(value.values()) if isinstance(value, dict) else value
@@ -75,9 +76,9 @@ def _check_systems(value: Any) -> Any:
         _check_names(value)
     for position, text in enumerate(texts):
         if not isinstance(text, str | None):
-            raise build_error(f"{format_value(text)} is not of type string")
+            raise build_error(f"{quote_value(text)} is not of type string")
         if text in texts[:position]:
-            raise build_error(f"{format_value(text)} occurs twice; remove one")
+            raise build_error(f"{quote_value(text)} occurs twice; remove one")
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -88,7 +89,7 @@ def _check_names(texts: Mapping[str, Any]) -> None:
         raise build_error(f'{template} is a mapping in YAML; write "{template}" in quotes')
     for name in texts:
         if not 0 < len(name) <= _MAX_NAME:
-            raise build_error(f"{format_value(name)}: write a name of 1 to {_MAX_NAME} characters")
+            raise build_error(f"{quote_value(name)}: write a name of 1 to {_MAX_NAME} characters")
 
 
 def _describe_json(entry_types: str | list[str]) -> WithJsonSchema:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from llmchecker.suites.entries import describe_counts
 from llmchecker.suites.results import NotCompared, SuiteResult
 from llmchecker.utils.number_format import format_count
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _MAX_NOTE = 500
 """Maximum number of characters of a note."""
@@ -59,5 +59,4 @@ def _describe_missing(result: SuiteResult, missing: NotCompared) -> str:
 
 
 def _clean(text: str) -> str:
-    text = escape_unprintable(text)
-    return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]}…"
+    return shorten(escape_unprintable(text), _MAX_NOTE)

@@ -165,8 +165,8 @@ class SuiteResult:
         return 1 - split_confidence(self.suite.confidence, self.suite.interval_count)
 
     @cached_property
-    def _results_by_case(self) -> Mapping[tuple[str, str], CaseResult]:
-        return {(result.deployment, result.case): result for result in self.results}
+    def _results_by_case(self) -> Mapping[CaseKey, CaseResult]:
+        return {result.key: result for result in self.results}
 
     def _find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
         return [self._results_by_case[deployment, case] for case in cases]
@@ -337,10 +337,9 @@ def _count(
     verdicts: Sequence[CaseResult], aggregates: Sequence[Aggregate], errors: Sequence[CaseResult]
 ) -> Counts:
     """Count verdicts and errors, so that a case that failed to run is one error."""
-    statuses = [result.status for result in verdicts]
-    statuses += [aggregate.status for aggregate in aggregates]
-    counts = count_statuses([status for status in statuses if status is not Status.ERROR])
-    return Counts(counts.holds, counts.violated, counts.unknown, len(errors))
+    statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
+    decided = [status for status in statuses if status is not Status.ERROR]
+    return count_statuses([*decided, *(error.status for error in errors)])
 
 
 def _build_aggregate(

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmchecker.config.project import find_user_cache
+from llmchecker.config.paths import find_user_cache
 from llmchecker.errors import ConfigError, DamagedFile, MachineLimit
 from llmchecker.suites.cases import CaseKey, Suite
 from llmchecker.suites.results import SuiteResult

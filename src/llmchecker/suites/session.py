@@ -76,7 +76,7 @@ class SuiteRun:
         """The results of the selected cases so far; cases without one are unfinished."""
         results = tuple(
             self._results.get(
-                (case.deployment.name, case.name),
+                case.key,
                 CaseResult(case.name, case.deployment.name, Status.UNFINISHED),
             )
             for case in self._shown.cases
@@ -110,7 +110,7 @@ class SuiteRun:
                 report=report,
             )
             for found in results:
-                self._results[found.deployment, found.case] = found
+                self._results[found.key] = found
                 if self._is_failing_fast and found.status in (Status.VIOLATED, Status.ERROR):
                     break
         result = self.result

@@ -4,11 +4,10 @@ A suite file is strict YAML. Where a key takes a text, a number is the text that
 `equals: 3.10` is about `3.10`. `cases` gives the keys their meaning.
 """
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -33,7 +32,6 @@ from llmchecker.config.section import (
     Seed,
     Sha256,
     build_error,
-    format_value,
     parse_section,
 )
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
@@ -41,12 +39,10 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
+from llmchecker.utils.printable_text import quote_value
 
 DEFAULT_PASSES = 2000
 """Passes of a case without a budget."""
-
-_NAME_OF_ALL_KEYS = re.compile(r"(: )config: (?=unknown key '|the key ')")
-"""The name of a whole file in a message about its keys."""
 
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -82,7 +78,7 @@ def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
     models = tuple(value) if isinstance(value, list) else (value,)
     for model in models:
         if not isinstance(model, str | dict):
-            raise build_error(f"{format_value(model)} is not of type string, object or array")
+            raise build_error(f"{quote_value(model)} is not of type string, object or array")
     if not models:
         raise build_error("[] is too short; add at least 1 entry")
     return models
@@ -240,6 +236,8 @@ class VersusKeys(Section):
 class SuiteKeys(Section):
     """All keys of a suite file."""
 
+    file_noun: ClassVar[str] = "suite"
+
     model: Annotated[
         Any,
         AfterValidator(_list_models),
@@ -341,9 +339,7 @@ def _parse_suite_keys(file: YamlFile, content: Mapping[str, Any]) -> SuiteKeys:
         content = _select_texts("", schema, content, file.texts)
         return parse_section(SuiteKeys, content)
     except ConfigError as error:
-        # `config` is also a key of a suite
-        message = _NAME_OF_ALL_KEYS.sub(r"\1suite: ", file.add_location(str(error)), count=1)
-        raise ConfigError(message) from error
+        raise ConfigError(file.add_location(str(error))) from error
 
 
 @cache

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmchecker.config.section import format_value
 from llmchecker.errors import (
     ConfigError,
     LLMCheckerError,
     UnknownName,
+    add_place,
     did_you_mean,
-    remove_key,
 )
+from llmchecker.utils.printable_text import quote_value
 
 _PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
 _PATTERN_KEYS = ("pattern", "matches", "not_matches")
@@ -148,14 +148,15 @@ def locate_errors(key: str, template: Any, row: Row) -> Iterator[None]:
     try:
         yield
     except LLMCheckerError as error:
-        message = remove_key(key, str(error))
+        message = str(error)
         if row.place and row.place not in message:
             name = message.partition(": ")[0]
             is_value = isinstance(template, Mapping) and name in template
             columns = list_columns(template[name] if is_value else template)
             known = ", ".join(column for column in columns if row.has_column(column))
-            message = f"{row.place}{f', column {known}' if known else ''}: {message}"
-        raise type(error)(f"{key}: {message}") from error
+            place = f"{row.place}, column {known}" if known else row.place
+            message = f"{place}: {message}"
+        raise type(error)(add_place(key, message)) from error
 
 
 def _insert(value: Any, row: Row, insert: Callable[[str, Row], Any]) -> Any:
@@ -194,7 +195,7 @@ def _render(
         if match["brace"]:
             brace = match["brace"]
             raise ConfigError(
-                f"{format_value(text)}: {brace} has no counterpart; write {brace * 2} for {brace}"
+                f"{quote_value(text)}: {brace} has no counterpart; write {brace * 2} for {brace}"
             )
         column = normalize_name(match["name"])
         if is_pattern and _is_syntax(match):

@@ -80,6 +80,11 @@ class CaseResult:
     conversation: AnswerTree | None = None
 
     @property
+    def key(self) -> tuple[str, str]:
+        """The names of its deployment and of the case."""
+        return self.deployment, self.case
+
+    @property
     def measurement(self) -> Measurement:
         """Bounds and interval of the probability; trivial for a query without one."""
         return TRIVIAL if self.answer is None else self.answer.measurement

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from llmchecker.utils.printable_text import quote_value
+
 _MAX_SHOWN = 60
 """The largest number of characters of a value in a message."""
 _MAX_COUNT = 2**64
@@ -93,18 +95,12 @@ def check_fields(content: Any, fields: Mapping[str, FieldType], place: str = "")
         ValueError: the content is no object, or a field is absent or of another type.
     """
     if not isinstance(content, Mapping):
-        raise ValueError(f"{place or 'line'}: {_shorten(content)} is no object")
+        raise ValueError(f"{place or 'line'}: {quote_value(content, _MAX_SHOWN)} is no object")
     for name, kind in fields.items():
         field = f"{place}.{name}" if place else name
         if name not in content:
             raise ValueError(f"{field}: it is missing")
         if not kind.includes(content[name]):
-            raise ValueError(f"{field}: {_shorten(content[name])} is not {kind.name}")
-
-
-def _shorten(value: Any) -> str:
-    # Python refuses to print integers of thousands of digits
-    if type(value) is int and not _is_count(value):
-        return "a huge number"
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+            raise ValueError(
+                f"{field}: {quote_value(content[name], _MAX_SHOWN)} is not {kind.name}"
+            )

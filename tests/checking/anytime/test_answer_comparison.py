@@ -14,7 +14,7 @@ from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
-from llmchecker.interfaces.python.check import resolve_scorers
+from llmchecker.interfaces.python.scorers import resolve_scorers
 from llmchecker.properties.scores import score_tree
 
 LENGTH = 4

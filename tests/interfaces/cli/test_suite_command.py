@@ -106,6 +106,22 @@ def test_options_of_a_server_need_a_model(write, capfd):
         assert message in capfd.readouterr().err
 
 
+def test_a_configuration_that_does_not_exist_is_named(write, capfd, tmp_path):
+    """The message about an absent configuration begins with its path, not with the suite's."""
+    assert main(["test", write(HOLDS), "--config", "absent.yaml"]) == 3
+    path = tmp_path / "absent.yaml"
+    assert f"error: {path}: absent, not a configuration file; " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["--prices", "--versus-prices"])
+def test_a_price_without_a_unit_is_named_by_its_option(capfd, place):
+    """The message about a price begins with its option on either side of a comparison."""
+    models = ["--model=openai:a", f"--{'versus-' * (place != '--prices')}model=openai:b"]
+    command = ["compare", "P=? [ F refuses = 1 ]", "--user=x", *models, place, "1", "2"]
+    assert main(command) == 3
+    assert f"error: {place}: '1' is no price with a unit; write" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "other"),
     [

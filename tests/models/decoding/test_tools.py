@@ -145,7 +145,7 @@ def test_a_result_without_a_call_is_rejected(messages, problem):
         ([{"type": "retrieval"}], r"tools\[0\]: type: a tool has type; write"),
         ([{"type": "function", "function": 3}], r"function: 3 is no description"),
         ([{"name": ""}], r"name: '' is no name of a function"),
-        ([{"description": "a"}], r"name: None is no name of a function"),
+        ([{"description": "a"}], r"name: null is no name of a function"),
         ([{"name": "a b"}], r"name: 'a b' is no name of a function"),
         ([{"name": "a", "description": 3}], "description: 3 is no text"),
         ([{"name": "a", "parameters": [1]}], r"parameters: \[1\] is no JSON Schema"),

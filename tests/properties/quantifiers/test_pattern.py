@@ -102,7 +102,7 @@ def test_a_catastrophic_pattern_is_stopped(way: str) -> None:
         ({"pattern": "a", "seconds": 0}, "seconds: 0 is not above 0"),
         ({"pattern": "a", "seconds": float("nan")}, "seconds: nan is not above 0"),
         ({"pattern": "a", "seconds": 1e18}, r"seconds: 1e\+18 is above 1,000,000; lower it"),
-        ({"pattern": "a", "seconds": True}, "seconds: True is not a number"),
+        ({"pattern": "a", "seconds": True}, "seconds: true is not a number"),
     ],
 )
 def test_a_bad_setting_of_a_pattern_is_named(settings: dict, message: str) -> None:

@@ -10,11 +10,11 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.figures import Display, build_text_rows
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.config.question import Question
-from llmchecker.errors import ConfigError, InterruptedCheck, MachineLimit
+from llmchecker.errors import InterruptedCheck
+from llmchecker.interfaces.cli.output import write_output_file
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.trees.text_tree import Truncation
-from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.number_format import format_count
 
 
@@ -92,11 +92,7 @@ class AnsweredQuestion:
         passes = self.answer.passes
         details = {} if passes is None else {"passes": f"{passes:,}"}
         details |= {**self.costs, **{key: str(seed) for key, seed in self._describe_seed().items()}}
-        try:
-            with atomic_write(path) as partial:
-                partial.write_text(render_answer(answer, details), encoding="utf-8")
-        except (OSError, MachineLimit) as error:
-            raise ConfigError(f"--html: {path} cannot be written: {error}") from error
+        write_output_file("--html", path, render_answer(answer, details))
 
     def _describe_seed(self) -> dict[str, int]:
         """Return the seed of the samples; empty for an answer on a tree, which has none."""

@@ -38,10 +38,10 @@ from llmchecker.config.question import (
 )
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.section import parse_end
-from llmchecker.errors import ConfigError, prefix_errors, remove_key
+from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
-from llmchecker.models.servers.spending import Spending
+from llmchecker.models.servers.spending import Spending, parse_price
 from llmchecker.trees.text_tree import Horizon, Truncation
 
 _BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
@@ -209,7 +209,7 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     """
     truncation = _parse_truncation(arguments)
     prompt_keys = _collect_prompt(arguments, "")
-    with prefix_errors("--", separator=""):
+    with name_arguments("--"):
         prompt = parse_prompt(prompt_keys)
     # A model that the command line names needs no config.
     has_config = arguments.config != Path(DEFAULT_CONFIG) or arguments.config.is_file()
@@ -240,7 +240,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
     registry, process = parse_process(arguments)
     # the budget of a comparison depends on its second side too, see `parse_versus`
     is_compared = hasattr(arguments, f"{_VERSUS}model")
-    with prefix_errors("--", separator=""):
+    with name_arguments("--"):
         budget = (
             build_budget(**budget_keys)
             if is_compared
@@ -258,7 +258,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
 
 
 def _check_answerable(question: Question, prefix: str) -> None:
-    with prefix_errors(prefix, separator=""):
+    with name_arguments(prefix):
         check_prompt_form(question.model, question.prompt)
     check_query_form(question.model, question.checked_query)
 
@@ -286,7 +286,7 @@ def _build_budget(
 def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
-    with prefix_errors("--", separator=""):
+    with name_arguments("--"):
         length, _ = parse_end(arguments.length)
         if alpha is None and k is None:
             return Horizon(length)
@@ -377,7 +377,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     model = _resolve_model(place, registry, argparse.Namespace(**second), versus.keys())
     question = first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
-    with prefix_errors("--", separator=""):
+    with name_arguments("--"):
         budget = _build_budget(_collect_budget(arguments), arguments, [first.model, model])
     return question.model_copy(update={"budget": budget})
 
@@ -420,6 +420,8 @@ def name_deployment(
             raise ConfigError(f"{option}: {name!r} is no address of a server; leave it out")
         return name
     if "prices" in given:
+        for price in given["prices"]:
+            parse_price(_format_option("prices", versus), price)
         given["prices"] = dict(zip(("input", "output"), given["prices"], strict=True))
     if "tokenizer" in given:
         given["tokenizer"] = str(Path(given["tokenizer"]).absolute())
@@ -428,9 +430,14 @@ def name_deployment(
     return {"source": name, **given} if given else name
 
 
+def _find_prefix(name: str, versus: Collection[str]) -> str:
+    """Return the beginning of an argument's option; `versus` is as in `name_deployment`."""
+    return "--versus-" if name in versus else "--"
+
+
 def _format_option(name: str, versus: Collection[str]) -> str:
     """Return the option of an argument; `versus` is as in `name_deployment`."""
-    return f"--{'versus-' * (name in versus)}{name.replace('_', '-')}"
+    return _find_prefix(name, versus) + name.replace("_", "-")
 
 
 def _resolve_model(
@@ -445,13 +452,11 @@ def _resolve_model(
         for name in SAMPLING_SETTINGS
         if (value := getattr(arguments, name, None)) is not None
     }
-    options = [_format_option(name, versus) for name in sampling]
     # of several options, only the one with the wrong value is named
-    for option, (setting, value) in zip(options, sampling.items(), strict=True):
-        try:
+    for setting, value in sampling.items():
+        with name_arguments(_find_prefix(setting, versus)):
             Decoding.from_settings({setting: value})
-        except ConfigError as error:
-            raise ConfigError(f"{option}: {remove_key(setting, str(error))}") from error
+    options = [_format_option(name, versus) for name in sampling]
     if arguments.greedy:
         # `generate` of transformers expresses greedy decoding by this setting.
         sampling["do_sample"] = False

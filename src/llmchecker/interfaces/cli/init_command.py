@@ -71,7 +71,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--directory: {existing} is a file; name a directory")
     files: dict[str, bytes] = {}
     omissions: tuple[str, ...] = ()
-    registry = find_registry(folder.absolute()) or Registry()
+    registry = find_registry(folder.absolute())
     if arguments.source is None:
         if arguments.at_least is not None:
             raise ConfigError("--at-least: it is for the assertions of --from; name a file there")

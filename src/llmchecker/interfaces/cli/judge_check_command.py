@@ -35,7 +35,7 @@ from llmchecker.suites.judge_check import (
 )
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count, format_number
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _SETTINGS = ("question", "rubric", "scale", "share")
 """Options that are settings of a judge."""
@@ -157,7 +157,10 @@ def _build_display(measurement: JudgeMeasurement) -> Display:
         notes.append(f"{count} without a grade: the judge's answer is not on the scale")
     shown = measurement.differences[:_MAX_DIFFERENCES]
     texts = tuple(
-        (f"{each.label} → {'none' if grade is None else grade}", _shorten(each.text))
+        (
+            f"{each.label} → {'none' if grade is None else grade}",
+            f'"{escape_unprintable(shorten(each.text, _MAX_CHARACTERS))}"',
+        )
         for each, grade in shown
     )
     count = format_count(len(measurement.differences), "text")
@@ -177,8 +180,3 @@ def _build_row(share: Share, confidence: float) -> Row:
             Bar(share.interval),
         ),
     )
-
-
-def _shorten(text: str) -> str:
-    shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
-    return f'"{escape_unprintable(shown)}"'

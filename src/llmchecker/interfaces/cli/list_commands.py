@@ -32,7 +32,7 @@ from llmchecker.properties.reference import (
 )
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_size
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.utils.printable_text import escape_unprintable, quote_value
 
 _MAX_SHOWN = 60
 """Maximum number of characters of a start string or of settings in a list."""
@@ -168,7 +168,7 @@ def _format_value(value: Any) -> str:
     """Return a value of YAML on one line; a mapping without braces."""
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _run_queries(arguments: argparse.Namespace) -> int:
@@ -198,7 +198,8 @@ def _read_section(config: Path, key: str, kind: type | UnionType) -> dict[str, A
         if not isinstance(value, kind):
             raise ConfigError(
                 file.add_location(
-                    f"{key}.{name}: {value!r} is not usable; see docs/reference/configuration.md"
+                    f"{key}.{name}: {quote_value(value)} is not usable; see "
+                    "docs/reference/configuration.md"
                 )
             )
     return section

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import ConfigError, MachineLimit
-from llmchecker.utils.atomic_files import check_writable
+from llmchecker.utils.atomic_files import atomic_write, check_writable
 
 
 def is_terminal() -> bool:
@@ -65,3 +65,16 @@ def check_output_file(option: str, path: Path) -> Path:
     except MachineLimit as error:
         raise ConfigError(f"{option}: {error}; name a file elsewhere") from error
     return path.absolute()
+
+
+def write_output_file(option: str, path: Path, text: str) -> None:
+    """Write a text to the file of an option.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        with atomic_write(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except (OSError, MachineLimit) as error:
+        raise ConfigError(f"{option}: {path} cannot be written: {error}") from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.interfaces.snakemake.recovery import Repair, RepairAction, find_repairs
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.number_format import format_count
 
 
 def add_repair_command(commands: SubParsers) -> None:
@@ -38,7 +39,7 @@ def _run_repair(arguments: argparse.Namespace) -> int:
     if not repairs:
         print(f"{arguments.directory}: nothing to repair")
         return ExitStatus.SUCCESS
-    count = f"{len(repairs)} {'repair' if len(repairs) == 1 else 'repairs'}"
+    count = format_count(len(repairs), "repair")
     if arguments.dry_run:
         print(f"{arguments.directory}: {count} to make; nothing was changed")
         return ExitStatus.VIOLATED

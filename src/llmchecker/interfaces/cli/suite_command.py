@@ -9,7 +9,7 @@ from typing import Any
 
 from llmchecker.config.deployment import relate_name
 from llmchecker.config.section import parse_section
-from llmchecker.errors import ConfigError, LLMCheckerError, prefix_errors
+from llmchecker.errors import ConfigError, LLMCheckerError, name_arguments
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_length_argument,
@@ -192,7 +192,7 @@ def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
     names = ("length", "confidence", "seed")
     given = {name: getattr(arguments, name) for name in names}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with prefix_errors("--", separator=""):
+    with name_arguments("--"):
         return parse_section(RunKeys, {**changes, **({"budget": budget} if budget else {})})
 
 

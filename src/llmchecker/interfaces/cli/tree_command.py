@@ -10,7 +10,6 @@ from llmchecker.checking import witnesses
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.question import Question, TextProcess
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError, MachineLimit
 from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
@@ -18,11 +17,10 @@ from llmchecker.interfaces.cli.arguments import (
     parse_question,
 )
 from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
-from llmchecker.interfaces.cli.output import redirect_stdout
+from llmchecker.interfaces.cli.output import redirect_stdout, write_output_file
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.reporting import tree_drawing
-from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 
 
@@ -68,13 +66,7 @@ def _run_tree(arguments: argparse.Namespace) -> int:
         # Binary, so that the encoding of the terminal does not change the file.
         sys.stdout.buffer.write(text.encode())
         return ExitStatus.SUCCESS
-    try:
-        with atomic_write(output) as partial:
-            partial.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output: {output} cannot be written: {error}") from error
-    except MachineLimit as error:
-        raise ConfigError(f"--output: {error}") from error
+    write_output_file("--output", output, text)
     return ExitStatus.SUCCESS
 
 

@@ -17,7 +17,7 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.check import Scorer, resolve_scorers
+from llmchecker.interfaces.python.scorers import Scorer, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel

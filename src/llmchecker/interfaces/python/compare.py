@@ -16,9 +16,9 @@ from llmchecker.config.question import (
     DEFAULT_SEED,
     Question,
 )
-from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
-from llmchecker.interfaces.python.check import Scorer, resolve_scorers
+from llmchecker.interfaces.python.scorers import Scorer, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
@@ -108,7 +108,9 @@ def compare(
             raise ConfigError(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
-        second_model = apply_decoding(second_model, parse_decoding(versus_decoding))
+        with prefix_errors("versus_decoding"):
+            parsed_decoding = parse_decoding(versus_decoding)
+        second_model = apply_decoding(second_model, parsed_decoding)
     question = build_question(
         resolve_scorers(query, length, quantifiers),
         [model, second_model],

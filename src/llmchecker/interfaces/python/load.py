@@ -13,7 +13,7 @@ from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.opening import load_opened, open_model
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
-from llmchecker.errors import ConfigError, UnusableModel
+from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.lazy_model import LazyModel
@@ -141,7 +141,9 @@ def load(
         )
     kind = kind or _infer_kind(source)
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
-    return apply_decoding(wrapped, None if decoding is None else parse_decoding(decoding))
+    with prefix_errors("decoding"):
+        parsed_decoding = None if decoding is None else parse_decoding(decoding)
+    return apply_decoding(wrapped, parsed_decoding)
 
 
 def _load_source(

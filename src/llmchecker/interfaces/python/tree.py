@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations import answer_tree
 from llmchecker.config.prompt import parse_prompt
-from llmchecker.errors import ConfigError, InvalidBound
-from llmchecker.interfaces.python.check import Scorer, score
+from llmchecker.errors import ConfigError, InvalidBound, prefix_errors
+from llmchecker.interfaces.python.scorers import Scorer, score
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
@@ -215,7 +215,9 @@ def grow(
     if decoding is not None:
         from llmchecker.models.transformers.load import apply_decoding
 
-        model = apply_decoding(model, parse_decoding(decoding))
+        with prefix_errors("decoding"):
+            parsed_decoding = parse_decoding(decoding)
+        model = apply_decoding(model, parsed_decoding)
     model = apply_end_of_sequence(model, end_of_sequence)
     options: dict[str, Any] = {} if progress is None else {"progress": progress}
     limits = GrowthLimits(max_states=most_states, max_seconds=math.inf)

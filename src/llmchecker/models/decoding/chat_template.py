@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
 from llmchecker.models.decoding.tools import Tool, find_single_call
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -47,10 +48,10 @@ class Chat:
         for number, (role, content) in enumerate(self.messages):
             if role not in _ROLES:
                 raise ConfigError(
-                    f"[{number}]: the role {role!r} is unknown; use {', '.join(_ROLES)}"
+                    f"[{number}]: the role {quote_value(role)} is unknown; use {', '.join(_ROLES)}"
                 )
             if not isinstance(content, str):
-                raise ConfigError(f"[{number}].{role}: {content!r} is not a text")
+                raise ConfigError(f"[{number}].{role}: {quote_value(content)} is not a text")
             if role == "system" and number > 0:
                 raise ConfigError(
                     f"[{number}]: a system prompt follows another message; put it first"
@@ -85,7 +86,8 @@ class Chat:
         for number, (entry, message) in enumerate(zip(messages, chat.as_json, strict=True)):
             if entry.get("name", message.get("name")) != message.get("name"):
                 raise ConfigError(
-                    f"[{number}].name: {entry['name']!r} is not the tool of the call before it; "
+                    f"[{number}].name: {quote_value(entry['name'])} is not the tool of the call "
+                    "before it; "
                     "remove the name"
                 )
         return chat
@@ -223,7 +225,7 @@ def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
         ((role, content),) = entry.items()
         return role, content
     raise ConfigError(
-        f"[{number}]: {entry!r} is not a message; write it as {{'user': 'Is it so?'}}"
+        f"[{number}]: {quote_value(entry)} is not a message; write it as {{'user': 'Is it so?'}}"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.utils.printable_text import quote_value
 
 AS_PUBLISHED: Final = "as_published"
 """Name for the settings in the model's own generation_config.json."""
@@ -61,7 +62,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if not isinstance(self.do_sample, bool):
-            raise ConfigError(f"do_sample: {self.do_sample!r} is not true or false")
+            raise ConfigError(f"do_sample: {quote_value(self.do_sample)} is not true or false")
         hint = "; use `greedy` for the most probable token"
         _check_number(self, "temperature", lambda x: x > 0, "above 0", hint)
         for name in ("repetition_penalty", "encoder_repetition_penalty"):
@@ -71,7 +72,9 @@ class Decoding:
         _check_number(self, "min_p", lambda x: 0 <= x <= 1, "from 0 to 1")
         for name in ("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
             if not _is_natural_number(value := getattr(self, name)):
-                raise ConfigError(f"{name}: {value!r} is negative or not whole; use 0 for no limit")
+                raise ConfigError(
+                    f"{name}: {quote_value(value)} is negative or not whole; use 0 for no limit"
+                )
         for name, value in (("bad_words_ids", self.bad_words_ids), ("", (self.suppress_tokens,))):
             _check_tokens(name or "suppress_tokens", value)
         # greedy decoding with a sampling setting would have no effect: report the contradiction
@@ -95,7 +98,7 @@ class Decoding:
             return cls(do_sample=False)
         if not isinstance(settings, Mapping):
             raise ConfigError(
-                f"decoding: {settings!r} is not {GREEDY}, {AS_PUBLISHED} or settings by name"
+                f"{quote_value(settings)} is not {GREEDY}, {AS_PUBLISHED} or settings by name"
             )
         known_names = [field.name for field in fields(cls)]
         for name in settings:
@@ -200,20 +203,24 @@ def _check_number(
     # `bool` is a subclass of int
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not is_valid(value):
-        raise ConfigError(f"{name}: {value!r} is not {requirement}{(hint if value == 0 else '')}")
+        raise ConfigError(
+            f"{name}: {quote_value(value)} is not {requirement}{(hint if value == 0 else '')}"
+        )
     object.__setattr__(decoding, name, float(value))  # 1 and 1.0 are one setting
 
 
 def _check_tokens(name: str, value: object) -> None:
     """Check sequences of tokens; only `suppress_tokens` may be empty."""
     if not isinstance(value, tuple) or not all(isinstance(word, tuple) for word in value):
-        raise ConfigError(f"{name}: {_as_json(value)!r} is not a list of lists of tokens")
+        raise ConfigError(
+            f"{name}: {quote_value(_as_json(value))} is not a list of lists of tokens"
+        )
     for word in value:
         if name == "bad_words_ids" and not word:
             raise ConfigError("bad_words_ids: a word has no token; remove it")
         for token in word:
             if not _is_natural_number(token):
-                raise ConfigError(f"{name}: {token!r} is not a token id")
+                raise ConfigError(f"{name}: {quote_value(token)} is not a token id")
 
 
 def _is_natural_number(value: object) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from llmchecker.errors import ConfigError, did_you_mean, prefix_errors
+from llmchecker.utils.printable_text import quote_value
 
 _FUNCTION = "function"
 """The type of a tool, and the key of its function."""
@@ -67,7 +68,7 @@ class Tool:
         """
         if not isinstance(value, Mapping):
             raise ConfigError(
-                f"tool: {value!r} is no description; write {{name: …, parameters: …}}"
+                f"tool: {quote_value(value)} is no description; write {{name: …, parameters: …}}"
             )
         function = value
         if _FUNCTION in value or "type" in value:
@@ -78,7 +79,9 @@ class Tool:
                 )
             function = value[_FUNCTION]
         if not isinstance(function, Mapping):
-            raise ConfigError(f"function: {function!r} is no description; write {{name: …}}")
+            raise ConfigError(
+                f"function: {quote_value(function)} is no description; write {{name: …}}"
+            )
         for key in function:
             if key not in _KEYS:
                 hint = did_you_mean(str(key), _KEYS) or ";"
@@ -86,13 +89,17 @@ class Tool:
         name = function.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(
-                f"name: {name!r} is no name of a function; use up to 64 letters, digits, _, . or -"
+                f"name: {quote_value(name)} is no name of a function; use up to 64 letters, "
+                "digits, _, . or -"
             )
         if not isinstance(function.get("description", ""), str):
-            raise ConfigError(f"description: {function['description']!r} is no text; write one")
+            raise ConfigError(
+                f"description: {quote_value(function['description'])} is no text; write one"
+            )
         if not isinstance(function.get("parameters", {}), Mapping):
             raise ConfigError(
-                f"parameters: {function['parameters']!r} is no JSON Schema; write {{type: object}}"
+                f"parameters: {quote_value(function['parameters'])} is no JSON Schema; write "
+                f"{{type: object}}"
             )
         try:
             content = {"type": _FUNCTION, _FUNCTION: function}
@@ -144,7 +151,7 @@ def parse_tools(place: str, entries: object) -> tuple[Tool, ...]:
         ConfigError: as in `Tool.parse`, or two tools have one name.
     """
     if not isinstance(entries, list | tuple) or not entries:
-        raise ConfigError(f"{place}: {entries!r} is no list of functions; write one")
+        raise ConfigError(f"{place}: {quote_value(entries)} is no list of functions; write one")
     tools: list[Tool] = []
     for index, entry in enumerate(entries):
         with prefix_errors(f"{place}[{index}]"):

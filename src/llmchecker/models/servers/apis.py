@@ -33,6 +33,7 @@ from llmchecker.models.servers.schema import (
     quote,
 )
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import quote_value
 
 # Explicit values of all settings, since a server's defaults may truncate or add penalties.
 _VLLM_SETTINGS = {
@@ -373,7 +374,7 @@ def check_unchanged(
     """
     recorded_fields, current_fields = asdict(recorded_info), asdict(current_info)
     changes = ", ".join(
-        f"{key} was {quote(str(recorded_fields[key]))!r} and is {quote(str(current_fields[key]))!r}"
+        f"{key} was {quote_value(recorded_fields[key])} and is {quote_value(current_fields[key])}"
         for key in recorded_fields
         if recorded_fields[key] != current_fields[key]
     )

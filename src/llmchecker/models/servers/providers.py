@@ -61,7 +61,7 @@ def expand_provider(keys: Mapping[str, Any]) -> dict[str, Any]:
     scheme, _, name = source.partition(":")
     provider = _PROVIDERS[scheme]
     if not name or name != name.strip():
-        raise ConfigError(f"source: {source!r} names no model; write {scheme}:MODEL")
+        raise ConfigError(f"{source!r} names no model; write {scheme}:MODEL")
     for key in _NAMED_KEYS:
         if keys.get(key) is not None:
             raise ConfigError(f"{key}: {source} names the API and the model; remove the key")

@@ -45,6 +45,7 @@ from llmchecker.properties.logic.ast import (
     is_variable_name,
 )
 from llmchecker.properties.logic.query import Query, build_syntax_error
+from llmchecker.utils.printable_text import shorten
 
 _MAX_NUMBER = 2**31 - 1
 _MAX_SHOWN = 20
@@ -335,7 +336,7 @@ class _FormulaBuilder(lark.Transformer[lark.Token, Root]):
         digits = token.lstrip("0") or "0"
         is_short = token.isdecimal() and len(digits) <= len(str(_MAX_NUMBER))
         if not is_short or int(digits) > _MAX_NUMBER:
-            shown_token = token if len(token) <= _MAX_SHOWN else f"{token[:_MAX_SHOWN]}…"
+            shown_token = shorten(token, _MAX_SHOWN)
             raise self._build_error(
                 token, f"found {shown_token}, expected a whole number of at most {_MAX_NUMBER}"
             )

@@ -11,6 +11,7 @@ from llmchecker.errors import ConfigError, UnusableModel, UnusableText, did_you_
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, check_loadable
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 from llmchecker.utils.atomic_files import describe_kind, is_sha256
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     from llmchecker.models.transformers.text_classifier import TextClassifier
@@ -55,7 +56,9 @@ class Classifier:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.directory, str | Path):
-            raise ConfigError(f"directory: {self.directory!r} is not the path of a directory")
+            raise ConfigError(
+                f"directory: {quote_value(self.directory)} is not the path of a directory"
+            )
         object.__setattr__(self, "directory", Path(self.directory))
         try:
             # before any weights are read: a wrong directory fails when the config is read
@@ -66,7 +69,8 @@ class Classifier:
         if self.label not in labels:
             hint = did_you_mean(str(self.label), labels) or ";"
             raise ConfigError(
-                f"label: the model lacks {self.label!r}{hint} its labels are {', '.join(labels)}"
+                f"label: the model lacks {quote_value(self.label)}{hint} its labels are "
+                f"{', '.join(labels)}"
             )
         _check_sha256(self.sha256, self.directory)
 
@@ -135,7 +139,8 @@ def _read_labels(directory: Path) -> tuple[str, ...]:
 def _check_sha256(sha256: object, directory: Path) -> None:
     if not isinstance(sha256, dict) or not all(map(is_sha256, sha256.values())):
         raise ConfigError(
-            f"sha256: {sha256!r} is not checksums of 64 hexadecimal digits by file name; "
+            f"sha256: {quote_value(sha256)} is not checksums of 64 hexadecimal digits by file "
+            "name; "
             "write, for example, model.safetensors: 0123…"
         )
     for name in sha256:

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.utils.printable_text import quote_value
 
 TEXT_PARTS = ("continuation", "text")
 """Parts of a text that a quantifier may read, without or with the start string."""
@@ -105,4 +106,6 @@ def check_one_of(key: str, value: object, choices: tuple[str, ...]) -> None:
     """
     if not isinstance(value, str) or value not in choices:
         hint = did_you_mean(str(value), choices) or ";"
-        raise ConfigError(f"{key}: {value!r} is unknown{hint} use one of {', '.join(choices)}")
+        raise ConfigError(
+            f"{key}: {quote_value(value)} is unknown{hint} use one of {', '.join(choices)}"
+        )

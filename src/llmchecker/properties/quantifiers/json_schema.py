@@ -31,6 +31,7 @@ from referencing.jsonschema import lookup_recursive_ref, specification_with
 
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.properties.quantifiers.ecma_pattern import PatternEngine
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     from referencing._core import Resolver  # public by name, but not exported
@@ -132,7 +133,7 @@ def build_validator(key: str, schema: Any) -> Validator:
             unresolvable reference.
     """
     if not isinstance(schema, Mapping | bool):
-        raise ConfigError(f"{key}: {schema!r} is a value, not a JSON Schema")
+        raise ConfigError(f"{key}: {quote_value(schema)} is a value, not a JSON Schema")
     places = _locate_mappings(key, schema)
     draft_uri = schema.get("$schema") if isinstance(schema, Mapping) else None
     default = Draft202012Validator if draft_uri is None else None
@@ -141,7 +142,8 @@ def build_validator(key: str, schema: Any) -> Validator:
     draft_class = cast("type[_DraftValidator] | None", found_class)
     if draft_class is None:
         raise ConfigError(
-            f"{key}: $schema {draft_uri!r} is not a draft of JSON Schema; use one from 4 to 2020-12"
+            f"{key}: $schema {quote_value(draft_uri)} is not a draft of JSON Schema; use one "
+            "from 4 to 2020-12"
         )
     if draft_class is Draft3Validator:  # its subschemas are in places that are not searched here
         raise ConfigError(f"{key}: $schema {draft_uri!r} is too old; use draft 4 or later")
@@ -227,7 +229,7 @@ def _check_schema(key: str, validator_class: type[_DraftValidator], schema: Any)
         is_type = list(error.absolute_schema_path)[-2:] == ["type", "anyOf"]
         if is_type and isinstance(error.instance, str):
             hint = did_you_mean(error.instance.lower(), names) or f"; use {', '.join(names)}"
-            problem = f"{error.instance!r} is not a type{hint}"
+            problem = f"{quote_value(error.instance)} is not a type{hint}"
         raise ConfigError(f"{key}{location}: not a JSON Schema: {problem}") from error
     except RecursionError as error:
         raise ConfigError(f"{key}: nested too deeply; use a $ref") from error
@@ -275,7 +277,9 @@ def _check_keywords(
                 f"x-{did_you_mean(name, keywords - _FOREIGN_KEYWORDS)}"
             )
     if not isinstance(schema.get(_NULLABLE, False), bool):
-        raise ConfigError(f"{place}[{_NULLABLE!r}]: {schema[_NULLABLE]!r} is not true or false")
+        raise ConfigError(
+            f"{place}[{_NULLABLE!r}]: {quote_value(schema[_NULLABLE])} is not true or false"
+        )
 
 
 def _check_patterns(place: str, schema: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +11,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
+from llmchecker.utils.printable_text import quote_value, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,13 +102,16 @@ class Judge:
         model = _GivenModel(self.model) if hasattr(self.model, "open_prefix") else self.model
         if not hasattr(model, "open_access"):
             raise ConfigError(
-                f"model: {model!r} is no loaded model; write it in a configuration or a suite, or "
+                f"model: {quote_value(model)} is no loaded model; write it in a configuration "
+                "or a suite, or "
                 "give one that load(…) returned"
             )
         grades = _parse_grades(self.question, self.rubric, self.scale)
         share = self.share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            raise ConfigError(f"share: {share!r} is no share above 0 and at most 1; write 0.5")
+            raise ConfigError(
+                f"share: {quote_value(share)} is no share above 0 and at most 1; write 0.5"
+            )
         # frozen dataclass: only `object.__setattr__` can set derived fields
         for name, value in (
             ("model", model),
@@ -170,10 +175,10 @@ class Judge:
     def _select_grade(self, masses: "np.ndarray", text: str, name: str) -> int | ConfigError:
         total = float(masses.sum())
         if not total >= self.share:
-            beginning = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
             labels = ", ".join(self.grades)
             return ConfigError(
-                f"judge {name}: its answer to {beginning!r} is one of {labels} with probability "
+                f"judge {name}: its answer to {shorten(text, _SHOWN_CHARACTERS)!r} is one of "
+                f"{labels} with probability "
                 f"{total:.3g}, under `share` {self.share:g}; reword the question, or use another "
                 "judge"
             )
@@ -215,9 +220,6 @@ class _GivenModel:
 
     model: Any
     files: tuple[Path, ...] = ()
-    _accesses: list["JudgeAccess"] = field(
-        init=False, repr=False, compare=False, default_factory=list
-    )
 
     @property
     def name(self) -> str:
@@ -231,11 +233,13 @@ class _GivenModel:
 
     def open_access(self) -> "JudgeAccess":
         """Return the access to the answers of the model."""
+        return self._access
+
+    @cached_property
+    def _access(self) -> "JudgeAccess":
         from llmchecker.models.judges import TokenJudge
 
-        if not self._accesses:
-            self._accesses.append(TokenJudge(self.model))
-        return self._accesses[0]
+        return TokenJudge(self.model)
 
 
 def _parse_grades(question: Any, rubric: Any, scale: Any) -> dict[str, int]:
@@ -249,7 +253,9 @@ def _parse_grades(question: Any, rubric: Any, scale: Any) -> dict[str, int]:
         raise ConfigError(f"question, rubric: {found} of them is given; write exactly one")
     key, text = ("question", question) if rubric is None else ("rubric", rubric)
     if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f"{key}: {text!r} is no text; write what the judge is to answer")
+        raise ConfigError(
+            f"{key}: {quote_value(text)} is no text; write what the judge is to answer"
+        )
     if rubric is None:
         if scale is not None:
             raise ConfigError("scale: a question is answered by yes or no; write a rubric instead")
@@ -266,7 +272,8 @@ def _parse_scale(scale: Any) -> dict[str, int]:
         for label, grade in scale.items():
             if not isinstance(label, str) or type(grade) is not int:
                 raise ConfigError(
-                    f"scale: {label!r}: {grade!r} is no label with a grade; write quotes around "
+                    f"scale: {quote_value(label)}: {quote_value(grade)} is no label with a "
+                    "grade; write quotes around "
                     "the label, and a whole number"
                 )
         return dict(scale)
@@ -274,7 +281,9 @@ def _parse_scale(scale: Any) -> dict[str, int]:
         return dict(_YES_NO)
     match = _NUMBERS.fullmatch(scale) if isinstance(scale, str) else None
     if match is None:
-        raise ConfigError(f"scale: {scale!r} is unknown; write yes/no, 1 to 5, or grades by label")
+        raise ConfigError(
+            f"scale: {quote_value(scale)} is unknown; write yes/no, 1 to 5, or grades by label"
+        )
     numbers = range(int(match[1]), int(match[2]) + 1)
     # each number is one token, and begins with no other
     if numbers and not (numbers[0] >= 0 and numbers[-1] <= 9):

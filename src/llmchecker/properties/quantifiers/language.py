@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 from llmchecker.utils.optional_packages import explain_missing_packages
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     from lingua import LanguageDetector
@@ -47,10 +48,14 @@ class Language:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.among, list | tuple):
-            raise ConfigError(f"among: the value is {self.among!r}; write a list of codes")
+            raise ConfigError(
+                f"among: the value is {quote_value(self.among)}; write a list of codes"
+            )
         # a single possible language would be that of every text
         if self.among and (self.code not in self.among or len(set(self.among)) < 2):
-            raise ConfigError(f"among: {self.among!r} lacks {self.code!r} or another code; add it")
+            raise ConfigError(
+                f"among: {quote_value(self.among)} lacks {self.code!r} or another code; add it"
+            )
         among = tuple(self.among)
         for code in (self.code, *among):
             _check_code(code)
@@ -65,7 +70,9 @@ class Language:
 def _check_code(code: object) -> None:
     known = {language.iso_code_639_1.name.lower() for language in _import_lingua().Language.all()}
     if code not in known:
-        raise ConfigError(f"code: {code!r} is unknown; known are {', '.join(sorted(known))}")
+        raise ConfigError(
+            f"code: {quote_value(code)} is unknown; known are {', '.join(sorted(known))}"
+        )
 
 
 @cache

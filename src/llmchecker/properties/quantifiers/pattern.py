@@ -16,6 +16,7 @@ from llmchecker.properties.transducers.pattern_automaton import (
     build_automaton,
 )
 from llmchecker.properties.transducers.patterns import UnsupportedPattern, parse_pattern
+from llmchecker.utils.printable_text import quote_value
 
 _MATCH_MODES = ("found", "whole", "possible", "count")
 """Modes of matching a text."""
@@ -91,17 +92,19 @@ class Pattern:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise ConfigError(f"pattern: {self.pattern!r} is not a text")
+            raise ConfigError(f"pattern: {quote_value(self.pattern)} is not a text")
         check_one_of("match", self.match, _MATCH_MODES)
         check_one_of("of", self.of, TEXT_PARTS)
         # bool is a subclass of int
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
-            raise ConfigError(f"seconds: {self.seconds!r} is not a number")
+            raise ConfigError(f"seconds: {quote_value(self.seconds)} is not a number")
         if not self.seconds > 0:
-            raise ConfigError(f"seconds: {self.seconds!r} is not above 0")
+            raise ConfigError(f"seconds: {quote_value(self.seconds)} is not above 0")
         # the package takes greater numbers for times in the past
         if self.seconds > _MAX_SECONDS:
-            raise ConfigError(f"seconds: {self.seconds!r} is above {_MAX_SECONDS:,}; lower it")
+            raise ConfigError(
+                f"seconds: {quote_value(self.seconds)} is above {_MAX_SECONDS:,}; lower it"
+            )
         try:
             object.__setattr__(
                 self, "compiled_pattern", regex.compile(_add_separators(self.pattern))

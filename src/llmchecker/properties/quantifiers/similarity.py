@@ -11,6 +11,7 @@ from typing import ClassVar
 from rapidfuzz.distance import Indel
 
 from llmchecker.errors import ConfigError
+from llmchecker.utils.printable_text import quote_value
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Similarity:
             or not all(isinstance(passage, str) and passage for passage in passages)
         ):
             raise ConfigError(
-                f"protected: {passages!r} is not a list of texts; give one or more, none empty"
+                f"protected: {quote_value(passages)} is not a list of texts; give one or more, "
+                "none empty"
             )
         # frozen dataclass: only `object.__setattr__` can normalise a field
         object.__setattr__(self, "protected", tuple(passages))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.tools import ToolCall, iter_calls
+from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -39,11 +40,12 @@ class ToolCalls:
 
         if not isinstance(self.tools, Mapping) or not self.tools:
             raise ConfigError(
-                f"tools: {self.tools!r} has no tools; write a mapping of names to JSON Schemas"
+                f"tools: {quote_value(self.tools)} has no tools; write a mapping of names to "
+                "JSON Schemas"
             )
         for name in self.tools:
             if not isinstance(name, str) or not name:
-                raise ConfigError(f"tools: {name!r} is no name of a tool; write a text")
+                raise ConfigError(f"tools: {quote_value(name)} is no name of a tool; write a text")
         with prefix_errors("tools"):
             validators = {name: build_validator(name, each) for name, each in self.tools.items()}
         object.__setattr__(self, "validators", validators)

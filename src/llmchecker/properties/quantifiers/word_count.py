@@ -9,6 +9,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of
 from llmchecker.properties.quantifiers.word_lists import parse_terms, read_terms
 from llmchecker.properties.quantifiers.word_transducer import WordTransducer
+from llmchecker.utils.printable_text import quote_value
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Words:
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
         if not isinstance(self.words, list | tuple):
-            raise ConfigError(f"words: {self.words!r} is not a list of words")
+            raise ConfigError(f"words: {quote_value(self.words)} is not a list of words")
         if bool(self.words) == (self.file is not None):
             raise ConfigError("words, file: not exactly one is set; give a list of words or a file")
         if self.file is None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from llmchecker.errors import ConfigError
+from llmchecker.utils.printable_text import quote_value
 
 # A word consists of letters and digits, with combining accents, and apostrophes between them. An
 # underscore separates words, since models write _he_ for emphasis.
@@ -45,7 +46,7 @@ def read_terms(key: str, path: str | Path) -> frozenset[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, TypeError, ValueError) as error:
-        raise ConfigError(f"{key}: {path!r} cannot be read: {error}") from error
+        raise ConfigError(f"{key}: {quote_value(path)} cannot be read: {error}") from error
     terms = {
         f"line {number} of {path}": term
         for number, line in enumerate(lines, start=1)
@@ -69,6 +70,6 @@ def parse_terms(key: str, terms: Iterable[tuple[str, object]]) -> frozenset[str]
     words = set()
     for position, term in terms:
         if not isinstance(term, str) or not _WORD_PATTERN.fullmatch(term):
-            raise ConfigError(f"{key}: {position} is {term!r}, not a single word")
+            raise ConfigError(f"{key}: {position} is {quote_value(term)}, not a single word")
         words.add(normalize_word(term))
     return frozenset(words)

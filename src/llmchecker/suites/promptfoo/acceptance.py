@@ -40,7 +40,7 @@ class ConvertedCase:
                 entry={
                     **self.entry,
                     "name": f"{self.entry['name']}, {prompt.name}",
-                    "user": prompt.text,
+                    "user": prompt.content,
                 },
             )
             for prompt in list_alternatives("user", prompts, "prompt")

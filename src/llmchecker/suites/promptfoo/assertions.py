@@ -25,6 +25,7 @@ from llmchecker.suites.promptfoo.javascript import (
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.templates import has_template, render
+from llmchecker.utils.printable_text import quote_value
 
 ASSERT_SET = "assert-set"
 _NEGATION = "not-"
@@ -91,25 +92,14 @@ class Condition:
         properties: the settings of its quantifiers by name.
         entry: the assertion of a suite, such as `{"contains": "yes"}`; None for a query.
         is_exact_score: whether promptfoo's score is 1 if it holds, and else 0.
+        weight: its share of the score to which a threshold applies.
     """
 
     path: str
     properties: Mapping[str, Mapping[str, Any]]
     entry: Mapping[str, Any] | None = None
     is_exact_score: bool = True
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """A condition that counts in a threshold.
-
-    Attributes:
-        weight: its share of the score.
-        condition: the condition.
-    """
-
-    weight: Fraction
-    condition: Condition
+    weight: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -162,7 +152,7 @@ def convert_assertion(assertion: Any, place: Place, context: Context) -> Conditi
         NotConverted: it has no counterpart.
     """
     if not isinstance(assertion, Mapping):
-        raise NotConverted(f"{assertion!r} is no assertion")
+        raise NotConverted(f"{quote_value(assertion)} is no assertion")
     if "$ref" in assertion:
         raise NotConverted(f"the reference {assertion['$ref']} leads to no part of the file")
     full_type = assertion.get("type")
@@ -352,9 +342,9 @@ def _parse_count(value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*\d+(\.0*)?\s*", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**31:
-        raise NotConverted(f"{value!r} is no number of at least 0")
+        raise NotConverted(f"{quote_value(value)} is no number of at least 0")
     if value != int(value):
-        raise NotConverted(f"{value!r} is no whole number")
+        raise NotConverted(f"{quote_value(value)} is no whole number")
     return int(value)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from llmchecker.errors import ConfigError
 from llmchecker.suites.promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
 from llmchecker.suites.promptfoo.assertions import Context
-from llmchecker.suites.promptfoo.documents import Document, read_document
+from llmchecker.suites.promptfoo.documents import read_document
 from llmchecker.suites.promptfoo.prompts import Prompt, read_prompt_list, render_prompt
 from llmchecker.suites.promptfoo.providers import convert_providers, find_first_provider
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report, UnknownTemplate
@@ -67,12 +67,10 @@ class Conversion:
     """A converted configuration.
 
     Attributes:
-        suite: the content of the suite file.
         omissions: the parts that were not converted, or not exactly, each with its line.
         text: the suite file, with the omissions as a comment.
     """
 
-    suite: Mapping[str, Any]
     omissions: tuple[str, ...]
     text: str
 
@@ -94,23 +92,21 @@ def convert_promptfoo(
     path = Path(path)
     if path.suffix not in _CONFIG_SUFFIXES:
         raise ConfigError(f"{path}: a configuration is YAML or JSON; convert other forms to YAML")
-    document = read_document(path)
-    if not isinstance(document.content, Mapping):
-        where = f"{path}, {document.place}"
-        raise ConfigError(f"{where}: the file is not a mapping; write keys and values")
+    content, place = read_document(path)
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}, {place}: the file is not a mapping; write keys and values")
     report = Report()
     builder = RequirementBuilder(probability)
-    cases = list(_Converter(document, path, report, builder).iter_cases())
+    cases = list(_Converter(content, place, path, report, builder).iter_cases())
     settings = {"model": model or "./model"}
     if cases:
-        settings |= convert_providers(document.content, document.place, report)
+        settings |= convert_providers(content, place, report)
         cases = CaseSelector(settings, builder.properties, report, path).select(cases)
     if not cases:
         reasons = "".join(f"\n  {omission}" for omission in report.omissions)
         raise ConfigError(f"{path}: no test could be converted; write the suite yourself:{reasons}")
     suite = build_content(settings, builder.properties, cases)
-    text = format_suite(suite, path.name, report.omissions)
-    return Conversion(suite, report.omissions, text)
+    return Conversion(report.omissions, format_suite(suite, path.name, report.omissions))
 
 
 @dataclass
@@ -118,13 +114,15 @@ class _Converter:
     """A converter of one configuration.
 
     Attributes:
-        document: the configuration.
+        content: the keys of the configuration.
+        place: its place.
         path: its file.
         report: the list of what is not converted.
         builder: the builder of the requirements.
     """
 
-    document: Document
+    content: Mapping[str, Any]
+    place: Place
     path: Path
     report: Report
     builder: RequirementBuilder
@@ -133,7 +131,7 @@ class _Converter:
 
     def iter_cases(self) -> Iterator[ConvertedCase]:
         """Yield the entries of the suite, and list what is not converted."""
-        content, place = self.document.content, self.document.place
+        content, place = self.content, self.place
         self._omit_keys(content, place, _CONFIG_KEYS, "{} has no counterpart")
         for name in ("promptPrefix", "promptSuffix"):
             if name in (content.get("commandLineOptions") or {}):
@@ -151,7 +149,7 @@ class _Converter:
         for prompt in prompts:
             if prompt not in selected:
                 self.report.omit(prompt.place, "the first provider does not select the prompt")
-        for test in TestReader(self.document, self.path.parent, self.report).read():
+        for test in TestReader(content, place, self.path.parent, self.report).read():
             try:
                 yield from self._iter_test_cases(test, selected)
             except NotConverted as error:
@@ -159,7 +157,7 @@ class _Converter:
 
     @cached_property
     def _custom_filters(self) -> frozenset[str]:
-        filters = self.document.content.get("nunjucksFilters")
+        filters = self.content.get("nunjucksFilters")
         return frozenset(filters if isinstance(filters, Mapping) else ())
 
     def _omit_keys(

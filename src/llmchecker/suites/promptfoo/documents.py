@@ -70,32 +70,22 @@ _JS_YAML_SCHEMA = ScalarSchema(
 """The types of scalars in js-yaml, with which promptfoo reads YAML."""
 
 
-@dataclass(frozen=True)
-class Document:
-    """The content of a YAML or JSON file.
-
-    Attributes:
-        content: its values, as plain data.
-        place: its place, of which each value is a part.
-    """
-
-    content: Any
-    place: Place
-
-
-def read_document(path: Path, file: str = "") -> Document:
+def read_document(path: Path, file: str = "") -> tuple[Any, Place]:
     """Read a YAML or JSON file and insert the parts that `$ref` names.
 
     Args:
         path: the path of the file.
         file: its name in the listed places; empty for the configuration itself.
 
+    Returns:
+        The content as plain data, and its place, of which that of each value is a part.
+
     Raises:
         ConfigError: the file is unreadable or no YAML; the message contains the line.
     """
     document = _parse_document(text_files.read_text(path, max_bytes=_MAX_BYTES), path)
     content = _ReferenceInserter(path, document.content).insert(document.content)
-    return Document(content, Place(document.lines, "", file))
+    return content, Place(document.lines, "", file)
 
 
 def parse_js_yaml(text: str, source: str = "YAML") -> Any:

@@ -1,11 +1,11 @@
 """What a conversion leaves out, with the places in the user's files."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker.config.yaml_reader import find_nearest_key
+from llmchecker.utils.printable_text import escape_unprintable, shorten
 
 _MAX_CHARACTERS = 300
 """Maximum number of characters of a listed reason."""
@@ -47,11 +47,8 @@ class Place:
     @property
     def line(self) -> int:
         """The line, from 1; that of the nearest key around a value without a line."""
-        key = self.key
         # a value behind a reference has the line of the reference
-        while key and key not in self.lines:
-            key = re.sub(r"(^|\.|\[)[^.\[]*$", "", key)
-        return self.lines.get(key, 1)
+        return self.lines.get(find_nearest_key(self.lines, self.key), 1)
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}" if self.file else f"line {self.line}"
@@ -71,7 +68,5 @@ class Report:
     def omit(self, place: Place, reason: object) -> None:
         """List a part once: defaults are converted with every test."""
         # a reason quotes the user's files, and a comment ends with its line
-        text = escape_unprintable(" ".join(str(reason).split()))
-        if len(text) > _MAX_CHARACTERS:
-            text = f"{text[:_MAX_CHARACTERS]}…"
+        text = shorten(escape_unprintable(" ".join(str(reason).split())), _MAX_CHARACTERS)
         self._omissions.setdefault(f"{place}: {text}", (place.file, place.line))

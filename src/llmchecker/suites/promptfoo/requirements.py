@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +11,6 @@ from llmchecker.suites.promptfoo.assertions import (
     ASSERT_SET,
     Condition,
     Context,
-    Weighted,
     convert_assertion,
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place
@@ -69,14 +68,14 @@ class RequirementBuilder:
         try:
             conditions = self._weigh(assertions, Fraction(1), context)
             if select_required(conditions, number):
-                return _drop_equal([self._format(weighted.condition) for weighted in conditions])
+                return _drop_equal([self._format(condition) for condition in conditions])
             path = build_path(conditions, number, self._name_property)
         except NotConverted as error:
             context.report.omit(place, f"threshold {threshold}: {error}")
             return []
         return [f"P>={self.probability:f} [ {path} ]"]
 
-    def _weigh(self, assertions: _Entries, weight: Fraction, context: Context) -> list[Weighted]:
+    def _weigh(self, assertions: _Entries, weight: Fraction, context: Context) -> list[Condition]:
         """Convert assertions with their shares of a weight."""
         members: list[tuple[Fraction, Any, Place]] = []
         for assertion, place in assertions:
@@ -89,7 +88,7 @@ class RequirementBuilder:
                 raise NotConverted(f"{place}: the weight is negative")
             members.append((share, assertion, place))
         total = sum((share for share, _, _ in members), Fraction(0))
-        conditions: list[Weighted] = []
+        conditions: list[Condition] = []
         is_complete = bool(members)
         for share, assertion, place in members:
             part = weight * share / total
@@ -98,7 +97,7 @@ class RequirementBuilder:
                     conditions += self._weigh(_list_members(assertion, place), part, context)
                 else:
                     condition = convert_assertion(assertion, place, context)
-                    conditions.append(Weighted(part, condition))
+                    conditions.append(replace(condition, weight=part))
             except NotConverted as error:
                 context.report.omit(place, error)
                 is_complete = False

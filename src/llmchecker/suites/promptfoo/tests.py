@@ -12,7 +12,6 @@ from llmchecker.errors import ConfigError
 from llmchecker.suites.promptfoo.assertions import parse_expected
 from llmchecker.suites.promptfoo.documents import (
     FILE_SCHEME,
-    Document,
     find_files,
     read_csv_records,
     read_document,
@@ -20,6 +19,7 @@ from llmchecker.suites.promptfoo.documents import (
 )
 from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
 from llmchecker.suites.promptfoo.variables import merge_variables
+from llmchecker.utils.printable_text import quote_value
 
 _DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
 _PROGRAM = re.compile(r"\.(py|[cm]?[jt]s)(:\w+)?$")
@@ -112,14 +112,17 @@ class TestReader:
     """A reader of the tests of a configuration.
 
     Args:
-        document: the configuration.
+        content: the keys of the configuration.
+        place: its place.
         folder: its folder.
         report: the list of what is not converted.
     """
 
-    def __init__(self, document: Document, folder: Path, report: Report) -> None:
-        self._content = document.content
-        self._place = document.place
+    def __init__(
+        self, content: Mapping[str, Any], place: Place, folder: Path, report: Report
+    ) -> None:
+        self._content = content
+        self._place = place
         self._folder = folder
         self._report = report
         self._default = self._read_default()
@@ -142,8 +145,7 @@ class TestReader:
         folder = self._folder
         if isinstance(value, str):
             try:
-                document = self._read_document(value.removeprefix(FILE_SCHEME), place)
-                value, place = document.content, document.place
+                value, place = self._read_document(value.removeprefix(FILE_SCHEME))
             except NotConverted as error:
                 self._report.omit(place, error)
                 value = None
@@ -152,7 +154,7 @@ class TestReader:
             value = None
         return Part(value or {}, place, folder)
 
-    def _read_document(self, name: str, place: Place) -> Document:
+    def _read_document(self, name: str) -> tuple[Any, Place]:
         path = self._folder / name
         if path.suffix not in _DOCUMENT_SUFFIXES:
             raise NotConverted(f"{name} is no YAML or JSON; write its tests into the file")
@@ -176,7 +178,7 @@ class TestReader:
                 except NotConverted as error:
                     self._report.omit(entry_place, error)
             elif entry is not None:
-                self._report.omit(entry_place, f"the test {entry!r} has no keys")
+                self._report.omit(entry_place, f"the test {quote_value(entry)} has no keys")
 
     def _iter_file_parts(self, reference: str, place: Place) -> Iterator[Part]:
         pattern = reference.removeprefix(FILE_SCHEME)
@@ -188,7 +190,7 @@ class TestReader:
         if not names:
             raise NotConverted(f"{reference}: there is no such file")
         for name in names:
-            yield from self._iter_parts_of(name, place)
+            yield from self._iter_parts_of(name)
 
     def _find_test_files(self, pattern: str, place: Place) -> list[str]:
         """Find the files of a name, a pattern or a folder, which has tests in YAML."""
@@ -203,7 +205,7 @@ class TestReader:
                 self._report.omit(place, f"{name}: of a folder, YAML files are read; name the file")
         return names
 
-    def _iter_parts_of(self, name: str, place: Place) -> Iterator[Part]:
+    def _iter_parts_of(self, name: str) -> Iterator[Part]:
         path = self._folder / name
         suffix = path.suffix.lower()
         if suffix == ".csv":
@@ -222,12 +224,12 @@ class TestReader:
                 else:
                     self._report.omit(line_place, "the line is no JSON object")
         elif suffix in _DOCUMENT_SUFFIXES:
-            document = self._read_document(name, place)
-            for keys, test_place in document.place.list_items(document.content):
+            content, file_place = self._read_document(name)
+            for keys, test_place in file_place.list_items(content):
                 if isinstance(keys, Mapping):
                     yield Part(keys, test_place, path.parent)
                 else:
-                    self._report.omit(test_place, f"the test {keys!r} has no keys")
+                    self._report.omit(test_place, f"the test {quote_value(keys)} has no keys")
         else:
             raise NotConverted(f"{name}: tests in files of this kind are not read; use CSV or YAML")
 

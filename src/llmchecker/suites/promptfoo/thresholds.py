@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from llmchecker.suites.promptfoo.assertions import Condition, Weighted
+from llmchecker.suites.promptfoo.assertions import Condition
 from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker.utils.printable_text import quote_value
 
 _MAX_SETS = 6
 """Maximum number of sets in a disjunction; a sum is shorter than more of them."""
@@ -32,39 +33,39 @@ def parse_fraction(value: Any, noun: str) -> Fraction:
         NotConverted: it is no finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NotConverted(f"{noun} is {value!r}, which is no number")
+        raise NotConverted(f"{noun} is {quote_value(value)}, which is no number")
     return Fraction(repr(value))
 
 
-def select_required(conditions: Sequence[Weighted], threshold: Fraction) -> bool:
+def select_required(conditions: Sequence[Condition], threshold: Fraction) -> bool:
     """Return whether a threshold requires all conditions.
 
     Raises:
         NotConverted: the threshold requires nothing, or more than all conditions.
     """
-    if not all(weighted.condition.is_exact_score for weighted in conditions):
+    if not all(condition.is_exact_score for condition in conditions):
         raise NotConverted("the score of an assertion is not 0 or 1, so the threshold is not exact")
-    total = sum(weighted.weight for weighted in conditions)
+    total = sum(condition.weight for condition in conditions)
     needed = threshold * total
     if not conditions or needed <= 0:
         raise NotConverted("the threshold is reached by every answer")
     if needed > total:
         raise NotConverted("no answer reaches the threshold")
-    return needed > total - min(weighted.weight for weighted in conditions)
+    return needed > total - min(condition.weight for condition in conditions)
 
 
 def build_path(
-    conditions: Sequence[Weighted], threshold: Fraction, name_property: _NameProperty
+    conditions: Sequence[Condition], threshold: Fraction, name_property: _NameProperty
 ) -> str:
     """Build the path formula of a threshold.
 
     Raises:
         NotConverted: the formula would be too long.
     """
-    needed = threshold * sum(weighted.weight for weighted in conditions)
+    needed = threshold * sum(condition.weight for condition in conditions)
     sets = _find_sets(conditions, needed)
     if sets is not None:
-        paths = [_name_properties(weighted.condition, name_property) for weighted in conditions]
+        paths = [_name_properties(condition, name_property) for condition in conditions]
         return " | ".join(
             " & ".join(f"({paths[i]})" for i in indices)
             if len(indices) == 1 or len(sets) == 1
@@ -74,7 +75,7 @@ def build_path(
     return f"F (G {_build_sum(conditions, needed, name_property)})"
 
 
-def _find_sets(conditions: Sequence[Weighted], needed: Fraction) -> list[tuple[int, ...]] | None:
+def _find_sets(conditions: Sequence[Condition], needed: Fraction) -> list[tuple[int, ...]] | None:
     """Find the smallest sufficient sets of conditions; None if these are too many."""
     if len(conditions) > _MAX_CONDITIONS:
         return None
@@ -94,16 +95,15 @@ _BINARY_PATH = re.compile(r"(?:F|G) (\w+) = ([01])|F \(G (\w+) (!?=) 1\)")
 
 
 def _build_sum(
-    conditions: Sequence[Weighted], needed: Fraction, name_property: _NameProperty
+    conditions: Sequence[Condition], needed: Fraction, name_property: _NameProperty
 ) -> str:
     """Build the comparison of a weighted sum of scores that are 0 or 1."""
-    weights = [weighted.weight for weighted in conditions]
+    weights = [condition.weight for condition in conditions]
     scale = math.lcm(needed.denominator, *(weight.denominator for weight in weights))
     if scale * sum(weights) > _MAX_WEIGHT:
         raise NotConverted("the weights have too many digits")
     terms = []
-    for weighted in conditions:
-        condition = weighted.condition
+    for condition in conditions:
         match = _BINARY_PATH.fullmatch(condition.path)
         settings = next(iter(condition.properties.values()), {})
         is_binary = settings.get("type") == "pattern" and settings.get("match") != "count"
@@ -111,7 +111,7 @@ def _build_sum(
             raise NotConverted("the threshold has too many combinations of assertions")
         name = name_property(match[1] or match[3], settings)
         is_negated = match[2] == "0" or match[4] == "!="
-        factor = int(weighted.weight * scale)
+        factor = int(condition.weight * scale)
         term = f"(1 - {name})" if is_negated else name
         terms.append(term if factor == 1 else f"{factor} * {term}")
     return f"{' + '.join(terms)} >= {int(needed * scale)}"

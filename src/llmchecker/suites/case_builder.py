@@ -1,0 +1,397 @@
+"""The cases of a suite's entries: one for each prompt, requirement and deployment.
+
+Everything is checked before a model is loaded.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
+from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
+from llmchecker.checking.measurement import find_threshold
+from llmchecker.config.judges import add_judge_notes
+from llmchecker.config.models import check_prompt_form, check_query_form
+from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
+from llmchecker.config.question import Question, build_budget
+from llmchecker.config.section import parse_end
+from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.tools import Tool
+from llmchecker.properties.logic.ast import STEP
+from llmchecker.properties.logic.continuation import ask_about_whole_texts
+from llmchecker.properties.logic.parser import parse
+from llmchecker.suites.assertions import parse_assertion
+from llmchecker.suites.cases import Average, Case
+from llmchecker.suites.conversations import (
+    add_user_notes,
+    ask_about_whole_answers,
+    build_conversation,
+    parse_turn_assertion,
+)
+from llmchecker.suites.demands import Demand, format_label, list_demands
+from llmchecker.suites.deployments import RowDeployments
+from llmchecker.suites.matrix import Alternative, list_alternatives
+from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
+from llmchecker.suites.quantifier_pool import QuantifierPool
+from llmchecker.suites.requirement_wording import describe_requirement
+from llmchecker.suites.suite_file import DEFAULT_PASSES, CaseKeys, SuiteKeys
+from llmchecker.suites.templates import (
+    Row,
+    insert_columns,
+    insert_into_query,
+    list_columns,
+    locate_errors,
+    normalize_name,
+)
+from llmchecker.suites.tools import add_tools, parse_suite_tools
+from llmchecker.trees.text_tree import Horizon
+
+_MAX_PROMPT_CHARACTERS = 100_000
+"""Maximum number of characters of a prompt."""
+_PROMPT_KEYS = ("user", "start", "messages", "turns")
+"""Keys of an entry's prompt, of which it has one."""
+
+# the rows of a table mostly have the same query
+_parse = lru_cache(maxsize=256)(parse)
+
+
+class CaseBuilder:
+    """A builder of the cases of a suite's entries.
+
+    Args:
+        quantifiers: the quantifiers of the suite.
+        keys: the keys of the suite.
+        folder: folder of the suite file.
+    """
+
+    def __init__(self, quantifiers: QuantifierPool, keys: SuiteKeys, folder: Path) -> None:
+        self._quantifiers = quantifiers
+        self._suite = keys
+        self._folder = folder
+        self._tools = parse_suite_tools("tools", keys.tools)
+        # with a table of prompts, the texts of the whole suite are templates
+        self._shared_row = Row() if keys.has_tables else None
+
+    def build(
+        self, number: int, keys: CaseKeys, deployments: Sequence[RowDeployments]
+    ) -> tuple[list[Case], list[Average]]:
+        """Build the cases of an entry for each deployment, and its averages.
+
+        Raises:
+            ConfigError: a key is invalid; the message begins with the key.
+        """
+        place = f"cases[{number}]"
+        demands = list_demands(place, keys)
+        table = self._read_table(place, keys)
+        # the texts of an entry without a table are no templates
+        rows = (None,) if table is None else table.rows
+        entry = keys.name or f"case {number + 1}"
+        # a name with columns is one of rows
+        if table is not None and keys.name is not None:
+            with prefix_errors(f"{place}.name"):
+                columns = list_columns(keys.name)
+                entry = f"case {number + 1}" if columns else insert_columns(keys.name, Row())
+        cases: list[Case] = []
+        averages: list[Average] = []
+        for form in _list_forms(place, keys):
+            name = f"{entry}{_format_suffix(form)}"
+            form_cases = [
+                case
+                for row in rows
+                for case in self._build_row(place, keys, form, demands, row, name, deployments)
+            ]
+            cases += form_cases
+            with prefix_errors(f"{place}.by"):
+                averages += _build_averages(name, demands, form_cases, rows, keys.by)
+        return cases, averages
+
+    def _build_row(
+        self,
+        place: str,
+        keys: CaseKeys,
+        form: Alternative,
+        demands: Sequence[Demand],
+        row: Row | None,
+        entry: str,
+        deployments: Sequence[RowDeployments],
+    ) -> Iterator[Case]:
+        """Yield the cases of a form of the prompt with a row."""
+        tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
+        prompt = _build_prompt(place, keys, form, row, tools)
+        subject = entry
+        if row is not None:
+            if keys.name is not None and list_columns(keys.name):
+                with prefix_errors(f"{place}.name"):
+                    subject = f"{insert_columns(keys.name, row)}{_format_suffix(form)}"
+            subject += f", row {row.number}"
+        number = 0 if row is None else row.number
+        budget = self._build_budget(keys, number)
+        names: dict[str, int] = {}
+        for demand in demands:
+            title, requirement, checked_query = self._build_query(demand, row, keys, tools)
+            name = f"{subject}: {title}"
+            names[name] = names.get(name, 0) + 1
+            # two requirements may be the same in a row
+            if names[name] > 1:
+                name += f" ({names[name]})"
+            # a system prompt and a decoding differ between deployments
+            for variants in deployments:
+                deployment = variants.select(place, row or self._shared_row or Row())
+                full_prompt = variants.add_system(place, prompt, row or self._shared_row)
+                conversation = None
+                if keys.turns is not None:
+                    find = self._quantifiers.find_deployment
+                    conversation = build_conversation(
+                        form.key, keys.turns, full_prompt, row, deployment.model, find
+                    )
+                else:
+                    with prefix_errors(demand.key):
+                        check_prompt_form(deployment.model, full_prompt)
+                        check_query_form(deployment.model, checked_query)
+                question = Question(
+                    model=deployment.model,
+                    prompt=full_prompt,
+                    conversation=conversation,
+                    truncation=Horizon(checked_query.length),
+                    checked_query=add_user_notes(
+                        add_judge_notes(checked_query, deployment.model), conversation
+                    ),
+                    budget=budget,
+                )
+                yield Case(
+                    name=name,
+                    entry=entry,
+                    label=demand.label,
+                    deployment=deployment,
+                    question=question,
+                    threshold=find_threshold(checked_query.query),
+                    is_measured=demand.is_average,
+                    row=number,
+                    subject=subject,
+                    title=title if demand.has_name else "",
+                    requirement=requirement,
+                )
+
+    def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
+        if keys.prompts is None:
+            # averages and groups are about rows
+            for name in ("average", "by"):
+                if getattr(keys, name) is not None:
+                    raise ConfigError(f"{place}.{name}: it needs rows; add `prompts`")
+            return None
+        with prefix_errors(f"{place}.prompts"):
+            table = read_prompt_table(keys.prompts, self._folder)
+        if keys.by is not None and normalize_name(keys.by) not in table.columns:
+            raise ConfigError(
+                f"{place}.by: {table.name} has no column {keys.by!r}; it has "
+                f"{', '.join(table.columns)}"
+            )
+        return table
+
+    def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
+        """Build the budget of a row's cases, before the intervals of the suite are counted."""
+        limits = keys.budget or self._suite.budget
+        has_passes = limits.passes is not None or limits.seconds is not None
+        answers = Budget.answers if limits.answers is None else limits.answers
+        return build_budget(
+            passes=limits.passes if has_passes else DEFAULT_PASSES,
+            seconds=limits.seconds,
+            seed=_choose_seed(self._suite.seed, row),
+            answers=answers,
+        )
+
+    def _build_query(
+        self, demand: Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]
+    ) -> tuple[str, str, CheckedQuery]:
+        """Build the name, the content in words and the query of a demand for a row."""
+        settings: dict[str, Mapping[str, Any]] = {}
+        inserted, label = demand.entry, demand.label
+        if row is not None:
+            with prefix_errors(demand.key):
+                inserted = (
+                    insert_into_query(inserted, row)
+                    if isinstance(inserted, str)
+                    else insert_columns(inserted, row)
+                )
+                label = (
+                    insert_columns(label, row)
+                    if demand.has_name
+                    else format_label(demand.key, inserted)
+                )
+        turn_count = len(keys.turns or ())
+        if demand.is_score and turn_count:
+            raise ConfigError(f"{demand.key}: a mean score is about one answer; remove `turns`")
+        with locate_errors(demand.key, demand.entry, row or Row()):
+            length, is_whole = parse_end(keys.length or self._suite.length)
+            if demand.is_score:
+                text = f'R{{"{inserted}"}}=? [ I={length} ]'
+            elif isinstance(inserted, str):
+                text = inserted
+            elif turn_count:
+                text, properties = parse_turn_assertion(inserted, turn_count)
+                settings |= properties
+            else:
+                text, assertion = parse_assertion(inserted)
+                settings |= assertion.properties
+            query = _parse(text)
+            demand.check_kind(query)
+            known = self._quantifiers.names | set(settings)
+            if turn_count:
+                check_turn_query(query, known, turn_count)
+                if is_whole:
+                    query = ask_about_whole_answers(query, demand.find_comparison(query))
+                names = sorted(query.variables - {TURN})
+            else:
+                if is_whole:
+                    query = ask_about_whole_texts(query, length, demand.find_comparison(query))
+                query.check_references(known, length)
+                names = sorted(query.variables - {STEP})
+            for name in names:
+                if name not in settings and name in self._quantifiers.properties:
+                    settings[name] = self._insert_property(name, row)
+                if tools and self._quantifiers.needs_tools(name, settings.get(name)):
+                    settings[name] = add_tools(settings.get(name), tools)
+                self._quantifiers.create(name, settings.get(name))
+        quantifiers = self._quantifiers.select({name: settings.get(name) for name in names})
+        checked_query = CheckedQuery(query, quantifiers, length)
+        if demand.is_score and (obstacle := checked_query.estimation_obstacle) is not None:
+            raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
+        requirement = describe_requirement(inserted, query, settings)
+        return label, requirement, checked_query
+
+    def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
+        """Return the settings of a property of the suite for a row."""
+        with prefix_errors(f"property {name}"):
+            inserted: Mapping[str, Any] = insert_columns(
+                self._quantifiers.properties[name], row or self._shared_row
+            )
+        return inserted
+
+
+def _choose_seed(seed: int, row: int) -> int:
+    """Return the seed of a row's samples.
+
+    The samples of different rows are independent, as an average needs. Those of all requirements of
+    one row are the same, so that they visit the same texts.
+    """
+    if row == 0:
+        return seed
+    digest = hashlib.sha256(f"{seed} {row}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _format_suffix(form: Alternative) -> str:
+    """Return the end of the names of the cases of a form."""
+    return f", {form.name}" if form.name else ""
+
+
+def _find_prompt_key(place: str, keys: CaseKeys) -> str | None:
+    """Return the key of an entry's prompt; None for a column of its table.
+
+    Raises:
+        ConfigError: the entry has several.
+    """
+    names = [name for name in _PROMPT_KEYS if getattr(keys, name) is not None]
+    if len(names) > 1:
+        raise _build_prompt_error(place, names)
+    return names[0] if names else None
+
+
+def _list_forms(place: str, keys: CaseKeys) -> Sequence[Alternative]:
+    """List the forms of an entry's prompt: texts, messages or the turns of a conversation."""
+    name = _find_prompt_key(place, keys)
+    if name is None:
+        return [Alternative(f"{place}.prompts", "", None)]
+    key, value = f"{place}.{name}", getattr(keys, name)
+    if name == "messages":
+        return [Alternative(key, "", [message.explicit_keys for message in value])]
+    if name == "turns":
+        return [Alternative(key, "", value)]
+    return list_alternatives(key, value, "prompt")
+
+
+def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> ConfigError:
+    count = " and ".join(names) if names else "no prompt"
+    return ConfigError(
+        f"{where}: there is {count}{columns}; give exactly one of user, start, messages and turns"
+    )
+
+
+def _build_prompt(
+    place: str, keys: CaseKeys, form: Alternative, row: Row | None, tools: tuple[Tool, ...]
+) -> Start:
+    """Build the prompt of a row in one of its forms, without the system prompt."""
+    name, key, value = _find_prompt_key(place, keys), form.key, form.content
+    # columns serve only where the entry itself has no prompt
+    if name is None:
+        names = [] if row is None else [n for n in ("user", "start") if row.has_column(n)]
+        if row is None or len(names) != 1:
+            columns = "" if row is None else f" of columns {row.format_columns()}"
+            where = place if row is None else f"{place}.prompts: {row.place}"
+            raise _build_prompt_error(where, names, columns)
+        (name,) = names
+        value = f"{{{name}}}"
+        with prefix_errors(key):
+            inserted: Any = row.read(name)
+    else:
+        if name == "turns":
+            # the later ones follow the first answer
+            name, key, value = "user", f"{key}[0].user", value[0].user
+            if value is None:
+                raise ConfigError(f"{form.key}[0]: the first turn has no text; write {{user: …}}")
+        with prefix_errors(key):
+            inserted = insert_columns(value, row)
+    # the cell of a column is no template
+    with locate_errors(key, value, row or Row()):
+        if name == "messages":
+            return parse_messages(inserted, tools)
+        if not inserted.strip():
+            raise ConfigError("the text is empty; write a prompt")
+        if len(inserted) > _MAX_PROMPT_CHARACTERS:
+            raise ConfigError(
+                f"it has {len(inserted):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
+            )
+        check_text(inserted)
+        return parse_prompt({name: inserted, "tools": [tool.description for tool in tools] or None})
+
+
+def _build_averages(
+    entry: str,
+    demands: Sequence[Demand],
+    cases: Sequence[Case],
+    rows: Sequence[Row | None],
+    by: str | None,
+) -> list[Average]:
+    """Build the averages of an entry.
+
+    Args:
+        entry: name of the entry.
+        demands: its requirements and averages.
+        cases: its cases.
+        rows: the rows of its table.
+        by: the column of groups; None for none.
+    """
+    averages = []
+    for demand in demands:
+        if not demand.is_average:
+            continue
+        # each deployment has a case of the name
+        members = {case.name: rows[case.row - 1] for case in cases if case.label == demand.label}
+        groups: dict[str, list[str]] = {}
+        for name, row in members.items():
+            if by is not None and row is not None:
+                groups.setdefault(row.read(normalize_name(by)), []).append(name)
+        averages.append(
+            Average(
+                name=f"{entry}: {insert_columns(demand.label, Row())}",
+                label=demand.label,
+                cases=tuple(members),
+                threshold=demand.mean_threshold,
+                groups={value: tuple(names) for value, names in sorted(groups.items())},
+            )
+        )
+    return averages

@@ -1,0 +1,141 @@
+"""The demands of an entry of a suite: its requirements and averages."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.properties.logic.ast import Expectation, Probability
+from llmchecker.properties.logic.query import Query
+from llmchecker.suites.assertions import check_names, check_query_text, is_assertion
+from llmchecker.suites.requirement_wording import format_assertion
+from llmchecker.suites.suite_file import CaseKeys
+from llmchecker.suites.templates import list_columns
+from llmchecker.suites.verdicts import parse_threshold
+from llmchecker.utils.printable_text import quote_value
+
+_MEAN = re.compile(
+    r"\s*mean\s+(?:(P\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
+)
+"""An average of probabilities, or of the scores of a quantifier, and any threshold."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A requirement or an average of an entry, as in the suite file.
+
+    Attributes:
+        key: the key, for messages.
+        label: its name.
+        entry: the query as text, or an assertion.
+        has_name: whether the suite file gives it the name.
+        mean_threshold: for an average, its requirement, or None.
+        is_average: whether it is an average.
+        is_score: whether it is an average of the scores of a quantifier, whose name is the entry.
+    """
+
+    key: str
+    label: str
+    entry: str | Mapping[str, Any]
+    has_name: bool = False
+    mean_threshold: Threshold | None = None
+    is_average: bool = False
+    is_score: bool = False
+
+    def find_comparison(self, query: Query) -> str:
+        """Return the comparison with the threshold; that of an average is outside of its query."""
+        threshold = find_threshold(query) or self.mean_threshold
+        # a mean that is only reported is that of ended answers
+        return ">=" if threshold is None else threshold.comparison
+
+    def check_kind(self, query: Query) -> None:
+        """Check that a requirement has a threshold in its query, and that an average has none.
+
+        Raises:
+            ConfigError: it is otherwise.
+        """
+        is_mean = isinstance(query.root, Probability | Expectation) and query.is_numeric
+        if self.is_average and not is_mean:
+            raise ConfigError(
+                f"{query.text!r}: no probability to average; write mean P=? [ … ] >= 0.7"
+            )
+        if not self.is_average and query.is_numeric:
+            raise ConfigError(
+                f"{query.text!r}: no threshold; write P>=0.95 [ … ], or use `average` for a mean"
+            )
+
+
+def list_demands(place: str, keys: CaseKeys) -> list[Demand]:
+    """List the requirements and averages of an entry.
+
+    Raises:
+        ConfigError: the entry has none, or one of them has another form or the name of another.
+    """
+    demands = list(_iter_demands(place, keys))
+    if not demands:
+        raise ConfigError(f"{place}: there is no requirement; add `require` or `average`")
+    keys_by_label: dict[str, str] = {}
+    for demand in demands:
+        if (key := keys_by_label.setdefault(demand.label, demand.key)) != demand.key:
+            raise ConfigError(f"{demand.key}: {demand.label!r} is also {key}; rename one")
+    return demands
+
+
+def _iter_demands(place: str, keys: CaseKeys) -> Iterator[Demand]:
+    """Yield the requirements and averages of an entry."""
+    require = keys.require
+    # a single requirement needs no list
+    if isinstance(require, str) or is_assertion(require):
+        require = [require]
+    if isinstance(require, list | tuple):
+        for index, entry in enumerate(require):
+            key = f"{place}.require[{index}]"
+            yield Demand(key, format_label(key, entry), entry)
+    elif isinstance(require, Mapping):
+        with prefix_errors(f"{place}.require"):
+            check_names(require)
+        for label, entry in require.items():
+            key = f"{place}.require.{label}"
+            format_label(key, entry)
+            yield Demand(key, label, entry, has_name=True)
+    elif require is not None:
+        raise ConfigError(
+            f"{place}.require: {quote_value(require)} is neither a list nor a mapping; write one"
+        )
+    for label, text in (keys.average or {}).items():
+        key = f"{place}.average.{label}"
+        match = _MEAN.fullmatch(text)
+        if match is None:
+            raise ConfigError(
+                f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7, or mean polarity >= 10"
+            )
+        if keys.prompts is not None and (columns := list_columns(label)):
+            raise ConfigError(f"{key}: an average has one name for all rows; remove {columns[0]!r}")
+        probability, probability_threshold, score, score_threshold = match.groups(default="")
+        threshold_text = probability_threshold + score_threshold
+        with prefix_errors(key):
+            threshold = parse_threshold(threshold_text) if threshold_text.strip() else None
+        yield Demand(
+            key,
+            label,
+            probability or score,
+            has_name=True,
+            mean_threshold=threshold,
+            is_average=True,
+            is_score=bool(score),
+        )
+
+
+def format_label(key: str, entry: Any) -> str:
+    """Return the label of a requirement without a name."""
+    if isinstance(entry, str):
+        with prefix_errors(key):
+            check_query_text(entry)
+        return " ".join(entry.split())
+    if not isinstance(entry, Mapping):
+        raise ConfigError(
+            f"{key}: {quote_value(entry)} is no requirement; write P>=0.95 [ … ] or an assertion"
+        )
+    return format_assertion(entry)
