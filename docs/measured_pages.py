@@ -22,7 +22,7 @@ PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
 SPEED_PAGE = ROOT / "docs/explanation/speed.md"
 
 PROGRAMS_INTRODUCTION = """\
-# Results on programs
+# Results on C programs
 
     .venv/bin/python benchmarks/verifying.py "own programs" resources/programs --semantics int32
     .venv/bin/python docs/measured_pages.py
