@@ -7,7 +7,6 @@ from typing import Any
 
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import create_quantifier_or_judge
-from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry import Registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.properties.registry import BUILTIN_TYPES
@@ -63,7 +62,7 @@ class QuantifierPool:
             self._recent[key] = create_quantifier_or_judge(
                 name,
                 self._resolve_paths(settings or {}),
-                self._find_judge,
+                lambda model: self.find_deployment(model).model,
                 self._registry.expansion,
             )
             self._keep_judge(self._recent[key])
@@ -86,10 +85,6 @@ class QuantifierPool:
         if isinstance(quantifier, JudgesAnswers) and quantifier not in self.judges:
             self.judges.append(quantifier)
         return quantifier
-
-    def _find_judge(self, name: DeploymentName) -> ModelConfig:
-        """Find the model of a judge by any name of a model."""
-        return self.find_deployment(name).model
 
     def find_deployment(self, name: DeploymentName, **options: Any) -> Deployment:
         """Find another model than the suite's, as of a judge, by any name of a model.

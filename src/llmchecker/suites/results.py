@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import starmap
 
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
@@ -115,7 +116,8 @@ class SuiteResult:
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The averages, their groups, and the differences."""
-        return (*self._iter_averages(), *self._iter_differences())
+        compared = starmap(self._build_difference, self._iter_compared())
+        return (*self._iter_averages(), *(each for each in compared if each is not None))
 
     @cached_property
     def not_compared(self) -> tuple[NotCompared, ...]:
@@ -223,11 +225,6 @@ class SuiteResult:
             values,
         )
 
-    def _iter_differences(self) -> Iterator[Aggregate]:
-        """Yield the differences of averages and of cases with a single probability."""
-        for deployment, name, label, cases in self._iter_compared():
-            yield from self._difference(deployment, name, label, cases)
-
     def _iter_compared(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
         """Yield deployment, name, label and cases of each figure that a difference may have."""
         for deployment in self.suite.deployments:
@@ -299,20 +296,20 @@ class SuiteResult:
         (own,) = (each for each in self.suite.deployments if each.name == name)
         return name_difference(own, versus)
 
-    def _difference(
+    def _build_difference(
         self, deployment: str, name: str, label: str, cases: Sequence[str]
-    ) -> Iterator[Aggregate]:
-        """Yield a difference; none if the other side does not answer all of the cases."""
+    ) -> Aggregate | None:
+        """Build a difference; None if the other side does not answer all of the cases."""
         own = self._find_results(deployment, cases)
         side = self._find_other_side(deployment, cases)
         if side is None:
-            return
+            return None
         other_name, others = side
         is_finished = all(result.status is not Status.UNFINISHED for result in (*own, *others))
         threshold = self.suite.differences.get(label)
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
-            return
+            return None
         values = self._find_values(deployment, cases)
         differences = DIFFERENCES if values == PROBABILITIES else values - values
         measurement = Measurement(differences, differences)
@@ -321,7 +318,7 @@ class SuiteResult:
                 average_members(side, self._error_probability, values) for side in (own, others)
             )
             measurement = own_mean - other_mean
-        yield _build_aggregate(
+        return _build_aggregate(
             name,
             self._name_difference(deployment, other_name),
             "difference",
