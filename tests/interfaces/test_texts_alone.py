@@ -299,7 +299,7 @@ def test_a_short_name_has_the_keys_of_its_provider(short):
         source = model.source
         assert (source.address, source.api, source.served_as) == SHORT[short]
         assert source.key_from == KEYS.get(short.partition(":")[0])
-        assert not model.has_distributions
+        assert model.is_text_only
     # the number of connections distinguishes no answers
     names = [resolve_deployment("model", each, Registry()).model.name for each in (short, priced)]
     assert names[0] == names[1]

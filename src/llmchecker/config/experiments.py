@@ -98,7 +98,7 @@ def _parse_entry(
 ) -> _Entry:
     """Parse an experiment, or the section `figure4`, which has several start strings."""
     # Without a list, an entry uses all models with distributions; the figure has no list.
-    model_names = [name for name, model in models.items() if model.has_distributions]
+    model_names = [name for name, model in models.items() if not model.is_text_only]
     shards = 1
     if isinstance(entry, FigureKeys):
         starts = {f"{key}.starts[{index}]": name for index, name in enumerate(entry.starts)}

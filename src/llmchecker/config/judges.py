@@ -72,7 +72,7 @@ class ConfiguredJudge:
         """Open the access to the answers of the judge, of which one process has one."""
         spending = _spending.get()
         # a model that returns texts alone counts its answers in the spending of its run
-        key = f"{self.project} {self!r}", None if self.model.has_distributions else id(spending)
+        key = f"{self.project} {self!r}", id(spending) if self.model.is_text_only else None
         if key not in _accesses:
             # the models and stores of a configuration are in the folder of its project
             with contextlib.chdir(self.project):
@@ -172,7 +172,7 @@ def _open_access(
     from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
 
     # a decoding changes what a model writes, and not how it judges
-    decoding = None if model.has_distributions else parse_decoding(GREEDY)
+    decoding = parse_decoding(GREEDY) if model.is_text_only else None
     opened = open_model(replace(model, decoding=decoding), expansion, spending)
     if isinstance(opened, TextModel):
         return TextJudge(model.label, opened)

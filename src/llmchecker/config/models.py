@@ -77,9 +77,9 @@ class ModelConfig:
         return named or Path(paths.model_directory(self.name))
 
     @property
-    def has_distributions(self) -> bool:
-        """Whether the model has next-token distributions, which trees need."""
-        return self.kind != "texts"
+    def is_text_only(self) -> bool:
+        """Whether the model returns texts alone, without next-token distributions."""
+        return self.kind == "texts"
 
     @property
     def source_record(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
     """
     if "decoding" not in entry:
         return model.decoding
-    if not model.has_distributions:
+    if model.is_text_only:
         return _parse_text_decoding(key, entry["decoding"], model)
     # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
@@ -272,7 +272,7 @@ def check_has_distributions(key: str, model: ModelConfig) -> None:
     Raises:
         ConfigError: the model returns texts alone.
     """
-    if not model.has_distributions:
+    if model.is_text_only:
         raise ConfigError(
             f"{key}: the interface of {model.name} returns only texts; a tree needs "
             "distributions, as of vLLM or llama.cpp"
@@ -325,7 +325,7 @@ def check_prompt_form(model: ModelConfig, prompt: Start) -> None:
     Raises:
         ConfigError: its API does not.
     """
-    if not model.has_distributions:
+    if model.is_text_only:
         assert isinstance(model.source, ServerSource)
         model.source.check_prompt(prompt, model.name)
 
@@ -336,7 +336,7 @@ def check_query_form(model: ModelConfig, asked: "CheckedQuery") -> None:
     Raises:
         InvalidQuery: whole answers do not decide it.
     """
-    if model.has_distributions:
+    if not model.is_text_only:
         return
     # imported here: a question to another model needs no numpy
     from llmchecker.checking.anytime.answer_monitor import check_decidable
@@ -356,7 +356,7 @@ def check_prices(key: str, models: Iterable[ModelConfig], max_dollars: float | N
         ConfigError: one has none.
     """
     for model in models:
-        if max_dollars is not None and not model.has_distributions and model.prices is None:
+        if max_dollars is not None and model.is_text_only and model.prices is None:
             raise ConfigError(
                 f"{key}: {model.label} has no prices; add `prices` to the model, or limit tokens"
             )

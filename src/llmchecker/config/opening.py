@@ -41,9 +41,7 @@ def open_model(
             model has no prices.
         MissingTool: the packages for servers are not installed.
     """
-    return (
-        _open_lazily(model, expansion) if model.has_distributions else _open_texts(model, spending)
-    )
+    return _open_texts(model, spending) if model.is_text_only else _open_lazily(model, expansion)
 
 
 def load_opened(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":

@@ -180,9 +180,7 @@ class Question(TextProcess):
     @property
     def is_text_only(self) -> bool:
         """Whether the model, loaded or not, returns texts alone."""
-        return isinstance(self.model, TextModel) or not getattr(
-            self.model, "has_distributions", True
-        )
+        return isinstance(self.model, TextModel) or getattr(self.model, "is_text_only", False)
 
     def answer(self, **options: Any) -> "Answer":
         """Answer the question to a loaded model, as narrowly as the budget allows.

@@ -102,7 +102,7 @@ class Registry:
     @cached_property
     def distribution_models(self) -> Mapping[str, ModelConfig]:
         """The models with next-token distributions: all but text-only servers."""
-        return {name: model for name, model in self.models.items() if model.has_distributions}
+        return {name: model for name, model in self.models.items() if not model.is_text_only}
 
 
 def open_registry(config: str | Path) -> Registry:

@@ -143,12 +143,12 @@ def _check_can_converse(place: str, model: ModelConfig, chat: Chat) -> None:
     """
     if model.kind == "masked":
         raise ConfigError(f"{place}: {model.name} is a masked model; use a chat model")
-    if model.has_distributions and isinstance(model.source, ServerSource):
+    if not model.is_text_only and isinstance(model.source, ServerSource):
         raise ConfigError(
             f"{place}: a server returns the probabilities of {model.name}, which conversations do "
             "not support; use a model in this process, or texts alone"
         )
-    if not model.has_distributions:
+    if model.is_text_only:
         with prefix_errors(place):
             check_prompt_form(model, chat)
 
@@ -159,8 +159,8 @@ def _check_access(place: str, user: ModelConfig, model: ModelConfig) -> None:
     Raises:
         ConfigError: one returns texts alone, and the other its probabilities.
     """
-    if user.has_distributions != model.has_distributions:
-        one, other = (user, model) if model.has_distributions else (model, user)
+    if user.is_text_only != model.is_text_only:
+        one, other = (model, user) if model.is_text_only else (user, model)
         raise ConfigError(
             f"{place}: {one.label} returns texts alone, and {other.label} is in this process; use "
             "two of one kind"

@@ -344,7 +344,7 @@ def _compute_digest(
         named = question.checked_query.quantifiers.items()
         quantifiers = {name: repr(quantifier) for name, quantifier in named}
         limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
-        if not case.deployment.model.has_distributions:
+        if case.deployment.model.is_text_only:
             limits["answers"] = question.budget.answers
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])

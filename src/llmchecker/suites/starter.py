@@ -88,7 +88,7 @@ def format_starter_suite(deployment: Deployment, name: DeploymentName) -> str:
     text: str = _SUITE.format(
         # JSON is YAML, in which a text needs quotes as a directory may have any name
         model=json.dumps(name, ensure_ascii=False),
-        budget="passes: 2000" if model.has_distributions else "answers: 500",
+        budget="answers: 500" if model.is_text_only else "passes: 2000",
         prompt=_USER if _answers_messages(deployment) else _START,
     )
     return text

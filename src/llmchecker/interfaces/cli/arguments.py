@@ -272,7 +272,7 @@ def _build_budget(
         ConfigError: a limit has no effect on the models, or no price limits their costs.
         InvalidEstimate: a limit is out of its range.
     """
-    is_text_only = [not model.has_distributions for model in models]
+    is_text_only = [model.is_text_only for model in models]
     # `tree` has no limits
     limits = {name: getattr(arguments, name, None) for name in ("tokens", "dollars")}
     for name, limit in limits.items():

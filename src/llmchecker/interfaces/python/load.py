@@ -117,7 +117,7 @@ def load(
         given = decoding.settings if isinstance(decoding, Decoding) else decoding
         keys = {} if decoding is None else {"decoding": given}
         found = resolve_deployment("source", name, Registry(), decoding=keys).model
-        if not found.has_distributions:
+        if found.is_text_only:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
             check_prices("dollars", [found], dollars)
             return load_opened(open_model(found, ExpansionConfig(), Spending(tokens, dollars)))
