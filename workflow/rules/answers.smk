@@ -7,7 +7,7 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             f"answers_{model}"
         input:
             model=f"resources/models/{model}",
-            # after the trees, whose stored distributions the answers use
+            # after the trees, so that one job at a time has the model in memory
             grown=paths.trees_mark(model) if CONFIG.trees(model) else [],
             files=get_quantifier_files(model),
             judges=expand("resources/models/{judge}", judge=list_judges(CONFIG, model)),
