@@ -23,7 +23,7 @@ from helpers.marks import long
 from helpers.random_tables import QUANTIFIERS, START
 from scipy.stats import binom
 
-from llmchecker.checking.anytime import confidence_sequence, round_plan
+from llmchecker.checking.anytime import anytime_check, confidence_sequence, round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -248,5 +248,5 @@ def test_a_tree_that_changes_within_a_round_is_detected(monkeypatch):
     """If the decided mass depends on the samples of the round, too many intervals miss."""
     monkeypatch.setattr(round_plan, "_MIN_ROUND", 24)
     assert not is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)
-    monkeypatch.setattr(round_plan, "SampleRound", ShiftingRound)
+    monkeypatch.setattr(anytime_check, "SampleRound", ShiftingRound)
     assert is_too_often(count_misses(skewed_runs(), range(20), 0.9, 80), 20, 0.9)
