@@ -96,14 +96,14 @@ class Progress:
     samples: int = 0
 
     @property
-    def narrower(self) -> Interval:
+    def narrower_interval(self) -> Interval:
         """The narrower of both intervals."""
         return self.certain if self.sampled is None else self.sampled
 
     @property
     def width(self) -> float:
         """The width of the narrower of both intervals."""
-        return self.narrower.width
+        return self.narrower_interval.width
 
     @property
     def lower(self) -> float:

@@ -44,7 +44,7 @@ def open_model(
     return _open_texts(model, spending) if model.is_text_only else _open_lazily(model, expansion)
 
 
-def load_opened(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
+def load_opened_model(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
     """Load an opened model, unless it returns texts alone.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.opening import load_opened
+from llmchecker.config.opening import load_opened_model
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -198,7 +198,7 @@ class _Evaluator:
             if user.model not in self.users:
                 self.users[user.model] = self.open_model(user.model)
         return check_conversation(
-            load_opened(self.opened),
+            load_opened_model(self.opened),
             conversation,
             question.checked_query.create_quantifiers(),
             question.budget,

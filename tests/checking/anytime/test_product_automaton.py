@@ -40,7 +40,7 @@ def test_every_row_knows_the_scores_and_the_truth_of_the_next_texts(seed):
     monitor = tree.automaton.monitors[0]
     for row in np.flatnonzero(tree.is_visited & ~tree.is_terminal & tree.is_undecided)[:40]:
         rows = np.array([row])
-        (found,) = tree.automaton.find_rows(tree._select_states(rows), int(tree.step[row])).rows
+        (found,) = tree.automaton.find_rows(tree.states.select(rows), int(tree.step[row])).rows
         tokens = tree.collect_continuations(rows)[0].tolist()
         for token in range(model.vocabulary_size):
             class_ = tree.automaton.class_of[token]

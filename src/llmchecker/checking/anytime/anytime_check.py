@@ -40,8 +40,6 @@ from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.ast import PathQuantifier, Probability
 
-_MIN_EXPECTED = 16
-"""The least number of samples that are expected after a round without a limit."""
 _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
 
@@ -227,7 +225,7 @@ class AnytimeCheck:
             return not self._needs_every_text() or self.bound_answer().is_exact
         if self.tree.passes == 0:
             return False
-        intervals = [progress.certain, progress.narrower]
+        intervals = [progress.certain, progress.narrower_interval]
         # the rounding error takes longer to compute, so it is only where it can matter
         return self._is_decided(intervals) and self._is_decided(intervals, self.rounding_error)
 
@@ -292,7 +290,7 @@ class AnytimeCheck:
         if count == 0 or part.total == 0:
             return None
         # bets on a round must not depend on what it shows, not even on its passes or seconds
-        expected_values = count + self._expect_later_samples(pending + count)
+        expected_values = count + self.rounds.expect_samples(pending + count, len(self.samples))
         # a server that lists few tokens samples whole continuations itself
         round_class = SampleRound if self.tree.lists_vocabulary else ContinuationRound
         samples = round_class(
@@ -355,12 +353,6 @@ class AnytimeCheck:
             return request
         assert isinstance(self._next_round.samples, ContinuationRound)
         return replace(request, expected=self._next_round.samples.prepare()[1])
-
-    def _expect_later_samples(self, count: int) -> float:
-        """Return the expected number of samples after the next `count`."""
-        expected = self.rounds.expect_samples(count)
-        # without a limit, as many as there are
-        return expected if math.isfinite(expected) else max(len(self.samples), _MIN_EXPECTED)
 
 
 def _find_scale(interval: Interval) -> float:

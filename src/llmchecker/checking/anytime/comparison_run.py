@@ -211,7 +211,7 @@ class _ComparisonRun:
             passes=first.passes + versus.passes,
             seconds=time.monotonic() - self._start_time,
             certain=first.certain - versus.certain,
-            sampled=first.narrower - versus.narrower if has_samples else None,
+            sampled=first.narrower_interval - versus.narrower_interval if has_samples else None,
             samples=first.samples + versus.samples,
         )
 

@@ -12,7 +12,7 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 
 import numpy as np
@@ -149,6 +149,11 @@ class ExploredTree(TextColumns):
         self._append_root()
 
     @property
+    def states(self) -> TextStates:
+        """The states of all texts."""
+        return TextStates(**{field.name: getattr(self, field.name) for field in fields(TextStates)})
+
+    @property
     def is_terminal(self) -> np.ndarray:
         """(n,) bool: the texts without continuations."""
         terminal: np.ndarray = self.has_ended | (self.step == self.length)
@@ -271,7 +276,7 @@ class ExploredTree(TextColumns):
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
             uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
-        text_rows = self.automaton.find_rows(self._select_states(rows), step)
+        text_rows = self.automaton.find_rows(self.states.select(rows), step)
         values = np.stack([self._find_shares(row) for row in text_rows.rows])
         if predict is not None:
             predictions = np.stack([predict(row) for row in text_rows.rows])
@@ -437,7 +442,7 @@ class ExploredTree(TextColumns):
         if new_keys:
             self._unlisted_rows |= {key: len(self) + i for i, key in enumerate(new_keys)}
             new_parents, new_tokens = np.array(new_keys).T
-            states = self._select_states(new_parents)
+            states = self.states.select(new_parents)
             rows = self.automaton.find_rows(states, int(self.step[parents[0]]))
             self._append_children(
                 new_parents, new_tokens, np.zeros(len(new_keys)), rows, np.arange(len(new_keys))
@@ -480,17 +485,6 @@ class ExploredTree(TextColumns):
                 math.fsum([total, *terms.tolist()])
                 for total, terms in zip(self.decided, shares * masses, strict=True)
             ]
-        )
-
-    def _select_states(self, rows: np.ndarray) -> TextStates:
-        return TextStates(
-            self.controls[:, rows],
-            self.counts[:, rows],
-            self.scores[:, rows],
-            self.obligations[:, rows],
-            self.truth[:, rows],
-            self.truth_if_ended[:, rows],
-            self.is_open_ended[rows],
         )
 
     def _append_root(self) -> None:

@@ -117,9 +117,17 @@ class RoundPlan:
         affordable = self._clock(batches)
         return min(self.unspent_passes, math.inf if affordable is None else affordable)
 
-    def expect_samples(self, count: int) -> float:
-        """Return the expected number of samples after the next `count`; infinite without limit."""
-        return max(0.0, self._expect_sampling_passes() / self._passes_per_sample - count)
+    def expect_samples(self, count: int, done: int) -> float:
+        """Return the expected number of samples after the next ones.
+
+        Args:
+            count: number of the next samples.
+            done: number of the samples so far; without a limit, as many are expected.
+        """
+        passes = self._expect_sampling_passes()
+        if math.isinf(passes):
+            return float(max(done, _MIN_ROUND))
+        return max(0.0, passes / self._passes_per_sample - count)
 
     def plan_samples(self, pending: int) -> int:
         """Return the number of samples of the next round; 0 for a refinement.

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from llmchecker.config.opening import load_opened, open_model
+from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
@@ -33,7 +33,7 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
     opened = open_model(question.model, registry.expansion, spending)
-    asked = question.model_copy(update={"model": load_opened(opened)})
+    asked = question.model_copy(update={"model": load_opened_model(opened)})
     failure = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.config.judges import charge_judges
-from llmchecker.config.opening import load_opened, open_model
+from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
@@ -144,7 +144,9 @@ def _open_sides(
         if isinstance(opened, LazyModel) and first.model.directory == versus.model.directory
         else open_model(versus.model, registry.expansion, spending)
     )
-    return Side(load_opened(opened), first.prompt), Side(load_opened(other), versus.prompt)
+    return Side(load_opened_model(opened), first.prompt), Side(
+        load_opened_model(other), versus.prompt
+    )
 
 
 def _format_json(first: Question, versus: Question, comparison: "Comparison") -> dict[str, Any]:

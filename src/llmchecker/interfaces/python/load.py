@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.models import ModelConfig, check_prices
-from llmchecker.config.opening import load_opened, open_model
+from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
@@ -120,7 +120,9 @@ def load(
         if found.is_text_only:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
             check_prices("dollars", [found], dollars)
-            return load_opened(open_model(found, ExpansionConfig(), Spending(tokens, dollars)))
+            return load_opened_model(
+                open_model(found, ExpansionConfig(), Spending(tokens, dollars))
+            )
     if (tokens, dollars) != (None, None):
         raise ConfigError(f"tokens, dollars: {source} costs none; leave the arguments out")
     threads = count_cores() if threads is None else threads

@@ -87,8 +87,7 @@ class Chat:
             if entry.get("name", message.get("name")) != message.get("name"):
                 raise ConfigError(
                     f"[{number}].name: {quote_value(entry['name'])} is not the tool of the call "
-                    "before it; "
-                    "remove the name"
+                    "before it; remove the name"
                 )
         return chat
 

@@ -273,8 +273,7 @@ def _parse_scale(scale: Any) -> dict[str, int]:
             if not isinstance(label, str) or type(grade) is not int:
                 raise ConfigError(
                     f"scale: {quote_value(label)}: {quote_value(grade)} is no label with a "
-                    "grade; write quotes around "
-                    "the label, and a whole number"
+                    "grade; write quotes around the label, and a whole number"
                 )
         return dict(scale)
     if isinstance(scale, str) and scale.replace(" ", "") == "yes/no":
