@@ -472,3 +472,17 @@ def test_the_representation_is_a_line_of_figures(model):
         "<Answer P>=0.001 [ F he > 0 ]: verdict HOLDS, certain, "
         "horizon within 2 tokens; 0.00 of the answers had ended, verdict (bounded) true>"
     )
+
+
+def test_quantifiers_may_have_the_names_of_options(model):
+    """A quantifier that is named like an option is passed by `quantifiers`."""
+    tree = lc.grow(model, "once", alpha=1, k=4, length=3)
+    for name in ("answers", "length", "seed"):
+        query = f"P=? [ F {name} > 0 ]"
+        on_model = lc.ask(query, model, "once", length=3, passes=100, quantifiers={name: he})
+        assert on_model.lower == pytest.approx(1 - 0.75**3)
+        assert lc.check(query, tree, quantifiers={name: he}).bounded == pytest.approx(1 - 0.75**3)
+        with pytest.raises(ConfigError, match=rf"{name}: this is an option; .*{{'{name}': …}}"):
+            lc.ask(query, model, "once", **{"passes": 100, name: he})
+    with pytest.raises(ConfigError, match="he: given as a keyword and in quantifiers"):
+        lc.ask("P=? [ F he > 0 ]", model, "once", passes=9, he=he, quantifiers={"he": he})

@@ -34,6 +34,37 @@ class _FunctionQuantifier:
         return self._function(start, continuation)
 
 
+def merge_scorers(
+    quantifiers: Mapping[str, Scorer] | None,
+    keywords: Mapping[str, Scorer],
+    options: Mapping[str, object] | None = None,
+) -> dict[str, Scorer]:
+    """Return the quantifiers of a call by their names in the query.
+
+    Args:
+        quantifiers: those of the argument `quantifiers`; None for none.
+        keywords: those that were given as keywords.
+        options: the values of the options whose names a quantifier might have.
+
+    Raises:
+        ConfigError: a name occurs twice, or an option is a quantifier.
+    """
+    for name, value in (options or {}).items():
+        # no option with a quantifier's value takes a function
+        if callable(value):
+            raise ConfigError(
+                f"{name}: this is an option; for a quantifier of that name write "
+                f"quantifiers={{'{name}': …}}"
+            )
+    if quantifiers is None:
+        return dict(keywords)
+    if not isinstance(quantifiers, Mapping):
+        raise ConfigError(f"quantifiers: {quantifiers!r} is no dict of quantifiers by their names")
+    if twice := quantifiers.keys() & keywords.keys():
+        raise ConfigError(f"{min(twice)}: given as a keyword and in quantifiers; keep one")
+    return {**quantifiers, **keywords}
+
+
 def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
     """Score every text of a tree.
 
