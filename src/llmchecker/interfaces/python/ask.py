@@ -17,11 +17,10 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.scorers import Scorer, merge_scorers, resolve_scorers
+from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
-from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    query: str | Query,
+    query: QueryForm,
     tree_or_model: "TextTree | LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
@@ -45,7 +44,9 @@ def check(
     witnesses. On a model it is that of `ask`.
 
     Args:
-        query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
+        query: a text such as `P=? [ F gender > 0 ]`, a query that `parse` returned, or an assertion
+            of suites such as `{"contains": "Paris", "at_least": 0.9}`; with =? without a
+            probability.
         tree_or_model: a tree that `grow` returned, or a model that `load` returned.
         start: on a model, the start string or messages, as in `ask`.
         quantifiers: quantifiers by their names in the query. A standard quantifier, which has no
@@ -72,7 +73,7 @@ def check(
     return _check_tree(query, tree_or_model, merge_scorers(quantifiers, options))
 
 
-def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
+def _check_tree(query: QueryForm, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
     checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
@@ -85,7 +86,7 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
 
 
 def ask(
-    query: str | Query,
+    query: QueryForm,
     model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
@@ -113,7 +114,9 @@ def ask(
     bounds. The same seed and passes give the same answer on the same machine.
 
     Args:
-        query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
+        query: a text such as `P=? [ F gender > 0 ]`, a query that `parse` returned, or an assertion
+            of suites such as `{"contains": "Paris", "at_least": 0.9}`; with =? without a
+            probability.
         model: a model that `load` returned.
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.

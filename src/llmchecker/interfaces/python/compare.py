@@ -18,12 +18,11 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
-from llmchecker.interfaces.python.scorers import Scorer, merge_scorers, resolve_scorers
+from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
-from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_display
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Comparison(comparison.Comparison):
 
 
 def compare(
-    query: str | Query,
+    query: QueryForm,
     model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
@@ -80,7 +79,7 @@ def compare(
     sides share the limits. The difference is that of the first side minus the second.
 
     Args:
-        query: a query with =?, as a text or parsed.
+        query: a query with =?, as a text or parsed, or an assertion without a probability.
         model: a model that `load` returned.
         start, user, system: the prompt, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
