@@ -7,7 +7,7 @@ whole model with its confidence. `bounded` is exact for the bounded process alon
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,12 @@ _FIELDS = {
     "versions": mapping_of(TEXT),
 }
 """The fields of an answer as JSON that are read."""
+_HISTORY = {
+    **dict.fromkeys(("passes", "samples"), list_of(COUNT)),
+    "seconds": list_of(NUMBER),
+    **dict.fromkeys(("lower", "upper", "low", "high"), list_of(optional(END))),
+}
+"""The columns of the history that a file of its own has: a row for each round."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +258,11 @@ class Answer:
     forecast: Forecast | None = None
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
     turns: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for a copy or another process, without what stays in memory."""
+        state = {each.name: getattr(self, each.name) for each in fields(Answer)}
+        return state | {"evidence": None}
 
     @property
     def decision(self) -> Decision | None:
@@ -486,13 +497,20 @@ class Answer:
                     None if counted is None else tuple(counted),
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
+                history=_decode_history(content.get("history"), limits),
             )
         except (TypeError, ValueError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error
 
     def write(self, path: str | Path) -> None:
-        """Write the answer as JSON, with its digest."""
-        write_json_with_digest(self.as_json(), path)
+        """Write the answer and its history as JSON, with its digest."""
+        write_json_with_digest({**self.as_json(), "history": self._encode_history()}, path)
+
+    def _encode_history(self) -> dict[str, list[Any]]:
+        columns = {name: [getattr(each, name) for each in self.history] for name in _HISTORY}
+        for name in ("lower", "upper"):
+            columns[name] = [_encode_end(end) for end in columns[name]]
+        return columns
 
     @classmethod
     def read(cls, path: str | Path) -> "Answer":
@@ -515,6 +533,27 @@ def select_trivial_interval(query: Query) -> Interval:
 def _encode_end(end: float | bool) -> float | bool | None:
     # JSON has no infinity
     return None if math.isinf(end) else end
+
+
+def _decode_history(content: Any, limits: Interval) -> tuple[Progress, ...]:
+    """Return the rounds of a history; none where the file has no seconds of them."""
+    if not isinstance(content, Mapping) or "seconds" not in content:
+        return ()
+    check_fields(content, _HISTORY, "history")
+    return tuple(
+        Progress(
+            passes,
+            seconds,
+            Interval(
+                limits.lower if lower is None else lower, limits.upper if upper is None else upper
+            ),
+            None if low is None else Interval(low, high),
+            samples,
+        )
+        for passes, samples, seconds, lower, upper, low, high in zip(
+            *(content[name] for name in _HISTORY), strict=True
+        )
+    )
 
 
 def _build_format_error(place: str | Path, problem: str) -> DamagedFile:

@@ -186,8 +186,8 @@ class Question(TextProcess):
         """Answer the question to a loaded model, as narrowly as the budget allows.
 
         Args:
-            options: `watch`, without a conversation `is_cancelled`, and about tokens
-                `batch_invariant`, as in `check_anytime`.
+            options: `watch`, `is_cancelled`, and about tokens `batch_invariant`, as in
+                `check_anytime`.
 
         Raises:
             InterruptedCheck: the model failed after it had evaluated texts.

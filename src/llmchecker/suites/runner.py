@@ -15,6 +15,7 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
+from llmchecker.errors import InterruptedCheck
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -208,14 +209,20 @@ class _Evaluator:
         )
 
     def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
-        if isinstance(answer, BaseException):
-            return _build_error(case, answer, seconds)
+        failure = answer if isinstance(answer, BaseException) else None
+        # the answer before a failure is right, and is kept with the error
+        found = answer.result if isinstance(answer, InterruptedCheck) else answer
+        if not isinstance(found, Answer):
+            return _build_error(case, found, seconds)
         try:
-            return _build_result(case, answer, self.suite.confidence, seconds)
+            result = _build_result(case, found, self.suite.confidence, seconds)
         except FOREIGN_ERRORS as error:
             if is_interrupt(error):
                 raise
             return _build_error(case, error, seconds)
+        if failure is None:
+            return result
+        return replace(result, status=Status.ERROR, error=_describe_error(failure))
 
 
 def _load_user(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
@@ -244,10 +251,20 @@ def evaluate(
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
+    return CaseResult(
+        case.name,
+        case.deployment.name,
+        Status.ERROR,
+        seconds=seconds,
+        error=_describe_error(error),
+    )
+
+
+def _describe_error(error: BaseException) -> str:
+    """Return the message of an error on one line."""
     # an unexpected exception has no message for users
     message = find_user_message(error) or _describe_exception(error)
-    message = " ".join(message.split())
-    return CaseResult(case.name, case.deployment.name, Status.ERROR, seconds=seconds, error=message)
+    return " ".join(message.split())
 
 
 def _describe_exception(error: BaseException) -> str:

@@ -472,3 +472,45 @@ def test_the_representation_is_a_line_of_figures(model):
         "<Answer P>=0.001 [ F he > 0 ]: verdict HOLDS, certain, "
         "horizon within 2 tokens; 0.00 of the answers had ended, verdict (bounded) true>"
     )
+
+
+def test_quantifiers_may_have_the_names_of_options(model):
+    """A quantifier that is named like an option is passed by `quantifiers`."""
+    tree = lc.grow(model, "once", alpha=1, k=4, length=3)
+    for name in ("answers", "length", "seed"):
+        query = f"P=? [ F {name} > 0 ]"
+        on_model = lc.ask(query, model, "once", length=3, passes=100, quantifiers={name: he})
+        assert on_model.lower == pytest.approx(1 - 0.75**3)
+        assert lc.check(query, tree, quantifiers={name: he}).bounded == pytest.approx(1 - 0.75**3)
+        with pytest.raises(ConfigError, match=rf"{name}: this is an option; .*{{'{name}': …}}"):
+            lc.ask(query, model, "once", **{"passes": 100, name: he})
+    with pytest.raises(ConfigError, match="he: given as a keyword and in quantifiers"):
+        lc.ask("P=? [ F he > 0 ]", model, "once", passes=9, he=he, quantifiers={"he": he})
+
+
+def test_an_assertion_of_suites_is_a_query(model):
+    """An assertion has the answer of the query that it stands for, with and without a threshold."""
+    query = "P{} [ F yes = 1 ]"
+    for form, threshold in (({}, "=?"), ({"at_least": 0.5}, ">=0.5"), ({"at_most": 0.5}, "<=0.5")):
+        options = {"length": 3, "passes": 100}
+        found = lc.ask({"contains": " he"} | form, model, "once", **options)
+        expected = lc.ask(query.format(threshold), model, "once", yes=lc.Pattern(" he"), **options)
+        assert (found.certain, found.holds) == (expected.certain, expected.holds)
+    tree = lc.grow(model, "once", alpha=1, k=4, length=3)
+    assert lc.check({"not_contains": " he"}, tree).bounded == pytest.approx(0.75**3)
+
+
+@pytest.mark.parametrize(
+    ("assertion", "options", "message"),
+    [
+        ({"contain": "he"}, {}, "contain: there is no such assertion, did you mean 'contains'"),
+        ({"contains": "he", "at_leats": 0.9}, {}, "write one assertion"),
+        ({"contains": "he", "at_least": 2}, {}, "at_least: 2 is not a probability"),
+        ({"contains": "he"}, {"contains": he}, "contains: the assertion uses this name"),
+        ({}, {}, "write one assertion"),
+    ],
+)
+def test_an_assertion_that_cannot_be_read_is_refused(model, assertion, options, message):
+    """A misspelt assertion, a wrong probability and a clash of names are named."""
+    with pytest.raises(ConfigError, match=message):
+        lc.ask(assertion, model, "once", passes=9, **options)

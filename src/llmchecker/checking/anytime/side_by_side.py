@@ -25,7 +25,7 @@ from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
-from llmchecker.errors import CheckFailed, LLMCheckerError
+from llmchecker.errors import CheckFailed, InterruptedCheck, LLMCheckerError
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
@@ -174,6 +174,7 @@ class _Job:
         self.has_deadline = question.budget.seconds is not None
         self.request: Request | None = None
         self._error: BaseException | None = None
+        self._is_interrupted = False
         self._run = AnytimeRun(
             model,
             question.prompt,
@@ -226,10 +227,23 @@ class _Job:
         self._requests.close()
         self.request, self._error = None, error
 
+    def interrupt(self, error: BaseException) -> None:
+        """End the check with an error of the model, which the answer so far survives."""
+        self.fail(error)
+        # without a single pass there is no answer that the error could hold
+        self._is_interrupted = self._run.check.tree.passes > 0
+
     def build_outcome(self) -> CheckOutcome:
         """Return the result of the check, or its error, and release its memory."""
         try:
-            return self._error or self._run.finish(bounds_only=True)
+            if self._error is not None and not self._is_interrupted:
+                return self._error
+            answer = self._run.finish(bounds_only=True)
+            if self._error is None:
+                return answer
+            interrupted = InterruptedCheck(str(self._error), answer)
+            interrupted.__cause__ = self._error
+            return interrupted
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             return error
@@ -343,7 +357,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             if len(shares) == 1:
-                shares[0].job.fail(error)
+                shares[0].job.interrupt(error)
                 return
         if answers is None:
             # one text may be too long for the model, and only its check must end; after the

@@ -43,7 +43,7 @@ from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
-from llmchecker.errors import LLMCheckerError, RequestRefused
+from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -425,8 +425,14 @@ class _Checks:
 
 
 def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, CheckOutcome]]:
-    """Yield an error as the result of all checks of a sequence."""
-    indices = list(state.checks)
+    """Yield an error as the result of all checks of a sequence, with their answers so far."""
+    checks = dict(state.checks)
     state.checks.clear()
-    for index in indices:
-        yield index, error
+    for index, check in checks.items():
+        # without an answer there is no result that the error could hold
+        if check.count == 0:
+            yield index, error
+            continue
+        interrupted = InterruptedCheck(str(error), check.finish())
+        interrupted.__cause__ = error
+        yield index, interrupted

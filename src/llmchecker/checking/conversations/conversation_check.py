@@ -28,7 +28,7 @@ import numpy as np
 from llmchecker import __version__
 from llmchecker.checking.answer import Answer, Costs, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
-from llmchecker.checking.anytime.anytime_run import describe_spread
+from llmchecker.checking.anytime.anytime_run import describe_failure, describe_spread
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
@@ -46,7 +46,7 @@ from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
-from llmchecker.errors import CheckFailed, ConfigError
+from llmchecker.errors import CheckFailed, ConfigError, InterruptedCheck
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.utils.number_format import format_count, format_number
@@ -73,6 +73,7 @@ def check_conversation(
     *,
     user_models: Mapping[SimulatedUser, Any] | None = None,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Answer:
     """Check a query about the turns of a conversation, as narrowly as the budget allows.
 
@@ -85,17 +86,20 @@ def check_conversation(
         asked: the query, its quantifiers, and the largest number of tokens of an answer.
         budget: the limits on the costs, and the confidence.
         user_models: the models of the simulated users, which have the access of the model.
-        watch: called with the intervals after each round, but not for texts alone; the work ends
-            when it returns true.
+        watch: called with the intervals after each round; the work ends when it returns true.
+        is_cancelled: called between batches; the work ends when it returns true.
 
     Raises:
         InvalidQuery: the query is not about the turns of a conversation.
         UnusableText: the model cannot read the conversation.
         ConfigError: the model does not list all tokens of a distribution.
+        InterruptedCheck: a model failed after texts had been evaluated.
     """
     user_models = user_models or {}
     if isinstance(model, TextModel):
-        return check_text_conversation(model, conversation, asked, budget, user_models)
+        return check_text_conversation(
+            model, conversation, asked, budget, user_models, watch=watch, is_cancelled=is_cancelled
+        )
     for each in (model, *user_models.values()):
         if each.listed_tokens < each.vocabulary_size:
             raise ConfigError(
@@ -104,9 +108,16 @@ def check_conversation(
             )
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
     explored = ExploredConversation(model, conversation, asked, user_models)
-    check = _ConversationCheck(explored, budget, watch)
+    check = _ConversationCheck(explored, budget, watch, is_cancelled)
     check.run()
-    return check.build_answer()
+    failure = explored.tree.failure
+    # without a single pass there is no answer that the error could hold
+    if failure is not None and explored.tree.passes == 0:
+        raise failure
+    answer = check.build_answer()
+    if failure is not None:
+        raise InterruptedCheck(describe_failure(model, failure), answer) from failure
+    return answer
 
 
 @dataclass(frozen=True)
@@ -142,12 +153,17 @@ class ExploredConversation:
 
         Raises:
             CheckFailed: more are needed.
+            Exception: the error of a model that fails.
         """
         tree = self._create_tree(decides_early=False)
         while (left := tree.undecided) > 0:
+            if tree.failure is not None:
+                raise tree.failure
             if tree.passes >= max_passes:
                 advice = "; lower length or temperature, or raise the passes"
             elif not tree.refine(max_passes - tree.passes):
+                if tree.failure is not None:
+                    continue
                 advice = " in tokens that are not listed; set top-k or top-p"
             else:
                 continue
@@ -195,9 +211,11 @@ class _ConversationCheck:
         explored: ExploredConversation,
         budget: Budget,
         watch: Callable[[Progress], bool | None],
+        is_cancelled: Callable[[], bool],
     ) -> None:
         self._start_time = time.monotonic()
         self._explored, self._budget, self._watch = explored, budget, watch
+        self._is_cancelled = is_cancelled
         self._asked = asked = explored.asked
         self._conversation = conversation = explored.conversation
         self._tree = explored.tree
@@ -214,10 +232,12 @@ class _ConversationCheck:
         self._history: list[Progress] = []
 
     def run(self) -> None:
-        """Refine and sample in turns, until the answer is narrow enough or a limit is reached."""
+        """Refine and sample in turns, until the answer is narrow enough or the work must stop."""
         while True:
             self._history.append(progress := self._compute_progress())
             if self._watch(progress) or self._is_narrow() or self._remaining() < 1:
+                return
+            if self._tree.failure is not None:
                 return
             # both halves of the work get the same number of passes
             is_due = self._sampling_costs < self._refining_costs
@@ -307,13 +327,17 @@ class _ConversationCheck:
 
     def _remaining(self) -> float:
         """Return the passes that the limits allow."""
-        if self._budget.is_late(self._start_time):
+        if self._must_stop():
             return 0.0
         return math.inf if self._budget.passes is None else self._budget.passes - self._costs
 
+    def _must_stop(self) -> bool:
+        """Return whether the work is cancelled or its time is over."""
+        return self._is_cancelled() or self._budget.is_late(self._start_time)
+
     def _plan_samples(self) -> int:
         """Return the number of samples of the next round; 0 if the limits allow none."""
-        if not self._can_sample:
+        if not self._can_sample or self._tree.failure is not None:
             return 0
         affordable = _BUDGET_SHARE * self._remaining() / self._passes_per_sample
         wanted = max(_MIN_ROUND, self._drawn // _SAMPLES_PER_NEW_SAMPLE)
@@ -343,10 +367,7 @@ class _ConversationCheck:
         ]
         truths = tree.sample(
             generators,
-            lambda visits: (
-                not self._budget.is_late(self._start_time)
-                and tree.passes - passes + visits <= limit
-            ),
+            lambda visits: not self._must_stop() and tree.passes - passes + visits <= limit,
         )
         complete = truths.index(None) if None in truths else count
         self._can_sample = complete == count

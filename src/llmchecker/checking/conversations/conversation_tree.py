@@ -19,6 +19,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +42,7 @@ from llmchecker.models.distribution import find_by_inversion
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts, split_text
+from llmchecker.utils.processes import raise_interrupt
 
 _MIN_BATCH, _MAX_BATCH = 16, 1024
 """The limits of the number of states that a refinement visits at once."""
@@ -54,6 +56,8 @@ class ConversationTree:
         decided: the states that decide the formula, none of which follows another.
         passes: number of texts that the model evaluated.
         looks: number of listed tokens that were looked at without a pass.
+        failure: the error of a model that ended the work; None without one. The explored states
+            stay right, and nothing more may be explored.
 
     Args:
         model: the language model, which lists all tokens of a distribution.
@@ -77,6 +81,7 @@ class ConversationTree:
         user_models: Mapping[SimulatedUser, LanguageModel] | None = None,
     ) -> None:
         self.passes = self.looks = 0
+        self.failure: Exception | None = None
         self._conversation, self._monitor = conversation, monitor
         self._quantifiers = dict(quantifiers)
         self._prompts: dict[tuple[SimulatedUser | None, Texts, Texts], tuple[int, ...]] = {}
@@ -182,6 +187,13 @@ class ConversationTree:
         Returns:
             Whether anything was left to look at.
         """
+        try:
+            return self._refine(max_passes)
+        except _ModelFailed as error:
+            self.failure = error.cause
+            return False
+
+    def _refine(self, max_passes: float) -> bool:
         if self._root.row is None:
             self._visit([self._root])
             return True
@@ -210,10 +222,24 @@ class ConversationTree:
             allows: returns whether so many further visits are allowed.
 
         Returns:
-            The truth of the formula on each conversation; None where visits were not allowed.
+            The truth of the formula on each conversation; None where visits were not allowed, or a
+            model failed.
         """
         self._settle()
         states = [self._root] * len(generators)
+        try:
+            self._lead_to_ends(states, generators, allows)
+        except _ModelFailed as error:
+            self.failure = error.cause
+        return [state.truth for state in states]
+
+    def _lead_to_ends(
+        self,
+        states: list[State],
+        generators: Sequence[np.random.Generator],
+        allows: Callable[[int], bool],
+    ) -> None:
+        """Lead each state to a decided one, as far as visits are allowed."""
         while active := [index for index, state in enumerate(states) if state.truth is None]:
             unvisited = list(
                 dict.fromkeys(states[index] for index in active if states[index].row is None)
@@ -230,7 +256,6 @@ class ConversationTree:
             reached = self._reach([steps[index] for index in order])
             for index, state in zip(order, reached, strict=True):
                 states[index] = state
-        return [state.truth for state in states]
 
     def _check_turns(self) -> None:
         """Check that the models read later turns, and find the tokens that their prompts share.
@@ -320,13 +345,14 @@ class ConversationTree:
         """Find the next tokens of states without a row."""
         # different tokens of an answer may be the same text, and so lead to the same prompt
         unread = {state.row_key: state for state in states if state.row_key not in self._rows}
-        self.passes += len(unread)
         by_writer: dict[SimulatedUser | None, list[State]] = defaultdict(list)
         for state in unread.values():
             by_writer[state.user].append(state)
         for user, group in by_writer.items():
-            for state, row in self._writers[user].read(group):
-                self._rows[state.row_key] = row
+            with _catch_failures():
+                for state, row in self._writers[user].read(group):
+                    self._rows[state.row_key] = row
+                    self.passes += 1
         for state in states:
             row = self._rows[state.row_key]
             state.row, state.weights = row, np.append(row.probabilities, row.rest)
@@ -360,12 +386,15 @@ class ConversationTree:
                     parent.children[index] = child
                 new.append(child)
             reached.append(child)
-        self._read_texts(new)
-        for child in new:
-            if child.is_listed and child.truth is not None:
-                self.decided.append(child)
-                assert child.parent is not None
-                self._touched.add(child.parent)
+        try:
+            self._read_texts(new)
+        # also after a failure in the middle, so that the masses stay those of all states
+        finally:
+            for child in new:
+                if child.is_listed and child.truth is not None:
+                    self.decided.append(child)
+                    assert child.parent is not None
+                    self._touched.add(child.parent)
         return reached
 
     def _is_over(self, state: State) -> bool:
@@ -427,7 +456,8 @@ class ConversationTree:
     def _begin_text(self, state: State, user: SimulatedUser | None) -> None:
         """Lead a state with a whole text to the next answer, or to the message of a user."""
         state.user, state.tokens = user, ()
-        state.prompt = self._encode(user, state.answers, state.simulated)
+        with _catch_failures():
+            state.prompt = self._encode(user, state.answers, state.simulated)
 
     def _find_start(self, user: SimulatedUser | None, prompt: tuple[int, ...]) -> str:
         key = user, prompt
@@ -442,7 +472,8 @@ class ConversationTree:
         texts, model = [""] * len(states), self._writers[user].model
         for has_ended, decode in ((False, model.decode_unfinished), (True, model.decode)):
             rows = [i for i, state in enumerate(states) if self._has_ended(state) == has_ended]
-            decoded = decode([[*prompt, *states[row].tokens] for row in rows]) if rows else []
+            with _catch_failures():
+                decoded = decode([[*prompt, *states[row].tokens] for row in rows]) if rows else []
             for row, text in zip(rows, decoded, strict=True):
                 texts[row] = text
         return texts
@@ -482,9 +513,10 @@ class ConversationTree:
             by_state[states[index]].append(index)
         steps: dict[int, Step] = {}
         for state, indices in by_state.items():
-            self.passes += 1
             numbers = np.array([generators[index].random() for index in indices])
-            tokens = self._writers[state.user].choose_unlisted(state, numbers).tolist()
+            with _catch_failures():
+                tokens = self._writers[state.user].choose_unlisted(state, numbers).tolist()
+            self.passes += 1
             for index, token in zip(indices, tokens, strict=True):
                 # its mass stays in the rest, so that its own is of no use
                 steps[index] = (state, -1, token, 0.0)
@@ -501,6 +533,28 @@ class ConversationTree:
                 _update_weights(state)
                 if state.parent is not None:
                     levels[depth - 1].add(state.parent)
+
+
+class _ModelFailed(Exception):
+    """A model that failed.
+
+    Attributes:
+        cause: its error.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+@contextmanager
+def _catch_failures() -> Iterator[None]:
+    """Mark the errors of the block as those of a model, unlike those of a quantifier."""
+    try:
+        yield
+    except Exception as error:
+        raise_interrupt(error)
+        raise _ModelFailed(error) from error
 
 
 def _write_call(tool: str, arguments: Mapping[str, int]) -> str:

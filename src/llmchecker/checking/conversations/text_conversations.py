@@ -11,17 +11,17 @@ counted. Those that are under way when the last one is counted leave no value.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from llmchecker.checking.answer import Answer
+from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_check import TextCheck
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
-from llmchecker.errors import LLMCheckerError
+from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.scores import choose_start, score_texts
 
@@ -38,6 +38,9 @@ def check_text_conversation(
     asked: CheckedQuery,
     budget: Budget,
     user_models: Mapping[SimulatedUser, TextModel] | None = None,
+    *,
+    watch: Callable[[Progress], bool | None] = lambda progress: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Answer:
     """Check a query about the turns of a conversation on answers of a model.
 
@@ -48,13 +51,22 @@ def check_text_conversation(
         budget: the limits on the costs, and the confidence. `answers` limits the answers and the
             simulated messages of all turns.
         user_models: the models of the simulated users.
+        watch: called with the interval after each round; the work ends when it returns true.
+        is_cancelled: called while an answer is awaited; the work ends when it returns true.
 
     Raises:
         InvalidQuery: the query is not about the turns of a conversation.
-        LLMCheckerError: the provider refuses or fails.
+        InterruptedCheck: the provider failed after it had returned answers.
+        LLMCheckerError: it failed before.
     """
     check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
-    return _TextConversations(model, conversation, asked, budget, user_models or {}).run()
+    run = _TextConversations(
+        model, conversation, asked, budget, user_models or {}, watch, is_cancelled
+    )
+    answer = run.answer()
+    if run.failure is not None:
+        raise InterruptedCheck(str(run.failure), answer) from run.failure
+    return answer
 
 
 class _ConversationTextCheck(TextCheck):
@@ -98,7 +110,11 @@ class _Sample:
 
 
 class _TextConversations:
-    """The samples of a conversation."""
+    """The samples of a conversation.
+
+    Attributes:
+        failure: the error of the provider that ended the work; None without one.
+    """
 
     def __init__(
         self,
@@ -107,7 +123,12 @@ class _TextConversations:
         asked: CheckedQuery,
         budget: Budget,
         user_models: Mapping[SimulatedUser, TextModel],
+        watch: Callable[[Progress], bool | None],
+        is_cancelled: Callable[[], bool],
     ) -> None:
+        self.failure: LLMCheckerError | None = None
+        self._watch, self._is_cancelled = watch, is_cancelled
+        self._is_stopped = False
         self._conversation, self._asked = conversation, asked
         self._models: dict[SimulatedUser | None, TextModel] = {None: model}
         for user, user_model in user_models.items():
@@ -128,24 +149,44 @@ class _TextConversations:
         self._answer_count = self._counted = 0
         self._limit: str | None = None
 
-    def run(self) -> Answer:
-        """Request answers until the question is decided, or a limit is reached."""
+    def answer(self) -> Answer:
+        """Request answers until the question is decided, or the work must stop.
+
+        Raises:
+            LLMCheckerError: the provider failed before the first answer.
+        """
         # the models take turns, each until no conversation waits for it
         while True:
             count = self._answer_count
             for user in self._models:
                 self._request_texts(user)
-            is_stopped = self._check.is_finished or self._check.is_late or self._limit is not None
-            if len(self._models) == 1 or self._answer_count == count or is_stopped:
+            if len(self._models) == 1 or self._answer_count == count or self._wants_no_text:
                 break
-        if not self._check.is_finished and self._limit is not None:
-            # a limit of the run ends these conversations, whatever they would have become
+        if self.failure is not None and self._answer_count == 0:
+            raise self.failure
+        if not self._check.is_finished and (self._limit or self.failure) is not None:
+            # this ends the conversations under way, whatever they would have become
             for sample in self._samples:
                 sample.is_over = True
             self._count_samples()
         result = self._check.finish(self._limit)
         costs = replace(result.costs, answers=self._answer_count)
         return replace(result, turns=self._conversation.turn_count, costs=costs)
+
+    @property
+    def _wants_no_text(self) -> bool:
+        """Whether no further text is wanted: the question is decided, or the work must stop."""
+        return (
+            self._check.is_finished
+            or self._is_stopped
+            or self._limit is not None
+            or self.failure is not None
+            or self._must_stop()
+        )
+
+    def _must_stop(self) -> bool:
+        """Return whether the work is cancelled or its time is over."""
+        return self._is_cancelled() or self._check.is_late
 
     def _request_texts(self, user: SimulatedUser | None) -> None:
         """Request the texts of a simulated user or of the model for which conversations wait."""
@@ -154,18 +195,27 @@ class _TextConversations:
         def choose() -> tuple[TextStream, int] | None:
             return self._choose_request(user, requested)
 
-        answers = self._models[user].iter_answers(choose, lambda: self._check.is_late)
-        # the model stores the answers that are under way when the question is decided
-        for _, answer in answers:
+        # the model stores the answers that are under way when no further one is wanted
+        answers = self._models[user].iter_answers(choose, self._must_stop)
+        while True:
+            try:
+                _, answer = next(answers)
+            except StopIteration:
+                return
+            except LLMCheckerError as error:
+                self.failure = error
+                return
+            sample = requested.popleft()
             if isinstance(answer, LLMCheckerError):
-                raise answer
-            self._receive(requested.popleft(), user, answer)
+                self.failure = answer
+            elif self.failure is None:
+                self._receive(sample, user, answer)
 
     def _choose_request(
         self, user: SimulatedUser | None, requested: deque[_Sample]
     ) -> tuple[TextStream, int] | None:
         """Return the next text to request: that of a conversation under way, or of a new one."""
-        if self._limit is not None or self._check.is_finished:
+        if self._wants_no_text:
             return None
         waiting = self._waiting[user]
         is_new = not waiting
@@ -231,11 +281,13 @@ class _TextConversations:
     def _count_samples(self) -> None:
         """Count conversations that are over, in the order in which they began."""
         while self._counted < len(self._samples) and self._samples[self._counted].is_over:
-            if self._check.is_finished:
+            if self._check.is_finished or self._is_stopped:
                 return
-            sample = self._samples[self._counted]
+            sample, rounds = self._samples[self._counted], self._check.round_count
             self._check.count_answer(self._join(sample), sample.truth)
             self._counted += 1
+            if self._check.round_count > rounds:
+                self._is_stopped = bool(self._watch(self._check.compute_progress()))
 
     def _join(self, sample: _Sample) -> TextAnswer:
         """Return a conversation as one text, which ended if all of its answers did."""

@@ -17,11 +17,10 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
 from llmchecker.interfaces.python.answer import Answer
-from llmchecker.interfaces.python.scorers import Scorer, resolve_scorers
+from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
-from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
@@ -31,10 +30,12 @@ if TYPE_CHECKING:
 
 
 def check(
-    query: str | Query,
+    query: QueryForm,
     tree_or_model: "TextTree | LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
+    *,
+    quantifiers: Mapping[str, Scorer] | None = None,
     **options: Any,
 ) -> Answer:
     """Answer a query on a tree, or on a model within a budget.
@@ -43,12 +44,15 @@ def check(
     witnesses. On a model it is that of `ask`.
 
     Args:
-        query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
+        query: a text such as `P=? [ F gender > 0 ]`, a query that `parse` returned, or an assertion
+            of suites such as `{"contains": "Paris", "at_least": 0.9}`; with =? without a
+            probability.
         tree_or_model: a tree that `grow` returned, or a model that `load` returned.
         start: on a model, the start string or messages, as in `ask`.
-        options: on a tree, quantifiers by their names in the query. A standard quantifier, which
-            has no required settings, is optional: gender, json, length, polarity, readability,
-            refuses. On a model, the options and quantifiers of `ask`.
+        quantifiers: quantifiers by their names in the query. A standard quantifier, which has no
+            required settings, is optional: gender, json, length, polarity, readability, refuses.
+        options: on a tree, further quantifiers by their names. On a model, the options of `ask`,
+            and further quantifiers whose names no option has.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -57,7 +61,7 @@ def check(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     if _is_model(tree_or_model):
-        return ask(query, tree_or_model, start, **options)
+        return ask(query, tree_or_model, start, quantifiers=quantifiers, **options)
     # `score` has the tree as its first argument, `check` as its second.
     if not isinstance(tree_or_model, TextTree):
         raise ConfigError(
@@ -66,10 +70,10 @@ def check(
         )
     if start is not None:
         raise ConfigError(f"start: {start!r}; a tree has its own start string, leave it out")
-    return _check_tree(query, tree_or_model, options)
+    return _check_tree(query, tree_or_model, merge_scorers(quantifiers, options))
 
 
-def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
+def _check_tree(query: QueryForm, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
     checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
     checked_query = add_judge_notes(checked_query, None)
@@ -82,7 +86,7 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
 
 
 def ask(
-    query: str | Query,
+    query: QueryForm,
     model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
@@ -101,7 +105,8 @@ def ask(
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
     watch: Callable[["Progress"], bool | None] | None = None,
-    **quantifiers: Scorer,
+    quantifiers: Mapping[str, Scorer] | None = None,
+    **keywords: Scorer,
 ) -> Answer:
     """Answer a query for the whole model within a budget of passes or seconds.
 
@@ -109,7 +114,9 @@ def ask(
     bounds. The same seed and passes give the same answer on the same machine.
 
     Args:
-        query: a text such as `P=? [ F gender > 0 ]`, or a query that `parse` returned.
+        query: a text such as `P=? [ F gender > 0 ]`, a query that `parse` returned, or an assertion
+            of suites such as `{"contains": "Paris", "at_least": 0.9}`; with =? without a
+            probability.
         model: a model that `load` returned.
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
@@ -131,6 +138,7 @@ def ask(
         watch: a function that receives both intervals after each round, as `Progress`; the
             work ends when it returns true.
         quantifiers: as in `check`.
+        keywords: further quantifiers, whose names no option has.
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
@@ -140,11 +148,21 @@ def ask(
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
+    options: dict[str, object] = {"length": length, "width": width, "passes": passes}
+    options |= {
+        "answers": answers,
+        "seconds": seconds,
+        "confidence": confidence,
+        "seed": seed,
+        "certain": certain,
+    }
+    options |= {"user": user, "system": system, "turns": turns}
+    scorers = merge_scorers(quantifiers, keywords, options)
     prompt = parse_prompt({"start": start, "user": user, "system": system})
     conversation = _build_conversation(prompt, turns, length) if turns else None
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(
-        resolve_scorers(query, length, quantifiers, turn_count),
+        resolve_scorers(query, length, scorers, turn_count),
         [model],
         prompt,
         conversation,

@@ -18,12 +18,11 @@ from llmchecker.config.question import (
 )
 from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
-from llmchecker.interfaces.python.scorers import Scorer, resolve_scorers
+from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
-from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_display
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Comparison(comparison.Comparison):
 
 
 def compare(
-    query: str | Query,
+    query: QueryForm,
     model: "LanguageModel | TextModel",
     start: str | Sequence[Mapping[str, str]] | None = None,
     /,
@@ -71,7 +70,8 @@ def compare(
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
     watch: Callable[[Progress], bool | None] | None = None,
-    **quantifiers: Scorer,
+    quantifiers: Mapping[str, Scorer] | None = None,
+    **keywords: Scorer,
 ) -> Comparison:
     """Compare the answers to one query of two models, start strings or decodings.
 
@@ -79,7 +79,7 @@ def compare(
     sides share the limits. The difference is that of the first side minus the second.
 
     Args:
-        query: a query with =?, as a text or parsed.
+        query: a query with =?, as a text or parsed, or an assertion without a probability.
         model: a model that `load` returned.
         start, user, system: the prompt, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
@@ -91,7 +91,7 @@ def compare(
         confidence: confidence of the interval of the difference.
         seed, certain, end_of_sequence: as in `ask`.
         progress, watch: as in `ask`, for the difference.
-        quantifiers: as in `check`.
+        quantifiers, keywords: as in `ask`.
 
     Raises:
         InvalidQuery: the query does not parse, or has a threshold.
@@ -100,6 +100,15 @@ def compare(
         InterruptedCheck: a model failed; its `result` is the `Comparison` so far.
         CheckFailed: the query has no answer; the message contains the reason.
     """
+    options: dict[str, object] = {"length": length, "width": width, "passes": passes}
+    options |= {
+        "answers": answers,
+        "seconds": seconds,
+        "confidence": confidence,
+        "seed": seed,
+        "certain": certain,
+    }
+    scorers = merge_scorers(quantifiers, keywords, options | {"user": user, "system": system})
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
         check_model(each)
@@ -112,7 +121,7 @@ def compare(
             parsed_decoding = parse_decoding(versus_decoding)
         second_model = apply_decoding(second_model, parsed_decoding)
     question = build_question(
-        resolve_scorers(query, length, quantifiers),
+        resolve_scorers(query, length, scorers),
         [model, second_model],
         parse_prompt({"start": start, "user": user, "system": system}),
         width=width,

@@ -1,7 +1,7 @@
 """Scores of trees, and queries with their quantifiers, for the Python library."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.config import question
@@ -12,6 +12,7 @@ from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, name_class
+from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Scorer = Quantifier | Callable[[str, str], int]
 """A quantifier, or a function from start and continuation to an integer."""
+QueryForm = str | Query | Mapping[str, Any]
+"""A query as a text, a parsed query, or an assertion such as `{"contains": "yes"}`."""
 
 
 class _FunctionQuantifier:
@@ -32,6 +35,37 @@ class _FunctionQuantifier:
 
     def __call__(self, start: str, continuation: str) -> int:
         return self._function(start, continuation)
+
+
+def merge_scorers(
+    quantifiers: Mapping[str, Scorer] | None,
+    keywords: Mapping[str, Scorer],
+    options: Mapping[str, object] | None = None,
+) -> dict[str, Scorer]:
+    """Return the quantifiers of a call by their names in the query.
+
+    Args:
+        quantifiers: those of the argument `quantifiers`; None for none.
+        keywords: those that were given as keywords.
+        options: the values of the options whose names a quantifier might have.
+
+    Raises:
+        ConfigError: a name occurs twice, or an option is a quantifier.
+    """
+    for name, value in (options or {}).items():
+        # no option with a quantifier's value takes a function
+        if callable(value):
+            raise ConfigError(
+                f"{name}: this is an option; for a quantifier of that name write "
+                f"quantifiers={{'{name}': …}}"
+            )
+    if quantifiers is None:
+        return dict(keywords)
+    if not isinstance(quantifiers, Mapping):
+        raise ConfigError(f"quantifiers: {quantifiers!r} is no dict of quantifiers by their names")
+    if twice := quantifiers.keys() & keywords.keys():
+        raise ConfigError(f"{min(twice)}: given as a keyword and in quantifiers; keep one")
+    return {**quantifiers, **keywords}
 
 
 def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
@@ -55,7 +89,7 @@ def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":
 
 
 def resolve_scorers(
-    query: str | Query,
+    query: QueryForm,
     length: int | str,
     given: Mapping[str, Scorer],
     turn_count: int | None = None,
@@ -63,7 +97,7 @@ def resolve_scorers(
     """Parse and check a query, whose quantifiers may be functions.
 
     Args:
-        query: a text, or a parsed query.
+        query: a text, a parsed query, or an assertion.
         length: the horizon in tokens.
         given: quantifiers and functions by their names in the query; standard quantifiers may be
             absent.
@@ -74,12 +108,37 @@ def resolve_scorers(
         ConfigError: a given object is no quantifier, or a quantifier needs settings.
         InvalidBound: the horizon is out of range.
     """
+    if isinstance(query, Mapping):
+        if turn_count is not None:
+            raise ConfigError(
+                f"{dict(query)!r}: an assertion is about one answer; with turns write a query"
+            )
+        query, of_assertion = _resolve_assertion(query)
+        if clash := of_assertion.keys() & given.keys():
+            raise ConfigError(f"{min(clash)}: the assertion uses this name; rename the quantifier")
+        given = {**given, **of_assertion}
     for name in given:
         # A quantifier named after a word of the query language could not be referred to.
         if not is_variable_name(name):
             raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
     defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
     return question.resolve_query(query, length, defined, _create_quantifier, turn_count)
+
+
+def _resolve_assertion(entry: Mapping[str, Any]) -> tuple[str, dict[str, Quantifier]]:
+    """Return the query of an assertion, with =? without a probability, and its quantifiers."""
+    if entry.keys() & {AT_LEAST, AT_MOST}:
+        text, assertion = parse_assertion(entry)
+    else:
+        if len(entry) != 1:
+            raise ConfigError(f"{dict(entry)!r}: write one assertion, as in {{'contains': 'yes'}}")
+        ((kind, value),) = entry.items()
+        assertion = build_assertion(kind, value)
+        text = assertion.format_query()
+    created = {
+        name: create_quantifier(name, settings) for name, settings in assertion.properties.items()
+    }
+    return text, created
 
 
 def _create_quantifier(name: str) -> Quantifier:

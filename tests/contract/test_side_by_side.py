@@ -1,0 +1,57 @@
+"""What a check promises holds for checks that run side by side, as those of a suite do."""
+
+import pytest
+from helpers.subjects import FailingSampler, Fault, Subject, build_table
+
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
+from llmchecker.checking.anytime.side_by_side import check_side_by_side
+from llmchecker.checking.anytime.text_check import check_texts
+from llmchecker.config.question import Question
+from llmchecker.errors import InterruptedCheck
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
+from llmchecker.trees.text_tree import Horizon
+
+QUERIES = ("P=? [ F b = 1 ]", "P=? [ F a = 1 ]")
+QUANTIFIERS = {"a": Pattern("a"), "b": Pattern("b")}
+
+
+def check(access: str, fault: Fault) -> list:
+    """The outcomes of two questions about one prompt."""
+    subject = Subject(access, "answer")
+    questions = []
+    for query in map(parse, QUERIES):
+        named = {name: QUANTIFIERS[name] for name in query.variables}
+        questions.append(
+            Question(
+                model=None,
+                prompt=Chat((("user", "ab"),)),
+                checked_query=CheckedQuery(query, named, subject.length),
+                truncation=Horizon(subject.length),
+                budget=Budget(passes=300, answers=300),
+            )
+        )
+    if access == "texts":
+        table = build_table(3, Fault(), False)
+        return [found for _, found in check_texts(FailingSampler(table, 1, fault), questions)]
+    outcomes = dict(check_side_by_side(build_table(3, fault, False), questions))
+    return [outcomes[index] for index in range(len(questions))]
+
+
+@pytest.mark.parametrize("access", ["logits", "texts"])
+def test_a_failure_leaves_the_answers_so_far(access):
+    """Each question that the failure ends has the right answer of what was evaluated."""
+    outcomes = check(access, Fault(9))
+    assert all(isinstance(each, InterruptedCheck) for each in outcomes)
+    Subject(access, "answer").check_answer(outcomes[0].result)
+    assert "is gone" in str(outcomes[0])
+
+
+@pytest.mark.parametrize("access", ["logits", "texts"])
+def test_a_failure_at_the_beginning_leaves_no_answer(access):
+    """Without an evaluated text the outcome is the error alone."""
+    for outcome in check(access, Fault(0)):
+        assert isinstance(outcome, Exception)
+        assert not isinstance(outcome, InterruptedCheck)

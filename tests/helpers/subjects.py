@@ -1,0 +1,158 @@
+"""Questions of every access and kind of text, whose truth an enumeration finds, and faults."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from helpers.conversations import (
+    TOOLS,
+    Actor,
+    ChatTable,
+    Result,
+    chat_table,
+    enumerate_conversations,
+)
+from helpers.fake_provider import sample_table
+from helpers.text_sampler import TextSampler
+
+from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_query import CheckedQuery
+from llmchecker.checking.conversations.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+)
+from llmchecker.config.question import Question
+from llmchecker.errors import SourceUnavailable
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
+from llmchecker.trees.text_tree import Horizon
+
+LENGTHS = {"answer": 7, "conversation": 3, "tool": 3, "simulated user": 3}
+"""The largest number of tokens of an answer, so that each kind of text takes some passes."""
+USER = SimulatedUser("a table", "b", 1)
+QUANTIFIERS = {"b": Pattern("b")}
+EVENTUALLY = ("F", None, ("atom", "b", "=", 1))
+TURNS = {
+    "answer": ["ab"],
+    "conversation": ["ab", "b{1}"],
+    "tool": ["ab", Result("b")],
+    "simulated user": ["ab", Actor(chat_table(1004), "b", 1)],
+}
+ACCESSES = ("logits", "texts")
+
+
+class Failing(Exception):
+    """An error of a network."""
+
+
+@dataclass
+class Fault:
+    """A model that fails after so many evaluations.
+
+    Attributes:
+        left: number of evaluations before it fails; negative for a model that never does.
+    """
+
+    left: int = -1
+
+    def count(self, error: Exception) -> None:
+        if self.left == 0:
+            raise error
+        self.left -= 1
+
+
+def build_table(seed: int, fault: Fault, calls: bool) -> ChatTable:
+    """A table that fails after some distributions."""
+    table = chat_table(seed, calls=calls)
+    distribution = table.distribution
+
+    def compute(tokens):
+        fault.count(Failing("the device is gone"))
+        return distribution(tokens)
+
+    return ChatTable(table.vocabulary, compute, table.end_tokens)
+
+
+class FailingSampler(TextSampler):
+    """A text model whose provider fails after some texts."""
+
+    def __init__(self, table: ChatTable, seed: int, fault: Fault) -> None:
+        def write(stream, chance):
+            fault.count(SourceUnavailable("the provider is gone"))
+            return sample_table(table, table.encode(stream.prompt), stream.length)(chance)
+
+        super().__init__(write, seed)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question whose truth an enumeration finds.
+
+    Attributes:
+        access: what the model returns: `logits` or `texts`.
+        kind: what is asked about: a key of `TURNS`.
+    """
+
+    access: str
+    kind: str
+
+    @property
+    def length(self) -> int:
+        """The largest number of tokens of an answer."""
+        return LENGTHS[self.kind]
+
+    @property
+    def truth(self) -> float:
+        """The probability that an answer, or one of a conversation, contains a b."""
+        table = chat_table(3, calls=self.kind == "tool")
+        tree = enumerate_conversations(table, TURNS[self.kind], self.length, QUANTIFIERS)
+        return float(tree.probability_of(EVENTUALLY))
+
+    def ask(self, query: str = "P=? [ F b = 1 ]", *, fault: Fault | None = None, **options):
+        """Answer the query; options are limits of the budget, or of the run."""
+        run = {name: options.pop(name) for name in ("watch", "is_cancelled") if name in options}
+        fault = Fault() if fault is None else fault
+        if self.access == "texts":
+            options = {"passes": 1, "answers": 300} | options
+        elif not options.keys() & {"passes", "seconds"}:
+            options["passes"] = 60
+        turns = TURNS[self.kind]
+        chat = Chat((("user", turns[0]),), TOOLS if self.kind == "tool" else ())
+        conversation = None
+        if self.kind != "answer":
+            conversation = Conversation(chat, tuple(map(_build_turn, turns[1:])))
+        if self.kind == "simulated user":
+            run["user_models"] = {USER: self._wrap(turns[1].table, 2, Fault())}
+        return Question(
+            model=self._wrap(build_table(3, Fault(), self.kind == "tool"), 1, fault)
+            if self.access == "texts"
+            else build_table(3, fault, self.kind == "tool"),
+            prompt=chat,
+            conversation=conversation,
+            checked_query=CheckedQuery(parse(query), QUANTIFIERS, self.length),
+            truncation=Horizon(self.length),
+            budget=Budget(**options),
+        ).answer(**run)
+
+    def _wrap(self, table: ChatTable, seed: int, fault: Fault) -> Any:
+        return table if self.access == "logits" else FailingSampler(table, seed, fault)
+
+    def check_answer(self, answer: Answer) -> None:
+        """Check that an answer is right, and has the shape of every answer."""
+        truth, margin = self.truth, 1e-9
+        assert answer.lower - margin <= truth <= answer.upper + margin
+        if answer.samples:
+            assert answer.low - margin <= truth <= answer.high + margin
+        cost = answer.costs.answers if self.access == "texts" else answer.passes
+        assert cost is not None
+        assert (answer.turns is None) == (self.kind == "answer")
+        assert isinstance(answer.history, tuple)
+
+
+def _build_turn(turn) -> ScriptedTurn | SimulatedUser:
+    if isinstance(turn, Actor):
+        return USER
+    text, tool = (turn.text, "f") if isinstance(turn, Result) else (turn, "")
+    return ScriptedTurn.parse(text.replace("{1}", "{answer 1}"), tool)
