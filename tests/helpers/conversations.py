@@ -109,9 +109,8 @@ def enumerate_conversations(
     waiting = [(0, [("user", turns[0])], [], Fraction(1))]
     while waiting:
         state, messages, answers, share = waiting.pop()
-        # a quantifier reads the chat as its start
-        prompt = model.encode(Chat(tuple(messages), TOOLS))
-        start = "".join(model.vocabulary[token] for token in prompt)
+        # a quantifier reads the visible messages as its start
+        start = "".join(f"{role}: {message}\n" for role, message in messages)
         for text, has_ended, chance in iter_answers(model, messages, length):
             parents.append(state)
             chances.append(share * chance)

@@ -113,7 +113,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ("similarity", {"protected": ["a", ""]}, "protected: .* is not"),
         ("similarity", {"protected": ["a", 1]}, "protected: .* is not"),
         ("similarity", ["a"], "not a mapping"),
-        ("polarity", {"language": "de"}, "unknown setting 'language'; it has none"),
+        ("polarity", {"language": "de"}, "unknown setting 'language'; it has of"),
         ("gender", {"worth": {}, **SETTINGS["gender"]}, "unknown setting 'worth'"),
         ("gender", {"male": "nowhere.txt"}, "male: 'nowhere.txt' cannot"),
         ("gender", {"male": None}, "male: null cannot"),

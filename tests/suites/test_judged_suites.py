@@ -189,7 +189,7 @@ def test_a_judge_reads_the_chat_of_a_model_that_returns_texts_alone(tmp_path, he
     (case,) = result.results
     assert (case.status, case.error) == ("HOLDS", None)
     (chat,) = her.chats
-    assert chat.messages[0] == ("user", "Prompt:\nsystem: Be short.\nuser: Is it?")
+    assert chat.messages[0] == ("user", "Prompt:\nsystem: Be short.\nuser: Is it?\n")
     assert judged_text(chat) == " she"
     assert format_table(result).count(NOTE.format("j")) == 1
 

@@ -83,8 +83,8 @@ def test_a_judge_reads_the_chat_before_each_answer():
     judge = _Judge()
     asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
     check_text_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
-    assert judge.read[0] == ("user: a", "yes")
-    assert ("user: a\nassistant: yes\nuser: yes!", "yes") in judge.read
+    assert judge.read[0] == ("user: a\n", "yes")
+    assert ("user: a\nassistant: yes\nuser: yes!\n", "yes") in judge.read
 
 
 @pytest.mark.few(1)

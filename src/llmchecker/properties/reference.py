@@ -41,7 +41,7 @@ QUANTIFIER_TYPES = {
         ("pattern", "match", "of", "seconds"),
     ),
     "json": TypeReference(
-        "2: JSON that satisfies a schema; 1: may still become such JSON; 0: never",
+        "2: JSON that satisfies a schema; 1: other JSON, or its beginning; 0: neither",
         ("schema", "file", "of"),
     ),
     "calls": TypeReference(
@@ -64,9 +64,9 @@ QUANTIFIER_TYPES = {
         ("model", "question", "rubric", "scale", "of", "share"),
     ),
     "gender": TypeReference("male minus female words", ("male", "female")),
-    "similarity": TypeReference("similarity to a protected passage", ("protected",)),
-    "polarity": TypeReference("sentiment by TextBlob's lexicon"),
-    "readability": TypeReference("Flesch reading ease times 100"),
+    "similarity": TypeReference("similarity to a protected passage", ("protected", "of")),
+    "polarity": TypeReference("sentiment by TextBlob's lexicon", ("of",)),
+    "readability": TypeReference("Flesch reading ease times 100", ("of",)),
     "python": TypeReference("the result of your class", ("file", "class")),
 }
 """The quantifier types of this package, in the order of docs/reference/quantifiers.md."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
 from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error, is_integer
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, JudgesAnswers, Quantifier
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -46,23 +46,17 @@ def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) 
     """
     has_text = tree.kind != StateKind.REST
     scores = np.full(len(tree), _REST_SCORE, dtype=np.int64)
-    scores[has_text] = score_texts(quantifier, tree.start, tree.text[has_text].tolist(), name)
+    texts = tree.text[has_text].tolist()
+    scores[has_text] = score_texts(quantifier, tree.start, texts, name, tree.messages)
     return scores
 
 
-def choose_start(quantifier: Quantifier, start: str, chat: str | None) -> str:
-    """Return the start of an answer for a quantifier: the chat if it reads chats.
-
-    Args:
-        quantifier: the scoring function.
-        start: the text before the answer, without a chat template.
-        chat: the messages that the answer answers; None for a start string.
-    """
-    return chat if chat is not None and isinstance(quantifier, JudgesAnswers) else start
-
-
 def score_texts(
-    quantifier: Quantifier, start: str, texts: Sequence[str], name: str | None = None
+    quantifier: Quantifier,
+    start: str,
+    texts: Sequence[str],
+    name: str | None = None,
+    messages: str | None = None,
 ) -> np.ndarray:
     """Score texts that continue a start string, each distinct text once.
 
@@ -72,6 +66,8 @@ def score_texts(
         texts: the full texts, including the start string.
         name: str, name of the quantifier in its query, for messages. None for a caller's own
             function, whose exceptions are not wrapped.
+        messages: the messages of a chat, which quantifiers read instead of the start string; None
+            without a chat.
 
     Returns:
         (n,) int64, in the order of the texts.
@@ -84,7 +80,7 @@ def score_texts(
     with _add_name_to_errors(name):
         # a network scores a batch faster than single texts
         if isinstance(quantifier, BatchQuantifier):
-            parts = [split_text(start, text) for text in distinct_texts]
+            parts = [split_text(start, text, messages) for text in distinct_texts]
             values = list(quantifier.score_batch(parts))
             if len(values) != len(distinct_texts):
                 raise ConfigError(
@@ -92,7 +88,7 @@ def score_texts(
                     "texts; return one for each"
                 )
         else:
-            values = [quantifier(*split_text(start, text)) for text in distinct_texts]
+            values = [quantifier(*split_text(start, text, messages)) for text in distinct_texts]
         _check_scores(quantifier, distinct_texts, values)
     # all texts are distinct, so the values have their order already
     if len(values) == len(texts):
@@ -136,11 +132,17 @@ def read_all_scores(tree: TextTree, paths: Iterable[str | Path]) -> dict[str, np
     return {Path(path).stem: _read_scores(tree, path) for path in paths}
 
 
-def split_text(start: str, text: str) -> tuple[str, str]:
-    """Return the common prefix of start string and text, and the rest of the text."""
+def split_text(start: str, text: str, messages: str | None = None) -> tuple[str, str]:
+    """Return the common prefix of start string and text, and the rest of the text.
+
+    Args:
+        start: the start string.
+        text: the text.
+        messages: the messages of a chat, which replace the common prefix; None without a chat.
+    """
     if not text.startswith(start):
         start = os.path.commonprefix((start, text))  # noqa: RUF071 - by character, not by path
-    return start, text[len(start) :]
+    return start if messages is None else messages, text[len(start) :]
 
 
 @contextmanager

@@ -113,6 +113,7 @@ def build_tree(
         **{name: np.ascontiguousarray(states[name]) for name in _STATES.names or ()},
         text=np.concatenate(texts),
         is_shard=is_shard,
+        messages=None if isinstance(start, str) else start.as_text,
     )
 
 

@@ -108,6 +108,7 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
         probability=merge([shard.probability for shard in shards])[order],
         kind=merge([shard.kind for shard in shards])[order],
         text=merge([np.asarray(shard.text) for shard in shards])[order],
+        messages=first_shard.messages,
     )
 
 

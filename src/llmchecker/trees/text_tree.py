@@ -123,6 +123,8 @@ class TextTree:
             `rest`, which represents many texts. A tree from a file has `StoredTexts`.
         is_shard: bool, whether this is a part of a tree (see `shards`). Only a shard may hold texts
             before the horizon without children: another shard holds their children.
+        messages: str, the messages of the chat that the texts answer, as `Chat.as_text` returns
+            them; None for a start string.
 
     Raises:
         InvalidTree: columns of unequal length or in another order than described above; a
@@ -139,6 +141,7 @@ class TextTree:
     kind: np.ndarray
     text: np.ndarray | StoredTexts
     is_shard: bool = False
+    messages: str | None = None
 
     def __post_init__(self) -> None:
         _check_columns(self)
@@ -181,11 +184,13 @@ class TextTree:
 
     @cached_property
     def digest(self) -> str:
-        """Sha256 of the model's name, the truncation and all columns.
+        """Sha256 of the model's name, the truncation, the messages and all columns.
 
         Equal trees have equal digests, whichever library versions wrote their files.
         """
         header = [self.model, *vars(self.truncation).values(), self.is_shard]
+        if self.messages is not None:
+            header.append(self.messages)
         hasher = hashlib.sha256(json.dumps(header).encode())
         # fixed byte order and width, so that the digest does not depend on the machine
         for column, dtype in (
@@ -230,6 +235,8 @@ class TextTree:
         # only shards have the key, so that the files of whole trees do not depend on it
         if self.is_shard:
             metadata["shard"] = True
+        if self.messages is not None:
+            metadata["messages"] = self.messages
         write_parquet(pa.table(columns), path, metadata)
 
     @classmethod
@@ -261,6 +268,7 @@ class TextTree:
                 kind=_parse_kinds(table["kind"].combine_chunks()),
                 text=StoredTexts(stored),
                 is_shard=is_shard,
+                messages=metadata.get("messages"),
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
             raise InvalidTree(f"{path}: not a text tree: {error}") from error

@@ -3,8 +3,12 @@
 import itertools
 import re
 import warnings
+from random import Random
 
 import pytest
+from helpers.marks import long
+from helpers.possible_texts import LETTERS, find_possible, generate_pattern, has_longer_match
+from helpers.transducer_law import assert_law
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +57,99 @@ def test_possible_is_what_a_continuation_can_still_match(pattern: str, text: str
     assert Pattern(pattern, match="possible")("", text) == possible
 
 
+@pytest.mark.parametrize("seed", [*range(6), *long(*range(6, 60))])
+def test_possible_texts_are_those_that_a_continuation_makes_match(seed: int) -> None:
+    """With conditions on positions too, a text is possible exactly if a continuation matches."""
+    random = Random(seed)
+    texts = ["".join(each) for n in range(3) for each in itertools.product(LETTERS, repeat=n)]
+    for _ in range(20):
+        try:
+            quantifier = Pattern(generate_pattern(random), match="possible")
+        # such as a repeated condition
+        except ConfigError:
+            continue
+        compiled = quantifier.compiled_pattern
+        matches = find_possible(compiled, 2)
+        for text in texts:
+            expected = text in matches
+            # a continuation may need more characters than the enumerated ones
+            if quantifier("", text) and not expected:
+                expected = has_longer_match(compiled, text)
+            assert quantifier("", text) == expected, (quantifier.pattern, text)
+
+
+@pytest.mark.parametrize("part", ["continuation", "text"])
+def test_possible_is_the_same_plainly_and_by_tokens(part: str) -> None:
+    """The plain call and the incremental form of `possible` read one automaton."""
+    quantifier = Pattern(r"(?:Answer: )?\b(?:yes|no)\b.*$", match="possible", of=part)
+    transducer = quantifier.build_transducer()
+    for text in ("", "Answer: ", "Answer: yes", "Answer: yest", "no!", "no\n", "no\n\n", "Ans yes"):
+        assert_law(quantifier, transducer, text, list("Answer: no"))
+        assert_law(quantifier, transducer, "", list(text))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"(?:Answer: )?\b(?:yes|no)", "Answer: "),
+        (r"a \bb", "a "),
+        (r"a\Bb", "a"),
+        ("(?m)a\n^b", "a\n"),
+        (r"a$\n", "a"),
+        ("a(?=b)b", "a"),
+        ("a(?!b)c", "a"),
+        (r"\bß", ""),
+        ("a+?b", "aa"),
+    ],
+)
+def test_a_condition_on_what_follows_leaves_a_match_possible(pattern: str, text: str) -> None:
+    """A condition that the next character can satisfy does not end what is possible."""
+    assert Pattern(pattern, match="possible")("", text) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"a\bb", "a"),
+        (r"(?:a|b)*\Ab", "a"),
+        ("b+^a", "b"),
+        (r"a[^\x00-\U0010FFFF]", "a"),
+        ("a(?=b)c", "a"),
+    ],
+)
+def test_what_no_continuation_satisfies_is_impossible(pattern: str, text: str) -> None:
+    """A text is impossible as soon as no continuation can match, however many may be read."""
+    assert Pattern(pattern, match="possible")("", text) == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (r"(a|ab)\1", r"'\\\\1'"),
+        (r"(?<=ab)c", "a lookbehind of several characters"),
+        ("(?>a*)a", r"'\(\?>a"),
+        ("a++a", "possessive or repeated repetition"),
+        (r"(?:\b|a)*b", "repetition of a condition"),
+        (r"\ba{9999}", "more than 5000 nodes"),
+        ("a+?b{9999}", "more than 5000 nodes"),
+    ],
+)
+def test_possible_is_refused_by_name_where_it_is_not_decided(pattern: str, reason: str) -> None:
+    """A pattern whose possible texts are unknown is refused, with the reason and other modes."""
+    with pytest.raises(ConfigError, match=f"`possible` cannot be decided: {reason}.*use `found`"):
+        Pattern(pattern, match="possible")
+
+
+def test_long_plain_patterns_are_matched_partially() -> None:
+    """A pattern without conditions that is too large for an automaton has exact partial matches."""
+    quantifier = Pattern("a{9999}", match="possible")
+    assert quantifier.build_transducer() is None
+    assert [quantifier("", text) for text in ("", "aa", "ab", "a" * 9999, "a" * 10000)] == [
+        *(1, 1, 0),
+        *(1, 0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("", 0), (" Yes", 1), ("yes, it is", 1), ("YES.", 1), (" Yesterday", 0), ("No, yes", 0)],
@@ -75,7 +172,7 @@ def test_ranges_are_declared() -> None:
         assert (Pattern("a", match=way).minimum, Pattern("a", match=way).maximum) == (0, maximum)
 
 
-@pytest.mark.parametrize("way", ["found", "whole", "possible", "count"])
+@pytest.mark.parametrize("way", ["found", "whole", "count"])
 def test_a_catastrophic_pattern_is_stopped(way: str) -> None:
     """A pattern that would run for ages gives an error with pattern and text, and no score."""
     catastrophic = Pattern(r"(a|aa)+$", match=way, seconds=0.05)

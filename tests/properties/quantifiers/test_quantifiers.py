@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from textblob import TextBlob
 from llmchecker.errors import ConfigError
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.quantifiers.gender import Gender
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.quantifiers.polarity import Polarity
 from llmchecker.properties.quantifiers.readability import Readability
 from llmchecker.properties.quantifiers.similarity import Similarity
@@ -227,6 +229,15 @@ def test_similarity_is_rapidfuzz_rounded_down(text: str, passage: str) -> None:
 
 
 # Polarity
+
+
+@pytest.mark.parametrize("kind", [Polarity, Readability, partial(Similarity, ["Good texts."])])
+def test_of_continuation_reads_the_generated_text_alone(kind: Callable[..., Quantifier]) -> None:
+    """With `of: continuation` the start string changes no score, and with `text` it does."""
+    start, text = "Terrible extraordinarily. ", "Good texts."
+    assert kind(of="continuation")(start, text) == kind()("", text) != kind()(start, text)
+    with pytest.raises(ConfigError, match="of: 'answer' is unknown; use one of continuation, text"):
+        kind(of="answer")
 
 
 @pytest.mark.parametrize(

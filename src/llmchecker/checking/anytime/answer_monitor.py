@@ -27,7 +27,7 @@ from llmchecker.properties.logic.ast import (
     subformulas,
 )
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.scores import choose_start, score_texts
+from llmchecker.properties.scores import score_texts
 
 _MAX_BEGINNINGS = 20_000
 """Largest number of characters of an answer whose beginnings are all scored."""
@@ -41,19 +41,15 @@ class AnswerMonitor:
     Args:
         asked: the query, its quantifiers and the horizon.
         start: the text before the answers, for quantifiers that read it.
-        chat: the messages that the answers answer, for judges; None for a start string.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
     """
 
-    def __init__(self, asked: CheckedQuery, start: str, chat: str | None = None) -> None:
+    def __init__(self, asked: CheckedQuery, start: str) -> None:
         check_decidable(asked)
         root = asked.query.root
-        self._quantifiers = asked.quantifiers
-        self._starts = {
-            name: choose_start(each, start, chat) for name, each in asked.quantifiers.items()
-        }
+        self._quantifiers, self._start = asked.quantifiers, start
         self._scored: str | None = None
         if isinstance(root, Expectation):
             self._scored = root.quantifier
@@ -71,10 +67,9 @@ class AnswerMonitor:
             has_ended: whether the model ended it.
         """
         if self._scored is not None:
-            quantifier = self._quantifiers[self._scored]
-            start = self._starts[self._scored]
+            quantifier, start = self._quantifiers[self._scored], self._start
             return int(score_texts(quantifier, start, [start + text], self._scored)[0])
-        return self._evaluate(self._path, _Answer(self._quantifiers, self._starts, text, has_ended))
+        return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
 
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
         match formula:
@@ -94,7 +89,7 @@ class _Answer:
 
     Args:
         quantifiers: the quantifiers by name.
-        starts: the text before the answer for each quantifier.
+        start: the text before the answer.
         text: the answer.
         has_ended: whether the model ended it.
     """
@@ -102,11 +97,11 @@ class _Answer:
     def __init__(
         self,
         quantifiers: Mapping[str, Quantifier],
-        starts: Mapping[str, str],
+        start: str,
         text: str,
         has_ended: bool,
     ) -> None:
-        self._quantifiers, self._starts, self.text = quantifiers, starts, text
+        self._quantifiers, self._start, self.text = quantifiers, start, text
         self._has_ended = has_ended
 
     @property
@@ -129,11 +124,11 @@ class _Answer:
             for name in each.variables
         }
         beginnings = [self.text[:position] for position in positions]
-        columns = {}
-        for name in variables:
-            start = self._starts[name]
-            texts = [start + beginning for beginning in beginnings]
-            columns[name] = score_texts(self._quantifiers[name], start, texts, name)
+        texts = [self._start + beginning for beginning in beginnings]
+        columns = {
+            name: score_texts(self._quantifiers[name], self._start, texts, name)
+            for name in variables
+        }
         columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)
         return evaluate_proposition(formula, lambda atom: atom.evaluate(columns), {"end": is_end})

@@ -91,6 +91,7 @@ class AnytimeRun:
             estimand,
             asked.quantifiers,
             end_scores=asked.end_scores,
+            messages=None if isinstance(start, str) else start.as_text,
         )
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
         self.batches = ModelBatches(open_prefix, model.batch_texts, is_cancelled, deadline)

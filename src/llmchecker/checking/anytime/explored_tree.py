@@ -38,7 +38,6 @@ from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
-from llmchecker.properties.scores import split_text
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
 )
@@ -102,6 +101,8 @@ class ExploredTree(TextColumns):
         min_share: the least mass of a text that a first visit lists, as a share of what stays
             undecided.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
+        messages: the messages of a chat, as `Chat.as_text` returns them; None for a start
+            string.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ExploredTree(TextColumns):
         listed_tokens: int = _LISTED_TOKENS,
         min_share: float = _MIN_LISTED_SHARE,
         end_scores: Collection[str] = (),
+        messages: str | None = None,
     ) -> None:
         monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
         self.length, self.passes = monitors[0].length, 0
@@ -136,7 +138,8 @@ class ExploredTree(TextColumns):
             else model.listed_tokens
         )
         self._min_share = min_share
-        self._scorer = TextScorer(model, prompt, self.quantifiers, end_scores)
+        self.messages = messages
+        self._scorer = TextScorer(model, prompt, messages, self.quantifiers, end_scores)
         self.decided = np.zeros(len(monitors) + 1)
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
@@ -224,7 +227,7 @@ class ExploredTree(TextColumns):
         sequences = self._collect_sequences(rows)
         texts = self._scorer.decode(sequences, has_ended)
         self.is_open_ended[rows] = self._scorer.find_open_ends(sequences)
-        pairs = [split_text(self._scorer.start_text, text) for text in texts]
+        pairs = [self._scorer.split(text) for text in texts]
         is_whole = self.is_terminal[rows]
         for index, name in enumerate(self.quantifiers):
             self.scores[index, rows] = self._scorer.score(name, texts, is_whole)

@@ -84,8 +84,7 @@ class TextCheck:
 
     def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
         self._model, self._asked, self._budget = model, asked, budget
-        self._start = start if isinstance(start, str) else ""
-        self._chat = None if isinstance(start, str) else str(start)
+        self._start = start if isinstance(start, str) else start.as_text
         self._monitor = self._build_monitor()
         self._range = asked.value_range
         self._threshold = find_threshold(asked.query)
@@ -135,7 +134,7 @@ class TextCheck:
 
     def _build_monitor(self) -> AnswerMonitor | None:
         """Return the monitor of `add`; None for a check that gets the truths themselves."""
-        return AnswerMonitor(self._asked, self._start, self._chat)
+        return AnswerMonitor(self._asked, self._start)
 
     def add(self, answer: TextAnswer) -> None:
         """Read an answer."""

@@ -7,7 +7,7 @@ import numpy as np
 from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.scores import score_texts
+from llmchecker.properties.scores import score_texts, split_text
 from llmchecker.trees.expansion import decode_texts
 from llmchecker.trees.text_tree import StateKind
 
@@ -21,6 +21,8 @@ class TextScorer:
     Args:
         model: the language model.
         prompt: the tokens of the start string.
+        messages: the messages of a chat, which quantifiers read as the start string; None for a
+            start string.
         quantifiers: the quantifiers by name.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
     """
@@ -29,10 +31,11 @@ class TextScorer:
         self,
         model: LanguageModel,
         prompt: Sequence[int],
+        messages: str | None,
         quantifiers: Mapping[str, Quantifier],
         end_scores: Collection[str],
     ) -> None:
-        self._model, self._quantifiers = model, quantifiers
+        self._model, self._messages, self._quantifiers = model, messages, quantifiers
         self._end_scores = frozenset(end_scores)
         (self.start_text,) = model.decode_unfinished([prompt])
 
@@ -46,6 +49,10 @@ class TextScorer:
         kinds = np.where(has_ended, StateKind.END, StateKind.TEXT)
         texts: list[str] = decode_texts(self._model, sequences, kinds).tolist()
         return texts
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Return the start string and the continuation of a text as quantifiers read them."""
+        return split_text(self.start_text, text, self._messages)
 
     def find_open_ends(self, sequences: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether a token's piece continues the text of each sequence."""
@@ -70,10 +77,12 @@ class TextScorer:
         """
         quantifier = self._quantifiers[name]
         if name not in self._end_scores:
-            return score_texts(quantifier, self.start_text, texts, name)
+            return score_texts(quantifier, self.start_text, texts, name, self._messages)
         scores = np.full(len(texts), quantifier.minimum or 0)
         if whole_texts := [text for text, whole in zip(texts, is_whole, strict=True) if whole]:
-            scores[is_whole] = score_texts(quantifier, self.start_text, whole_texts, name)
+            scores[is_whole] = score_texts(
+                quantifier, self.start_text, whole_texts, name, self._messages
+            )
         return scores
 
     def compare(

@@ -68,6 +68,7 @@ def build_scored_tree(
         probability=np.concatenate([explored.probability[rows], rest[rest_parents]])[order],
         kind=np.append(kind, np.full(m, StateKind.REST)).astype(np.int8)[order],
         text=texts[order],
+        messages=explored.messages,
     )
     # a `rest` has no score; callers ignore its placeholder
     scores = dict(zip(explored.quantifiers, plain[:, order], strict=True))

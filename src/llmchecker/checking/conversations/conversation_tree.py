@@ -86,6 +86,7 @@ class ConversationTree:
         self._quantifiers = dict(quantifiers)
         self._prompts: dict[tuple[SimulatedUser | None, Texts, Texts], tuple[int, ...]] = {}
         self._start_texts: dict[tuple[SimulatedUser | None, tuple[int, ...]], str] = {}
+        self._messages: dict[tuple[Texts, Texts], str] = {}
         self._writers: dict[SimulatedUser | None, Writer] = {None: Writer(model, length)}
         for user, user_model in (user_models or {}).items():
             self._writers[user] = Writer(user_model, user.length)
@@ -406,12 +407,14 @@ class ConversationTree:
 
     def _read_texts(self, states: Sequence[State]) -> None:
         """Score new states, and lead those with a whole text to the next turn."""
-        groups: dict[tuple[SimulatedUser | None, tuple[int, ...]], list[State]] = defaultdict(list)
+        groups: dict[tuple[SimulatedUser | None, tuple[int, ...], str], list[State]]
+        groups = defaultdict(list)
         for state in states:
             looks_within = state.user is None and self._monitor.final_names
             if looks_within or self._is_over(state):
-                groups[state.user, state.prompt].append(state)
-        for (user, prompt), group in groups.items():
+                # a template may drop a difference between two messages
+                groups[state.user, state.prompt, self._format_messages(state)].append(state)
+        for (user, prompt, messages), group in groups.items():
             start, texts = self._find_start(user, prompt), self._decode(user, prompt, group)
             if user is not None:
                 for state, text in zip(group, texts, strict=True):
@@ -428,7 +431,8 @@ class ConversationTree:
                 ]
                 if not rows:
                     continue
-                found = score_texts(quantifier, start, [texts[row] for row in rows], name)
+                chosen = [texts[row] for row in rows]
+                found = score_texts(quantifier, start, chosen, name, messages)
                 for row, score in zip(rows, found.tolist(), strict=True):
                     scores[row][name] = score
             for state, text, values in zip(group, texts, scores, strict=True):
@@ -464,6 +468,16 @@ class ConversationTree:
         if key not in self._start_texts:
             (self._start_texts[key],) = self._writers[user].model.decode_unfinished([prompt])
         return self._start_texts[key]
+
+    def _format_messages(self, state: State) -> str:
+        """Return the messages before a state's answer, as quantifiers read them."""
+        # quantifiers read no message of a simulated user
+        if state.user is not None:
+            return ""
+        key = state.answers, state.simulated
+        if key not in self._messages:
+            self._messages[key] = self._conversation.build_chat(*key).as_text
+        return self._messages[key]
 
     def _decode(
         self, user: SimulatedUser | None, prompt: tuple[int, ...], states: Sequence[State]

@@ -23,7 +23,7 @@ from llmchecker.checking.conversations.conversation import Conversation, Simulat
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
-from llmchecker.properties.scores import choose_start, score_texts
+from llmchecker.properties.scores import score_texts
 
 _FIRST_CONVERSATIONS = 8
 """Number of conversations to begin before the first of them ended.
@@ -262,14 +262,15 @@ class _TextConversations:
 
     def _read_answer(self, sample: _Sample, answer: TextAnswer) -> None:
         """Score an answer, and advance the formula."""
-        chat = str(self._conversation.build_chat(sample.texts, sample.simulated_texts))
+        chat = self._conversation.build_chat(sample.texts, sample.simulated_texts)
         sample.answers.append(answer)
         turn = len(sample.answers)
         if answer.is_sample:
-            scores = {}
-            for name, quantifier in self._asked.quantifiers.items():
-                start = choose_start(quantifier, "", chat)
-                scores[name] = int(score_texts(quantifier, start, [start + answer.text], name)[0])
+            start = chat.as_text
+            scores = {
+                name: int(score_texts(quantifier, start, [start + answer.text], name)[0])
+                for name, quantifier in self._asked.quantifiers.items()
+            }
             sample.obligation, sample.truth = self._monitor.read(
                 sample.obligation,
                 turn,

@@ -116,6 +116,18 @@ class Chat:
     def __str__(self) -> str:
         return "\n".join(f"{role}: {content}" for role, content in self.messages)
 
+    @property
+    def as_text(self) -> str:
+        """The messages as the start string that quantifiers read.
+
+            system: Answer by one word.
+            user: Is Paris in France?
+
+        It depends on no template, which a model that returns texts alone does not show. It ends
+        with a line break, so that an answer continues no word of the messages.
+        """
+        return f"{self}\n"
+
 
 Start = str | Chat
 """Start of a text: a string to continue, or messages to answer."""

@@ -61,8 +61,8 @@ class BatchQuantifier(Protocol):
 class JudgesAnswers(Protocol):
     """Protocol of a quantifier that judges answers to chats, such as `Judge`.
 
-    It reads a chat as text where no template writes it. It reads no beginnings of texts where only
-    their ends matter. Its scores need notes next to a verdict.
+    It reads no beginnings of texts where only their ends matter. Its scores need notes next to a
+    verdict.
     """
 
     def build_notes(self, model: object) -> list[str]:

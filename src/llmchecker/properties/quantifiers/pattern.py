@@ -2,7 +2,7 @@
 
 import re
 import reprlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from llmchecker.properties.transducers.automaton import AutomatonTransducer
 from llmchecker.properties.transducers.pattern_automaton import (
     ConjunctionTransducer,
     build_automaton,
+    has_exact_partial_matches,
 )
 from llmchecker.properties.transducers.patterns import UnsupportedPattern, parse_pattern
 from llmchecker.utils.printable_text import quote_value
@@ -72,14 +73,17 @@ class Pattern:
     Attributes:
         pattern: str, the regular expression.
         match: `found` is 1 if the pattern matches anywhere. `whole` is 1 if it matches the whole
-            text. `possible` is 1 if it matches the whole text, or may match a longer text as far as
-            the package can decide. `count` is the number of matches without overlap.
+            text. `possible` is 1 if it matches the whole text, or the whole of some longer text
+            that begins with it. `count` is the number of matches without overlap.
         of: `continuation` reads the generated text alone, `text` the start string too.
         seconds: time limit in seconds for each text.
         compiled_pattern: the compiled pattern.
+        possible_reader: the automaton of `possible`; None for other modes, and for a pattern that
+            is too large for an automaton, of which the package reports exact partial matches.
 
     Raises:
-        ConfigError: the pattern does not compile, or another setting is unusable.
+        ConfigError: the pattern does not compile, another setting is unusable, or no automaton
+            decides what is `possible`.
     """
 
     pattern: str
@@ -87,6 +91,7 @@ class Pattern:
     of: str = "continuation"
     seconds: float = 5.0
     compiled_pattern: regex.Pattern[str] = field(init=False, repr=False, compare=False)
+    possible_reader: AutomatonTransducer | None = field(init=False, repr=False, compare=False)
 
     minimum: ClassVar[int | None] = 0
 
@@ -111,6 +116,8 @@ class Pattern:
             )
         except (regex.error, OverflowError, RecursionError) as error:
             raise ConfigError(f"pattern {self.pattern!r}: does not compile: {error}") from error
+        reader = _build_possible_reader(self) if self.match == "possible" else None
+        object.__setattr__(self, "possible_reader", reader)
 
     @property
     def maximum(self) -> int | None:
@@ -134,6 +141,8 @@ class Pattern:
                 return int(self.compiled_pattern.search(text, timeout=self.seconds) is not None)
             case "whole":
                 return int(self.compiled_pattern.fullmatch(text, timeout=self.seconds) is not None)
+            case "possible" if self.possible_reader is not None:
+                return self.possible_reader.score(self.possible_reader.read_text(text)[0])
             case "possible":
                 match = self.compiled_pattern.fullmatch(text, partial=True, timeout=self.seconds)
                 return int(match is not None)
@@ -141,23 +150,56 @@ class Pattern:
             case _:
                 return sum(1 for _ in self.compiled_pattern.finditer(text, timeout=self.seconds))
 
+    def _score_empty_text(self) -> int:
+        """Return the score of the empty text; with `possible` that of `whole`."""
+        # what is possible is not known before the automaton
+        return replace(self, match="whole")("", "") if self.match == "possible" else self("", "")
+
     def build_transducer(self) -> AutomatonTransducer | ConjunctionTransducer | None:
         """Build the incremental form; None for a pattern that no automaton matches exactly."""
-        return _build_transducer(self)
+        if self.match == "possible":
+            return self.possible_reader
+        transducer = _build_transducer(self)
+        return None if isinstance(transducer, UnsupportedPattern) else transducer
 
 
 @lru_cache(maxsize=64)
 def _build_transducer(
     quantifier: Pattern,
-) -> AutomatonTransducer | ConjunctionTransducer | None:
-    """Build the incremental form, once for the many rows of a suite that share a pattern."""
+) -> AutomatonTransducer | ConjunctionTransducer | UnsupportedPattern:
+    """Build the incremental form, once for the many rows of a suite that share a pattern.
+
+    Returns:
+        The incremental form, or the reason why no automaton matches exactly.
+    """
     try:
         return build_automaton(
             parse_pattern(quantifier.compiled_pattern.pattern),
             quantifier.match,
             reads_start=quantifier.of == "text",
-            empty_score=quantifier("", ""),
+            empty_score=quantifier._score_empty_text(),
         )
+    except UnsupportedPattern as reason:
+        return reason
     # a pattern may nest more groups than Python calls
-    except (UnsupportedPattern, RecursionError):
+    except RecursionError:
+        return UnsupportedPattern("deeply nested groups")
+
+
+def _build_possible_reader(quantifier: Pattern) -> AutomatonTransducer | None:
+    """Build the automaton of `possible`; None where the package's partial match is exact.
+
+    A partial match decides a condition on a position, such as `\\b`, as if the text ended there.
+
+    Raises:
+        ConfigError: neither an automaton nor a partial match decides what is possible.
+    """
+    transducer = _build_transducer(quantifier)
+    if isinstance(transducer, AutomatonTransducer):
+        return transducer
+    if has_exact_partial_matches(quantifier.compiled_pattern.pattern):
         return None
+    raise ConfigError(
+        f"pattern {quantifier.pattern!r}: `possible` cannot be decided: {transducer}; rewrite the "
+        "pattern, or use `found` or `whole`"
+    )

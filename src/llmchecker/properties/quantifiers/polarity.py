@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 
 if TYPE_CHECKING:
     from textblob.en import Sentiment
@@ -23,19 +24,25 @@ class Polarity:
     (De Smedt and Daelemans, "Pattern for Python", JMLR 13, 2012). The lexicon is part of TextBlob;
     NLTK's corpora are not needed. A text without a word of the lexicon scores 0.
 
+    Attributes:
+        of: `text` reads the start string too, `continuation` the generated text alone.
+
     Raises:
-        ConfigError: TextBlob is not installed.
+        ConfigError: TextBlob is not installed, or `of` has another value.
     """
+
+    of: str = "text"
 
     minimum: ClassVar[int | None] = -100
     maximum: ClassVar[int | None] = 100
 
     def __post_init__(self) -> None:
+        check_one_of("of", self.of, TEXT_PARTS)
         if find_spec("textblob") is None:
             raise ConfigError("polarity: the package textblob is missing; run pip install textblob")
 
     def __call__(self, start: str, continuation: str) -> int:
-        polarity: float = _load_sentiment()(start + continuation)[0]
+        polarity: float = _load_sentiment()(select_part(start, continuation, self.of))[0]
         return round(100 * polarity)
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 
 if TYPE_CHECKING:
     from textstat.textstat import textstatistics
@@ -30,14 +31,21 @@ class Readability:
     So scores have coarse steps: 846 for a tenth of a syllable. Gross et al. (2025) require more
     than 5997, which is such a step: 3.0 words a sentence, 1.7 syllables a word.
 
+    Attributes:
+        of: `text` reads the start string too, `continuation` the generated text alone.
+
     Raises:
-        ConfigError: textstat or a package that it needs is not installed.
+        ConfigError: textstat or a package that it needs is not installed, or `of` has another
+            value.
     """
+
+    of: str = "text"
 
     minimum: ClassVar[int | None] = None
     maximum: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
+        check_one_of("of", self.of, TEXT_PARTS)
         missing_packages = [
             name for name in ("textstat", "pkg_resources") if find_spec(name) is None
         ]
@@ -48,7 +56,8 @@ class Readability:
             )
 
     def __call__(self, start: str, continuation: str) -> int:
-        reading_ease: float = _load_textstat().flesch_reading_ease(start + continuation)
+        text = select_part(start, continuation, self.of)
+        reading_ease: float = _load_textstat().flesch_reading_ease(text)
         return round(100 * reading_ease)
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 from rapidfuzz.distance import Indel
 
 from llmchecker.errors import ConfigError
+from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 from llmchecker.utils.printable_text import quote_value
 
 
@@ -26,17 +27,22 @@ class Similarity:
 
     Attributes:
         protected: the passages.
+        of: `text` reads the start string too, `continuation` the generated text alone. The messages
+            of a chat are no beginning of a passage, so an answer needs `continuation`.
 
     Raises:
-        ConfigError: `protected` is not a list of at least one text, or a text in it is empty.
+        ConfigError: `protected` is not a list of at least one text, a text in it is empty, or `of`
+            has another value.
     """
 
     protected: Sequence[str]
+    of: str = "text"
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = 100
 
     def __post_init__(self) -> None:
+        check_one_of("of", self.of, TEXT_PARTS)
         passages = self.protected
         if (
             not isinstance(passages, list | tuple)
@@ -51,7 +57,7 @@ class Similarity:
         object.__setattr__(self, "protected", tuple(passages))
 
     def __call__(self, start: str, continuation: str) -> int:
-        text = start + continuation
+        text = select_part(start, continuation, self.of)
         # the quotient is undefined without characters
         if not text:
             return 0

@@ -49,11 +49,14 @@ class AutomatonTransducer:
 
     def start(self, start: str) -> tuple[int, int]:
         """Return the state and the count after a start string without a continuation."""
+        return self.read_text(start) if self._reads_start else (0, 0)
+
+    def read_text(self, text: str) -> tuple[int, int]:
+        """Return the state and the count after a text."""
         state, count = 0, 0
-        if self._reads_start:
-            for symbol in map(ord, start.translate(self._symbols)):
-                count += int(self._counts[state, symbol])
-                state = int(self._transitions[state, symbol])
+        for symbol in map(ord, text.translate(self._symbols)):
+            count += int(self._counts[state, symbol])
+            state = int(self._transitions[state, symbol])
         return state, count
 
     def effect(self, piece: str) -> bytes:
@@ -161,6 +164,20 @@ def explore_states(
         if len(states) > max_states or len(states) * len(row) > max_transitions:
             raise UnsupportedPattern(f"more than {len(states) - 1} states")
     return states, np.array(rows, np.int64)
+
+
+def find_reaching(transitions: np.ndarray, is_final: np.ndarray) -> np.ndarray:
+    """Return (states,) bool: whether some text leads from a state to a final state.
+
+    Args:
+        transitions: (states, classes) int, the next states.
+        is_final: (states,) bool, whether a state is final.
+    """
+    while True:
+        reaching: np.ndarray = is_final | is_final[transitions].any(axis=1)
+        if (reaching == is_final).all():
+            return reaching
+        is_final = reaching
 
 
 def minimize_states(transitions: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ _MatchState = tuple[Threads, int] | None
 
 
 class SingleMatcher:
-    """Reader that finds whether a pattern matches, in one of the modes but `count`."""
+    """Reader that finds whether a pattern matches anywhere (`found`), or the whole text."""
 
     def __init__(self, nodes: PatternNodes, mode: str) -> None:
         self._nodes = nodes
@@ -49,7 +49,7 @@ class SingleMatcher:
     def advance(self, state: _MatchState, after: int) -> tuple[_MatchState, int]:
         if state is None:
             return None, 0
-        threads, is_accepted, _ = self._nodes.advance(*state, after)
+        threads, is_accepted = self._nodes.advance(*state, after)
         if self._mode == "found":
             if is_accepted:
                 return None, 0
@@ -65,8 +65,7 @@ class SingleMatcher:
     def score(self, state: _MatchState) -> int:
         if state is None:
             return 1
-        _, is_accepted, is_reading = self._nodes.advance(*state, EDGE)
-        return int(is_accepted or (is_reading and self._mode == "possible"))
+        return int(self._nodes.advance(*state, EDGE)[1])
 
 
 _Level = tuple[tuple[int, ...], int]
@@ -120,7 +119,7 @@ class MatchCounter:
         """Advance a search; return its nodes, and whether it found a match at the position."""
         next_nodes: list[int] = []
         for node in (*nodes, self._nodes.start) if is_open else nodes:
-            for target, _ in self._nodes.follow(node, before, after)[0]:
+            for target, _ in self._nodes.follow(node, before, after):
                 # what follows is less preferable
                 if target == MATCHED:
                     return tuple(next_nodes), True

@@ -5,30 +5,35 @@ from itertools import takewhile
 
 import numpy as np
 
+from llmchecker.properties.transducers.alphabet import AlphabetPartition
 from llmchecker.properties.transducers.automaton import (
     AutomatonTransducer,
     explore_states,
+    find_reaching,
     minimize_states,
 )
 from llmchecker.properties.transducers.matchers import MatchCounter, Matcher, SingleMatcher
 from llmchecker.properties.transducers.pattern_nodes import PatternNodes
 from llmchecker.properties.transducers.patterns import (
+    Alternatives,
     Anchor,
+    Atom,
     LastLineEnd,
     Lookahead,
-    Lookbehind,
     Repeat,
     Syntax,
     UnsupportedPattern,
     has_part,
     is_nullable,
     iter_parts,
+    parse_pattern,
 )
 from llmchecker.properties.transducers.patterns import Sequence as SequenceOf
 
 _MAX_STATES = 2_000
 """Maximum states of a deterministic automaton; more take seconds to build."""
 _MAX_TRANSITIONS = 50_000
+_PLAIN_PARTS = (Atom, SequenceOf, Alternatives)
 
 
 class ConjunctionTransducer:
@@ -84,15 +89,11 @@ def build_automaton(
     Args:
         mode: `found`, `whole`, `possible` or `count`.
         reads_start: whether the start string is read too.
-        empty_score: score of the empty text by the package `regex`.
+        empty_score: score of the empty text by the package `regex`; for `possible` that of `whole`.
 
     Raises:
         UnsupportedPattern: the automaton is too large, or cannot compute the mode exactly.
     """
-    # of these the package does not report all partial matches, or too many
-    is_lazy = any(isinstance(part, Repeat) and part.is_lazy for part in iter_parts(syntax))
-    if mode == "possible" and (has_part(syntax, Lookahead, Lookbehind) or is_lazy):
-        raise UnsupportedPattern("a partial match of a lookahead or of a lazy repetition")
     if mode == "count":
         if is_nullable(syntax):
             raise UnsupportedPattern("a count of empty matches")
@@ -106,11 +107,25 @@ def build_automaton(
                 for condition, required in conditions
             ]
         )
-    transducer = _build_single(syntax, mode, reads_start)
-    # the package checks no condition such as \b in an empty text, which may be possible
-    if transducer.score(0) != empty_score:
-        raise UnsupportedPattern("a condition on the empty text")
-    return transducer
+    return _build_single(syntax, mode, reads_start, empty_score)
+
+
+def has_exact_partial_matches(pattern: str) -> bool:
+    """Return whether exactly the possible texts are partial matches of the package `regex`.
+
+    A partial match takes for granted that every set has a character, and decides a condition on a
+    position, such as `\\b`, as if the text ended there. It misses texts of lazy repetitions.
+    """
+    try:
+        parts = tuple(iter_parts(parse_pattern(pattern)))
+    except (UnsupportedPattern, RecursionError):
+        return False
+    atoms = [part for part in parts if isinstance(part, Atom)]
+    partition = AlphabetPartition(atoms)
+    return all(map(partition.find_members, atoms)) and all(
+        not part.is_lazy if isinstance(part, Repeat) else isinstance(part, _PLAIN_PARTS)
+        for part in parts
+    )
 
 
 def _split_conditions(syntax: Syntax) -> list[tuple[Syntax, int]]:
@@ -128,7 +143,9 @@ def _split_conditions(syntax: Syntax) -> list[tuple[Syntax, int]]:
     return [*conditions, (SequenceOf((start, *rest)), 1)] if rest else conditions
 
 
-def _build_single(syntax: Syntax, mode: str, reads_start: bool) -> AutomatonTransducer:
+def _build_single(
+    syntax: Syntax, mode: str, reads_start: bool, empty_score: int | None = None
+) -> AutomatonTransducer:
     nodes = PatternNodes(syntax)
     matcher: Matcher = MatchCounter(nodes) if mode == "count" else SingleMatcher(nodes, mode)
     count_rows: list[list[int]] = []
@@ -142,6 +159,11 @@ def _build_single(syntax: Syntax, mode: str, reads_start: bool) -> AutomatonTran
         [matcher.start], read_classes, _MAX_STATES, _MAX_TRANSITIONS
     )
     counts, scores = np.array(count_rows), np.array([matcher.score(state) for state in states])
+    # versions of the package differ on \B in an empty text
+    if empty_score is not None and scores[0] != empty_score:
+        raise UnsupportedPattern("a condition on the empty text")
+    if mode == "possible":
+        scores = find_reaching(transitions, scores == 1).astype(np.int64)
     if mode == "count":
         # matches are counted when found, so that equal states differ by no pending count
         counts = counts + scores[transitions] - scores[:, np.newaxis]

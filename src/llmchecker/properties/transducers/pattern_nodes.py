@@ -99,7 +99,7 @@ class PatternNodes:
         self._all = frozenset(range(self.partition.size))
         self._steps = 0
         self._nodes: list[_Character | _Branch | _Guard | _Look] = []
-        self._closures: dict[tuple[int, int, int], tuple[list[_Thread], bool]] = {}
+        self._closures: dict[tuple[int, int, int], list[_Thread]] = {}
         self.start = self._build(syntax, _ACCEPT)
         # classes that no condition on the character before tells apart have one representative
         guards = [node for node in self._nodes if isinstance(node, _Guard) and node.is_before]
@@ -193,7 +193,7 @@ class PatternNodes:
             loop = first
         return loop
 
-    def follow(self, node: int, before: int, after: int) -> tuple[list[_Thread], bool]:
+    def follow(self, node: int, before: int, after: int) -> list[_Thread]:
         """Follow a node at a position and over the character after it.
 
         Args:
@@ -201,13 +201,12 @@ class PatternNodes:
             after: class of the character after the position.
 
         Returns:
-            The threads after the character, or `MATCHED` at the position, in order of
-            preference; and whether a node of the position reads a character.
+            The threads after the character, or `MATCHED` at the position, in order of preference.
         """
         key = (node, before, after)
         if key not in self._closures:
             self._closures[key] = self._follow(*key)
-        self._count_steps(1 + len(self._closures[key][0]))
+        self._count_steps(1 + len(self._closures[key]))
         return self._closures[key]
 
     def _count_steps(self, steps: int) -> None:
@@ -215,9 +214,8 @@ class PatternNodes:
         if self._steps > _MAX_STEPS:
             raise UnsupportedPattern(f"more than {_MAX_STEPS} steps")
 
-    def _follow(self, first: int, before: int, after: int) -> tuple[list[_Thread], bool]:
+    def _follow(self, first: int, before: int, after: int) -> list[_Thread]:
         threads: list[_Thread] = []
-        is_reading = False
         stack: list[_Thread] = [(first, NO_OBLIGATIONS)]
         visited: set[_Thread] = set()
         while stack:
@@ -231,7 +229,6 @@ class PatternNodes:
                 continue
             match self._nodes[number]:
                 case _Character(classes, target):
-                    is_reading = True
                     if after in classes:
                         threads.append((target, obligations))
                 case _Branch(targets):
@@ -245,7 +242,7 @@ class PatternNodes:
                     if added is not None:
                         stack.append((target, obligations | added))
         self._count_steps(len(visited))
-        return threads, is_reading
+        return threads
 
     def _advance_look(
         self, number: int, threads: Threads, before: int, after: int
@@ -253,34 +250,31 @@ class PatternNodes:
         """Advance a lookahead over a character; return what remains, or None if it fails."""
         look = self._nodes[number]
         assert isinstance(look, _Look)
-        next_threads, is_accepted, _ = self.advance(threads, before, after)
+        next_threads, is_accepted = self.advance(threads, before, after)
         if is_accepted or not next_threads:
             return None if is_accepted == look.is_negated else NO_OBLIGATIONS
         return frozenset({(number, next_threads)})
 
-    def advance(self, threads: Threads, before: int, after: int) -> tuple[Threads, bool, bool]:
+    def advance(self, threads: Threads, before: int, after: int) -> tuple[Threads, bool]:
         """Advance threads over a character.
 
         Returns:
-            The threads after the character, whether one of them accepts at the position before it,
-            and whether one reads a character there.
+            The threads after the character, and whether one of them accepts at the position before
+            it.
         """
         next_threads: set[_Thread] = set()
         is_accepted = False
-        is_reading = False
         for node, obligations in threads:
             remaining = self._advance_obligations(obligations, before, after)
             if remaining is None:
                 continue
-            followed, reads = self.follow(node, before, after)
-            is_reading |= reads
-            for target, added in followed:
+            for target, added in self.follow(node, before, after):
                 thread = (target, remaining | added)
                 if thread == (MATCHED, NO_OBLIGATIONS):
                     is_accepted = True
                 else:
                     next_threads.add(thread)
-        return frozenset(next_threads), is_accepted, is_reading
+        return frozenset(next_threads), is_accepted
 
     def _advance_obligations(
         self, obligations: _Obligations, before: int, after: int
