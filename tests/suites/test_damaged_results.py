@@ -171,6 +171,6 @@ def test_a_damaged_record_of_the_last_run_selects_all_cases(results, tmp_path, m
     record = tmp_path / "record.json"
     monkeypatch.setattr("llmchecker.suites.selection._find_record", lambda path: record)
     suite = load(tmp_path, [{"start": "once", "require": ["P>=0.5 [ F gender > 0 ]"]}])
-    for damaged in iter_damaged({"failed": [["m", "case"]]}):
+    for damaged in iter_damaged({"failed": [["m", "case: x", "case", "x"]]}):
         write(record, [damaged])
         assert read_last_failed(tmp_path / "suite.yaml", suite) is None

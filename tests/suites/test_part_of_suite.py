@@ -76,6 +76,21 @@ def test_the_cases_that_failed_last_are_selected(tmp_path):
     assert read_last_failed(path, suite) is None
 
 
+def test_a_failed_case_is_selected_after_a_change_of_its_threshold(tmp_path):
+    """A requirement without a name failed last, also with another threshold; others did not."""
+    path = tmp_path / "suite.yaml"
+    suite = load(tmp_path, CASES, properties=X)
+    write_last_failed(path, suite, run(suite))
+    changed = VIOLATED.replace("P<=", "P<")
+    cases = [CASES[0], CASES[1] | {"require": [changed, HOLDS.replace("F", "G")]}, CASES[2]]
+    found = read_last_failed(path, load(tmp_path, cases, properties=X))
+    assert found == {("m", f"greeting: {changed}")}
+    # the failed requirement is still there, so a second threshold is another requirement
+    cases[1] = CASES[1] | {"require": [VIOLATED, changed]}
+    found = read_last_failed(path, load(tmp_path, cases, properties=X))
+    assert found == {("m", f"greeting: {VIOLATED}")}
+
+
 def test_keys_of_the_command_line_replace_those_of_the_suite(tmp_path):
     """Budget, horizon, confidence and seed hold for all cases, also for those with their own."""
     cases = [CASES[0], {**CASES[2], "budget": {"passes": 7}, "length": 2}]

@@ -12,11 +12,12 @@ from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.suites.fingerprint import compute_fingerprints
 from llmchecker.suites.html_page import format_html
-from llmchecker.suites.json_lines import iter_lines
+from llmchecker.suites.json_lines import iter_lines, read_results
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.selection import select_by_name
 from llmchecker.suites.terminal_table import format_table
 
 CASE = {"name": "won", "start": "once", "require": {"he": "P>=0.5 [ F he = 1 ]"}}
@@ -222,7 +223,7 @@ def test_each_model_is_compared_with_the_stored_one_of_its_name(tmp_path):
     [
         ({"format": "llmchecker suite 2", "confidence": 0.99}, "'llmchecker suite 2', not"),
         ({"format": "mine"}, "no results of a suite"),
-        ({"format": "llmchecker suite 7"}, "line 1: confidence: it is missing"),
+        ({"format": "llmchecker suite 8"}, "line 1: confidence: it is missing"),
     ],
 )
 def test_a_file_of_another_format_is_refused_by_name(tmp_path, header, message):
@@ -263,3 +264,74 @@ def test_results_of_a_changed_word_list_are_not_continued(tmp_path):
         suite = load_suite(write_suite(tmp_path, content, list_txt=words))
         statuses += [result.status for result in run(suite, log=log).results]
     assert statuses == ["VIOLATED", "HOLDS"]
+
+
+REQUIRED = {"start": "once", "require": [{"contains": "he", "at_least": 0.5}]}
+
+
+@pytest.mark.parametrize(
+    "require",
+    [
+        [{"contains": "he", "at_least": 0.4}],
+        [{"contains": "he", "at_most": 0.9}],
+        [{"at_least": "0.50", "contains": "he"}],
+        {"contains": "he", "at_least": 0.25},
+        {"male": {"contains": "he", "at_least": 0.25}},
+    ],
+)
+def test_a_threshold_in_a_generated_name_does_not_matter(tmp_path, require):
+    """A requirement without a name has a difference, whatever its threshold and its new name."""
+    result = compare(tmp_path, {"cases": [REQUIRED]}, {"cases": [REQUIRED | {"require": require}]})
+    assert list_missing(result) == []
+    (difference,) = [a for a in result.aggregates if a.kind == "difference"]
+    (stored,) = read_results(tmp_path / "old.jsonl")
+    assert difference.measurement.certain == (
+        result.results[0].measurement.certain - stored.measurement.certain
+    )
+
+
+def test_a_threshold_of_a_query_without_a_name_does_not_matter(tmp_path):
+    """A query in a list has a difference from the same query with another threshold."""
+    old, new = (CASE | {"require": [f"P>={share} [ F he = 1 ]"]} for share in (0.5, 0.25))
+    result = compare(tmp_path, {"cases": [old]}, {"cases": [new]})
+    assert list_missing(result) == []
+    assert list_differences(result) == ["won: P>=0.25 [ F he = 1 ]"]
+
+
+def test_cases_and_rows_without_a_name_are_found_at_another_place(tmp_path):
+    """An inserted case or row does not take the stored result of those after it."""
+    other = REQUIRED | {"start": "once she"}
+    result = compare(tmp_path, {"cases": [REQUIRED]}, {"cases": [other, REQUIRED]})
+    assert list_missing(result) == [('case 1: contains "he", at least 0.5', "no stored result")]
+    assert list_differences(result) == ['case 2: contains "he", at least 0.5']
+    log = tmp_path / "rows.jsonl"
+    keys = {"cases": [{"prompts": "rows.csv", "require": REQUIRED["require"]}]}
+    for has_more in (False, True):
+        rows = ROWS.replace("\n", "\nonce it, it\n", int(has_more))
+        suite = load_suite(write_suite(tmp_path, keys, rows_csv=rows), has_baseline=has_more)
+        result = run(suite, **{"baseline" if has_more else "log": log})
+    assert [name.partition(":")[0] for name, _ in list_missing(result)] == ["case 1, row 1"]
+    assert len(list_differences(result)) == 2
+
+
+def test_two_thresholds_of_one_requirement_stay_two_cases(tmp_path):
+    """Requirements that differ only in their thresholds are compared in their order."""
+    old, new = (
+        REQUIRED | {"require": [{"contains": "he", "at_least": share} for share in shares]}
+        for shares in ((0.1, 0.9), (0.2, 0.9, 0.95))
+    )
+    result = compare(tmp_path, {"cases": [old]}, {"cases": [new]})
+    assert list_differences(result) == [
+        f'case 1: contains "he", at least {share}' for share in (0.2, 0.9)
+    ]
+    assert list_missing(result) == [('case 1: contains "he", at least 0.95', "no stored result")]
+
+
+def test_a_part_of_a_suite_lists_only_what_the_suite_lacks(tmp_path):
+    """A stored result of a case that is not selected is not one without a case."""
+    cases = [CASE, CASE | {"name": "lost"}]
+    path, log = write_suite(tmp_path, {"properties": PROPERTIES, "cases": cases}), tmp_path / "log"
+    run(load_suite(path), log=log)
+    suite = load_suite(path, has_baseline=True)
+    result = run(suite, baseline=log, selected=select_by_name(suite, "lost"))
+    assert (list_missing(result), list_differences(result)) == ([], ["lost: he"])

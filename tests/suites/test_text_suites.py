@@ -233,6 +233,11 @@ COUNTED = {
         ),
         "missing in the provider's responses",
     ),
+    "call": (
+        change_choice(message={"content": None, "tool_calls": [{}]}, finish_reason="tool_calls"),
+        "ended in a call of a tool",
+    ),
+    "no text": (change_choice(message={"content": None}), "missing in the provider's responses"),
     "cut": (raising(Cut), "requested again after one was lost"),
     "half a stream": (raising(lambda: Raw([HALF_STREAM])), "requested again after one was lost"),
     "not JSON": (lambda provider, reply: b"<html>", "requested again after one was lost"),
@@ -300,6 +305,19 @@ def test_a_refusal_of_the_model_is_its_answer(tmp_path):
     provider.fault = change_choice(message={"content": None, "refusal": "I cannot help with that."})
     (case,) = run(tmp_path, provider, {"refuses": True, "at_least": 0.5}).results
     assert case.status is CaseStatus.HOLDS
+
+
+@pytest.mark.parametrize("require", [{"not_contains": "zebra"}, {"not_refuses": True}], ids=str)
+def test_calls_in_place_of_answers_satisfy_no_requirement(require, tmp_path):
+    """A provider that only calls its tools leaves what answers must not contain unknown."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    provider.fault = change_choice(
+        message={"content": None, "tool_calls": [{}]}, finish_reason="tool_calls"
+    )
+    result = run(tmp_path, provider, require | {"at_least": 0.5})
+    (case,) = result.results
+    assert case.status is CaseStatus.UNKNOWN
+    assert "ended in a call of a tool, counted neither for nor against" in notes(result)
 
 
 def test_cut_answers_are_counted_and_warned_of(tmp_path):

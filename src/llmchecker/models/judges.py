@@ -16,7 +16,7 @@ import numpy as np
 
 from llmchecker.errors import ConfigError, DamagedFile, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream, answer_prompts
+from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream, answer_prompts
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
 from llmchecker.utils.stored_fields import NUMBER, TEXT, check_fields, list_of
 
@@ -29,7 +29,20 @@ _FLOAT_SPREAD = 2.5e-4
 _ANSWER_TOKENS = 16
 """Largest number of tokens of an answer of a model that returns texts alone."""
 
-_FIRST_WORD = re.compile(r"\W*(\w+)")
+_OPENING = " \t\r\n\"'“”‘’„«»「『*_`#([{"
+"""Characters before an answer that are no part of it: spaces, quotes and marks of Markdown."""
+
+_LABEL_END = re.compile(
+    r"""(?P<mark>[.,;:!?…"'“”‘’»*_`)\]}。、，；：！？）」』]*)(?:\s|\Z)"""
+    r"""|[,;:!?…—。、，；：！？(](?=[^\W\d_])"""
+)
+"""What may follow a label, so that it is a whole word: marks before a space or a further word."""
+
+_SECOND_VALUE = re.compile(
+    r"\s*(?:(?:[-–—/|&~,]|or\b|and\b|to\b)\s*)?(?P<number>[\d½¼¾])"
+    r"|\s*(?:[-–—/|&~]|or\b|and\b)\s*(?P<word>a half\b|\w+)"
+)
+"""A further number or word on the line of a label, as in `4 or 5` and `yes and no`."""
 
 _FIX = "delete it, and its texts are judged again"
 """The fix of a damaged file of stored probabilities."""
@@ -163,14 +176,15 @@ class TextJudge:
     def compute_masses(self, chats: Sequence[Chat], labels: Sequence[str]) -> np.ndarray:
         """Return (n, labels) float64, as in `JudgeAccess`: 1 for the label of the answer, else 0.
 
-        All are 0 if the answer begins with none of the labels, or is none.
+        All are 0 if the answer has no label as its first word, or is none: `4.5`, `4/5`, `4-5`,
+        `4 or 5`, `-4` and `grade: 4` are not the label `4`.
         """
         streams = [TextStream(chat, _ANSWER_TOKENS, seed=0) for chat in chats]
         with prefix_errors("judge"):
             answers = answer_prompts(self._model, streams)
-        words = [_find_first_word(answer) for answer in answers]
         names = [normalize_label(label) for label in labels]
-        return np.array([[float(word == name) for name in names] for word in words])
+        found = [_find_label(answer, names) for answer in answers]
+        return np.array([[float(label == name) for name in names] for label in found])
 
 
 class StoredJudge:
@@ -241,10 +255,40 @@ def normalize_label(label: str) -> str:
     return label.strip().casefold()
 
 
-def _find_first_word(answer: TextAnswer) -> str | None:
-    """Return the first word of an answer in lower case; None without a word."""
-    match = _FIRST_WORD.match(answer.text)
-    return None if match is None else match[1].casefold()
+def _find_label(answer: TextAnswer, names: Sequence[str]) -> str | None:
+    """Return the label that is the first word of an answer; None without one.
+
+    Args:
+        answer: the answer.
+        names: the normalized labels, of which none begins with another.
+    """
+    # a text that was withheld or calls a tool is no answer
+    if answer.finish not in (Finish.ENDED, Finish.TRUNCATED):
+        return None
+    text = normalize_label(answer.text)
+    # a label may begin with a mark itself
+    for begun in (text, text.lstrip(_OPENING)):
+        name = next((each for each in names if begun.startswith(each)), None)
+        if name is None:
+            continue
+        rest = begun[len(name) :]
+        end = _LABEL_END.match(rest)
+        # a label at the place where an answer was cut may be a part of a word or a number
+        is_whole = end is not None and (end.end() < len(rest) or answer.finish is Finish.ENDED)
+        if end is not None and is_whole and not _has_second_value(rest, end, names):
+            return name
+    return None
+
+
+def _has_second_value(rest: str, end: re.Match[str], names: Sequence[str]) -> bool:
+    """Return whether a further number or label follows a label, so that there is no one grade."""
+    # a sentence ends after the label
+    if set(end["mark"] or "") & set(".;:!?。；：！？") or "\n" in end[0]:
+        return False
+    second = _SECOND_VALUE.match(rest, len(end["mark"] or ""))
+    return second is not None and (
+        second["number"] is not None or second["word"] in ("a half", *names)
+    )
 
 
 def _build_key(chat: Chat, labels: Sequence[str], is_alone: bool) -> str:

@@ -18,8 +18,10 @@ class Finish(StrEnum):
     """It has the largest number of tokens."""
     FILTERED = "filtered"
     """A content filter withheld it, or a part of it."""
+    CALLED = "called"
+    """It calls a tool of the provider in place of an answer, and a call is no text."""
     MISSING = "missing"
-    """The provider returned no answer, or one without a known reason."""
+    """The provider returned no answer, no text, or an answer without a known reason."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class TextAnswer:
     """An answer.
 
     Attributes:
-        text: the text; empty for an answer that a filter withheld.
+        text: the text; empty for an answer that has none, which is no sample.
         finish: the reason why it ends.
         is_repeated: whether an earlier answer was lost on its way, such as by a time limit. Long
             answers are lost more often, so that this one is no fair sample.

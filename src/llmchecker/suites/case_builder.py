@@ -122,12 +122,14 @@ class CaseBuilder:
         """Yield the cases of a form of the prompt with a row."""
         tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
         prompt = _build_prompt(place, keys, form, row, tools)
-        subject = entry
+        subject, given_name = entry, keys.name or ""
         if row is not None:
             if keys.name is not None and list_columns(keys.name):
                 with prefix_errors(f"{place}.name"):
-                    subject = f"{insert_columns(keys.name, row)}{_format_suffix(form)}"
+                    given_name = insert_columns(keys.name, row)
+                subject = f"{given_name}{_format_suffix(form)}"
             subject += f", row {row.number}"
+        given_name = ", ".join(filter(None, (given_name, form.given_name)))
         number = 0 if row is None else row.number
         budget = self._build_budget(keys, number)
         names: dict[str, int] = {}
@@ -174,6 +176,7 @@ class CaseBuilder:
                     subject=subject,
                     title=title if demand.has_name else "",
                     requirement=requirement,
+                    given_names=(given_name, title if demand.has_name else ""),
                 )
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:

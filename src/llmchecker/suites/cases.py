@@ -34,6 +34,8 @@ class Case:
         title: the name of the requirement in the suite file, with the cells of the row; empty
             without one.
         requirement: the content of the requirement in words, without its threshold.
+        given_names: the names that the suite file gives to the prompt and to the requirement, with
+            the cells of the row; empty texts without these.
     """
 
     name: str
@@ -47,11 +49,17 @@ class Case:
     subject: str = ""
     title: str = ""
     requirement: str = ""
+    given_names: tuple[str, str] = ("", "")
 
     @property
     def key(self) -> CaseKey:
         """The names of its deployment and of the case."""
         return self.deployment.name, self.name
+
+    @property
+    def lasting_key(self) -> tuple[str, str, str]:
+        """The names of its deployment, prompt and requirement, without any threshold."""
+        return self.deployment.name, self.subject, self.title or self.requirement
 
     @property
     def prompt(self) -> str:

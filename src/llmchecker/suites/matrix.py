@@ -36,6 +36,11 @@ class Alternative:
     name: str
     content: Any
 
+    @property
+    def given_name(self) -> str:
+        """The name that the suite file gives it; empty for a number in a list."""
+        return "" if self.key.endswith("]") else self.name
+
 
 def list_alternatives(key: str, value: Any, noun: str) -> tuple[Alternative, ...]:
     """List the texts of a key: one, those of a list, or those of a mapping by name.

@@ -10,7 +10,7 @@ from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
-from llmchecker.suites.fingerprint import CaseFingerprint
+from llmchecker.suites.fingerprint import CaseFingerprint, match_cases
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.verdicts import (
     Aggregate,
@@ -244,11 +244,25 @@ class SuiteResult:
         for deployment in baseline.deployments:
             if deployment not in sides:
                 yield NotCompared(baseline.name, baseline.name, deployment, "not in this suite")
-        keys = {case.key for case in self.suite.cases}
+        matched = set(self._stored_keys.values())
         for deployment, case in baseline.results:
-            if deployment in sides and (sides[deployment], case) not in keys:
+            if deployment in sides and (deployment, case) not in matched:
                 name = case if len(sides) == 1 else f"{deployment}: {case}"
                 yield NotCompared(baseline.name, baseline.name, name, "not in this suite")
+
+    @cached_property
+    def _stored_keys(self) -> Mapping[CaseKey, CaseKey]:
+        """The keys of stored results by those of the cases of the whole suite."""
+        found: dict[CaseKey, CaseKey] = {}
+        for deployment in self.suite.deployments if self.baseline is not None else ():
+            if (side := self.baseline.find_side(deployment.name)) is None:
+                continue
+            names = match_cases(
+                _select_deployment(self.fingerprints, deployment.name),
+                _select_deployment(self.baseline.fingerprints, side),
+            )
+            found |= {(deployment.name, own): (side, other) for own, other in names.items()}
+        return found
 
     def _find_obstacle(self, baseline: Baseline, deployment: str, case: str) -> str | None:
         """Return why the stored result of a case cannot be compared; None if it can."""
@@ -256,14 +270,15 @@ class SuiteResult:
         side = baseline.find_side(deployment)
         if side is None:
             return "no stored result of this model"
-        stored = baseline.results.get((side, case))
+        key = self._stored_keys.get((deployment, case))
         # what the interrupt left out is not a property of the stored results
         if own.status is Status.UNFINISHED:
             return None
-        if stored is None:
+        if key is None:
             return "no stored result" if baseline.is_complete else "not in the incomplete file"
+        stored = baseline.results[key]
         differences = self.fingerprints[deployment, case].list_differences(
-            baseline.fingerprints[side, case]
+            baseline.fingerprints[key]
         )
         if differences:
             return ", ".join(differences)
@@ -276,12 +291,11 @@ class SuiteResult:
     ) -> tuple[str, list[CaseResult]] | None:
         """Return name and results of the side to compare with, as far as it answers the cases."""
         if (baseline := self.baseline) is not None:
-            side = baseline.find_side(deployment) or deployment
+            keys = (self._stored_keys.get((deployment, case)) for case in cases)
             found = [
-                baseline.results[side, case]
-                for case in cases
-                if (side, case) in baseline.results
-                and self._find_obstacle(baseline, deployment, case) is None
+                baseline.results[key]
+                for key, case in zip(keys, cases, strict=True)
+                if key is not None and self._find_obstacle(baseline, deployment, case) is None
             ]
             return baseline.name, found
         if (versus := self.suite.versus) is not None:
@@ -328,6 +342,13 @@ class SuiteResult:
             self.difference_confidence,
             differences,
         )
+
+
+def _select_deployment(
+    fingerprints: Mapping[CaseKey, CaseFingerprint], name: str
+) -> dict[str, CaseFingerprint]:
+    """Return the fingerprints of the cases of a deployment by the name of the case."""
+    return {case: each for (deployment, case), each in fingerprints.items() if deployment == name}
 
 
 def _count(

@@ -50,11 +50,24 @@ def read_last_failed(path: Path, suite: Suite) -> frozenset[CaseKey] | None:
     """
     try:
         failed = read_json(_find_record(path))["failed"]
-        keys = {(str(deployment), str(case)) for deployment, case in failed}
+        records = [
+            (str(deployment), str(name), str(subject), str(requirement))
+            for deployment, name, subject, requirement in failed
+        ]
     # without a usable record, all cases run
     except (OSError, DamagedFile, KeyError, TypeError, ValueError):
         return None
-    known = frozenset(case.key for case in suite.cases if case.key in keys)
+    names = {case.key for case in suite.cases}
+    failed_names = {(deployment, name) for deployment, name, _, _ in records}
+    # the generated name of a requirement contains its threshold, which may have changed
+    changed = {
+        (deployment, subject, requirement)
+        for deployment, name, subject, requirement in records
+        if (deployment, name) not in names
+    }
+    known = frozenset(
+        case.key for case in suite.cases if case.key in failed_names or case.lasting_key in changed
+    )
     return _add_other_side(suite, known) or None
 
 
@@ -74,10 +87,13 @@ def write_last_failed(path: Path, suite: Suite, result: SuiteResult) -> None:
     """Store the cases that failed: those of this run, and earlier ones that it did not run."""
     run_cases = {case.key for case in result.suite.cases}
     earlier = (read_last_failed(path, suite) or frozenset()) - run_cases
-    failed = sorted({*earlier, *_iter_failed(result)})
+    failed = {*earlier, *_iter_failed(result)}
+    records = sorted(
+        [*case.key, *case.lasting_key[1:]] for case in suite.cases if case.key in failed
+    )
     # a home that cannot be written has no last run, and the verdicts count
     with contextlib.suppress(OSError, MachineLimit):
-        write_json({"failed": [list(key) for key in failed]}, _find_record(path))
+        write_json({"failed": records}, _find_record(path))
 
 
 def _iter_failed(result: SuiteResult) -> Iterable[CaseKey]:

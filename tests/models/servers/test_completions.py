@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.fake_server import Cut, Status, raising, running, slow, times
@@ -270,6 +271,105 @@ def test_a_reason_of_any_provider_is_known_of_all(reason, finish):
     choice = {"index": 0, "message": {"content": "x"}, "finish_reason": reason}
     response = parse_response(ChatResponse, {"choices": [choice]})
     assert TEXT_APIS["openai-chat"].read_answer(response, 20).finish == finish
+
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3}
+CALL = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+
+
+def chat_reply(reason: str | None = "stop", **message: Any) -> tuple[str, Any]:
+    choice = {"index": 0, "message": message, "finish_reason": reason}
+    return "openai-chat", {"choices": [choice], "usage": USAGE}
+
+
+def anthropic_reply(reason: str | None, *content: Any) -> tuple[str, Any]:
+    usage = {"input_tokens": 5, "output_tokens": 3}
+    return "anthropic", {"content": list(content), "stop_reason": reason, "usage": usage}
+
+
+def ollama_reply(reason: str | None = "stop", done: bool = True, **message: Any) -> tuple[str, Any]:
+    reply = {"message": message, "done": done, "done_reason": reason}
+    return "ollama", reply | {"prompt_eval_count": 5, "eval_count": 3}
+
+
+def completion_reply(text: str | None, reason: str) -> tuple[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": reason}
+    return "openai-completions", {"choices": [choice], "usage": USAGE}
+
+
+TEXT = {"type": "text", "text": "x"}
+THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+NOT_GIVEN = {
+    "calls": (chat_reply("tool_calls", content=None, tool_calls=CALL), Finish.CALLED),
+    "calls and empty": (chat_reply("tool_calls", content="", tool_calls=CALL), Finish.CALLED),
+    "calls after a text": (chat_reply("tool_calls", content="x", tool_calls=CALL), Finish.CALLED),
+    "calls that stop": (chat_reply(content=None, tool_calls=CALL), Finish.CALLED),
+    "calls that are cut": (chat_reply("length", content=None, tool_calls=CALL), Finish.CALLED),
+    "function call": (
+        chat_reply("function_call", content=None, function_call={"name": "f"}),
+        Finish.CALLED,
+    ),
+    "null": (chat_reply(content=None), Finish.MISSING),
+    "no content": (chat_reply(), Finish.MISSING),
+    "null, no reason": (chat_reply(None, content=None), Finish.MISSING),
+    "thoughts alone": (chat_reply(content=None, reasoning_content="Hm."), Finish.MISSING),
+    "cut in its thoughts": (chat_reply("length", content="", reasoning="Hm."), Finish.MISSING),
+    "no parts": (chat_reply(content=[]), Finish.MISSING),
+    "parts of thoughts": (chat_reply(content=[THOUGHT]), Finish.MISSING),
+    "filter": (chat_reply("content_filter", content=None), Finish.FILTERED),
+    "filter of Gemini": (chat_reply("SAFETY", content=None), Finish.FILTERED),
+    "bad call of Gemini": (chat_reply("MALFORMED_FUNCTION_CALL", content=None), Finish.CALLED),
+    "error": (chat_reply("error", content="x"), Finish.MISSING),
+    "no choice": (("openai-chat", {"choices": [], "usage": USAGE}), Finish.MISSING),
+    "use of a tool": (anthropic_reply("tool_use", USE), Finish.CALLED),
+    "use after a text": (anthropic_reply("tool_use", TEXT, USE), Finish.CALLED),
+    "use that is cut": (anthropic_reply("max_tokens", TEXT, USE), Finish.CALLED),
+    "pause": (anthropic_reply("pause_turn", TEXT), Finish.MISSING),
+    "no blocks": (anthropic_reply("end_turn"), Finish.MISSING),
+    "block of thoughts": (anthropic_reply("end_turn", THINKING), Finish.MISSING),
+    "cut block of thoughts": (anthropic_reply("max_tokens", THINKING), Finish.MISSING),
+    "refused stream": (anthropic_reply("refusal"), Finish.FILTERED),
+    "calls of Ollama": (ollama_reply(content="", tool_calls=CALL), Finish.CALLED),
+    "thoughts of Ollama": (ollama_reply("length", content="", thinking="Hm."), Finish.MISSING),
+    "loaded": (ollama_reply("load", content=""), Finish.MISSING),
+    "not done": (ollama_reply(None, done=False, content="x"), Finish.MISSING),
+    "null text": (completion_reply(None, "stop"), Finish.MISSING),
+    "cut before a text": (completion_reply("", "length"), Finish.MISSING),
+}
+
+
+@pytest.mark.parametrize("name", NOT_GIVEN)
+def test_an_answer_that_was_not_given_is_no_empty_text(name):
+    """Calls, thoughts, filters, null and missing parts make no sample, whatever their reason."""
+    (api, reply), finish = NOT_GIVEN[name]
+    answer = TEXT_APIS[api].read_answer(parse_response(TEXT_APIS[api].shape, reply), 20)
+    assert (answer.finish, answer.is_sample) == (finish, False)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (chat_reply(content=""), ""),
+        (chat_reply(content="x", tool_calls=[]), "x"),
+        (chat_reply(content="x", tool_calls=None, refusal=None), "x"),
+        (chat_reply(content="", refusal="No."), "No."),
+        (chat_reply(content=[THOUGHT, TEXT, TEXT | {"text": "y"}]), "xy"),
+        (chat_reply(content=[{"type": "refusal", "refusal": "No."}]), "No."),
+        (chat_reply("EOS", content="x"), "x"),
+        (anthropic_reply("end_turn", THINKING, TEXT), "x"),
+        (anthropic_reply("end_turn", TEXT | {"text": ""}), ""),
+        (ollama_reply(content=""), ""),
+        (completion_reply("", "stop"), ""),
+    ],
+    ids=str,
+)
+def test_an_answer_that_was_given_is_its_text(reply, text):
+    """An empty text with a reason is an answer, and thoughts next to a text are no part of it."""
+    api, content = reply
+    answer = TEXT_APIS[api].read_answer(parse_response(TEXT_APIS[api].shape, content), 20)
+    assert (answer.text, answer.finish) == (text, Finish.ENDED)
 
 
 def test_which_model_is_asked_must_be_known(tmp_path):

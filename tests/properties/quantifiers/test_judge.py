@@ -1,5 +1,6 @@
 """A judge grades by the exact probabilities of its answers, alike in every batch."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,8 @@ import llmchecker as lc
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
-from llmchecker.models.judges import StoredJudge, TokenJudge
+from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
+from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.models.transformers.load import load_model, wrap_model
 from llmchecker.properties.scores import score_texts
@@ -252,3 +254,87 @@ def test_stored_grades_are_read_once_per_text(tmp_path):
     path.write_text('{"digest": "a", "probabilities": [2, "x"]}\n')
     with pytest.raises(lc.errors.DamagedFile, match="judged again"):
         StoredJudge(TokenJudge(other), path)
+
+
+@dataclass(frozen=True)
+class OneAnswer:
+    """A model that returns one text."""
+
+    answer: TextAnswer
+    name: str = "one"
+    description: str = "one"
+
+    def check_prompt(self, prompt: object) -> None: ...
+
+    def find_spent_limit(self, stream: object, number: int) -> None: ...
+
+    def iter_answers(self, next_request, must_stop=lambda: False):
+        while (request := next_request()) is not None:
+            yield request[0], self.answer
+
+
+def find_text_grade(answer: TextAnswer, labels: tuple[str, ...]) -> str | None:
+    """The label that a judge with this answer gives; None without one."""
+    (row,) = TextJudge("one", OneAnswer(answer)).compute_masses([Chat((("user", "a"),))], labels)
+    assert sorted(row)[:-1] == [0] * (len(labels) - 1)
+    return labels[row.argmax()] if row.any() else None
+
+
+NUMBERS = ("1", "2", "3", "4", "5")
+FOURS = (
+    """4|4.|4!|**4**|"4"|(4)|[4]|`4`|_4_|# 4|'4'.|4 |4: clear|4, because|4 – clear|4—clear|"""
+    "4 out of 5|4. It has 2 errors.|4; 5 is for prose|4...|4\n5 is for prose"
+).split("|")
+NO_FOURS = (
+    "4.5|4,5|4.0|4/5|4-5|4–5|4 - 5|4 / 5|4 or 5|4 to 5|4 and 5|4 and a half|4 5|4, 5|4 ½|4½|4%|"
+    '4th|-4|+4|~4|10|40|45|-1|grade: 4.|four|４|- 4|0|6|.4|4.e5|$4|**4.5**|"4/5"|4_5|4..5|5️⃣||…'
+).split("|")
+
+
+@pytest.mark.parametrize("text", FOURS)
+def test_the_first_word_of_a_judge_that_returns_texts_is_its_grade(text):
+    """A label counts with punctuation around it, and with words after it."""
+    assert find_text_grade(TextAnswer(text, Finish.ENDED), NUMBERS) == "4"
+
+
+@pytest.mark.parametrize("text", NO_FOURS)
+def test_what_is_no_label_of_the_scale_is_no_grade(text):
+    """A number between two grades, two of them, another sign or another digit is none."""
+    assert find_text_grade(TextAnswer(text, Finish.ENDED), NUMBERS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "grade"),
+    [
+        ("Yes, no issues.", ("yes", "no"), "yes"),
+        ("NO.", ("yes", "no"), "no"),
+        ("yes/no", ("yes", "no"), None),
+        ("yes or no", ("yes", "no"), None),
+        ("nope", ("yes", "no"), None),
+        ("yesterday", ("yes", "no"), None),
+        ("はい、丁寧です", ("はい", "いいえ"), "はい"),
+        ("very good. It", ("very good", "bad"), "very good"),
+        ("-1", ("-1", "1"), "-1"),
+        ("1", ("-1", "1"), "1"),
+        ("n/a", ("n/a", "ok"), "n/a"),
+    ],
+)
+def test_labels_of_any_form_are_whole_words(text, labels, grade):
+    """Words, signs, several words and other scripts are found whole, and nothing like them."""
+    assert find_text_grade(TextAnswer(text, Finish.ENDED), labels) == grade
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "grade"),
+    [
+        ("4 is clear", Finish.TRUNCATED, "4"),
+        ("4", Finish.TRUNCATED, None),
+        ("4.", Finish.TRUNCATED, None),
+        ("4", Finish.FILTERED, None),
+        ("4", Finish.CALLED, None),
+        ("4", Finish.MISSING, None),
+    ],
+)
+def test_an_answer_that_may_go_on_or_was_not_given_is_no_grade(text, finish, grade):
+    """A label at a cut may be the beginning of 4.5, and a withheld text is no answer."""
+    assert find_text_grade(TextAnswer(text, finish), NUMBERS) == grade

@@ -301,6 +301,7 @@ class TextCheck:
         answers, finishes = format_count(count, self.unit), self._finishes
         for number, problem in (
             (finishes[Finish.FILTERED], "withheld by a content filter"),
+            (finishes[Finish.CALLED], "ended in a call of a tool"),
             (finishes[Finish.MISSING], "missing in the provider's responses"),
             (self._repeated_count, "requested again after one was lost"),
             (self._open_count, "undecided without their division into tokens"),

@@ -31,6 +31,9 @@ _FIRST_CONVERSATIONS = 8
 Later at most as many are under way as have ended, so that few are paid for in vain.
 """
 
+_UNFINISHED = (Finish.MISSING, Finish.FILTERED, Finish.CALLED, Finish.TRUNCATED)
+"""The ends of answers that did not end; the first that occurs is that of a conversation."""
+
 
 def check_text_conversation(
     model: TextModel,
@@ -297,7 +300,7 @@ class _TextConversations:
         finishes = [answer.finish for answer in answers]
         finishes += [each.finish for each in sample.simulated if not each.is_sample]
         finish = next(
-            (f for f in (Finish.MISSING, Finish.FILTERED, Finish.TRUNCATED) if f in finishes),
+            (each for each in _UNFINISHED if each in finishes),
             Finish.ENDED if sample.truth is not None else Finish.MISSING,
         )
         lines = (

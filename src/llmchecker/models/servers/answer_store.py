@@ -32,7 +32,7 @@ from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines, write_lines
 from llmchecker.utils.stored_fields import COUNT, TEXT, TRUTH, check_fields, optional
 
-_FORMAT = "llmchecker texts 2"
+_FORMAT = "llmchecker texts 3"
 """The format of a file of answers; its number changes with the keys of a line."""
 _ANSWER_FIELDS = {
     **dict.fromkeys(("text", "finish", "time"), TEXT),

@@ -199,11 +199,44 @@ class CompletionResponse(_Written):
     choices: list[_TextChoice]
 
 
-class _Message(_Response):
-    """A message of a chat; null where the model wrote none."""
+class _Part(_Response):
+    """A part of a message, of which the types of texts are read; others are thoughts or calls."""
 
-    content: str | None = None
+    type: str
+    text: str | None = None
     refusal: str | None = None
+
+    @property
+    def content(self) -> str | None:
+        """The text that a reader sees; None for a thought, a call or a picture."""
+        return {"text": self.text, "output_text": self.text, "refusal": self.refusal}.get(self.type)
+
+
+def join_parts(parts: Iterable[_Part]) -> str | None:
+    """Return the text of the parts of a message; None if none of them is a text."""
+    texts = [part.content for part in parts if part.content is not None]
+    return "".join(texts) if texts else None
+
+
+class _Message(_Response):
+    """A message of a chat; its content is null where the model wrote none."""
+
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+    @property
+    def text(self) -> str | None:
+        """The content, or else the refusal; None without a text."""
+        content = join_parts(self.content) if isinstance(self.content, list) else self.content
+        # an empty text next to a refusal is no answer
+        return content or self.refusal or content
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether it calls a tool, which no text contains."""
+        return bool(self.tool_calls or self.function_call)
 
 
 class _MessageChoice(_Response):
@@ -220,13 +253,6 @@ class ChatResponse(_Written):
     choices: list[_MessageChoice]
 
 
-class _AnthropicBlock(_Response):
-    """A part of a message; only those of the type `text` are read."""
-
-    type: str
-    text: str | None = None
-
-
 class _AnthropicUsage(_Response):
     """Tokens of a prompt and of an answer."""
 
@@ -237,7 +263,7 @@ class _AnthropicUsage(_Response):
 class AnthropicResponse(_Response):
     """The answer to `/v1/messages`."""
 
-    content: list[_AnthropicBlock]
+    content: list[_Part]
     stop_reason: str | None = None
     model: _Name | None = None
     usage: _AnthropicUsage | None = None

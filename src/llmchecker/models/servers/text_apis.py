@@ -21,6 +21,7 @@ from llmchecker.models.servers.schema import (
     OllamaModels,
     OllamaResponse,
     choose_model,
+    join_parts,
 )
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.text_answer import Finish, TextAnswer
@@ -42,20 +43,32 @@ These programs truncate or penalise by default: llama.cpp always, vLLM as the mo
 `generation_config.json` says. OpenAI's API rejects the settings, so that no other server gets them.
 """
 
-_FINISHES: Mapping[str | None, Finish] = {
+_FINISHES: Mapping[str, Finish] = {
     # OpenAI, and Ollama the first and the third
     "stop": Finish.ENDED,
-    "tool_calls": Finish.ENDED,
-    "function_call": Finish.ENDED,
+    "tool_calls": Finish.CALLED,
     "length": Finish.TRUNCATED,
+    "function_call": Finish.CALLED,
     "content_filter": Finish.FILTERED,
     # Anthropic
     "end_turn": Finish.ENDED,
     "stop_sequence": Finish.ENDED,
     "max_tokens": Finish.TRUNCATED,
+    "model_context_window_exceeded": Finish.TRUNCATED,
+    "tool_use": Finish.CALLED,
     "refusal": Finish.FILTERED,
+    # other servers, and gateways to Gemini
+    "eos": Finish.ENDED,
+    "eos_token": Finish.ENDED,
+    **dict.fromkeys(
+        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), Finish.FILTERED
+    ),
+    **dict.fromkeys(("malformed_function_call", "unexpected_tool_call"), Finish.CALLED),
 }
-"""The ends of answers by the providers' reasons."""
+"""The ends of answers by the providers' reasons in lower case.
+
+Others, such as `error` and Anthropic's `pause_turn`, are of answers that are not whole.
+"""
 
 _Response = TypeVar("_Response")
 
@@ -145,7 +158,7 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
         return _build_openai_payload(model, request) | {"prompt": request.prompt}
 
     def read_answer(self, response: CompletionResponse, max_tokens: int) -> TextAnswer:
-        texts = {each.index: (each.text, each.finish_reason) for each in response.choices}
+        texts = {each.index: (each.text, False, each.finish_reason) for each in response.choices}
         return _read_openai_answer(response, texts, max_tokens)
 
 
@@ -162,7 +175,7 @@ class _OpenAiChat(TextApi[ChatResponse]):
     def read_answer(self, response: ChatResponse, max_tokens: int) -> TextAnswer:
         """Return the first answer of a response; a refusal of the model is its answer."""
         texts = {
-            each.index: (each.message.content or each.message.refusal, each.finish_reason)
+            each.index: (each.message.text, each.message.has_calls, each.finish_reason)
             for each in response.choices
         }
         return _read_openai_answer(response, texts, max_tokens)
@@ -188,11 +201,13 @@ class _Anthropic(TextApi[AnthropicResponse]):
 
     def read_answer(self, response: AnthropicResponse, max_tokens: int) -> TextAnswer:
         """Return the answer of a response, without thoughts and uses of tools."""
-        usage = response.usage
+        usage, text = response.usage, join_parts(response.content)
         answer_tokens = None if usage is None else usage.output_tokens
+        has_calls = any(each.type == "tool_use" for each in response.content)
+        finish = _find_finish(response.stop_reason, answer_tokens, max_tokens)
         return TextAnswer(
-            text="".join(each.text or "" for each in response.content if each.type == "text"),
-            finish=_find_finish(response.stop_reason, answer_tokens, max_tokens),
+            text=text or "",
+            finish=_check_given(finish, text, has_calls=has_calls),
             model=response.model,
             prompt_tokens=None if usage is None else usage.input_tokens,
             answer_tokens=answer_tokens,
@@ -222,13 +237,17 @@ class _Ollama(TextApi[OllamaResponse]):
         }
 
     def read_answer(self, response: OllamaResponse, max_tokens: int) -> TextAnswer:
-        reason = response.done_reason if response.done else None
+        message, answer_tokens = response.message, response.eval_count
+        # a response that is not done has a part of the answer
+        finish = Finish.MISSING
+        if response.done:
+            finish = _find_finish(response.done_reason, answer_tokens, max_tokens)
         return TextAnswer(
-            text=response.message.content or "",
-            finish=_find_finish(reason, response.eval_count, max_tokens),
+            text=message.text or "",
+            finish=_check_given(finish, message.text, has_calls=message.has_calls),
             model=response.model,
             prompt_tokens=response.prompt_eval_count,
-            answer_tokens=response.eval_count,
+            answer_tokens=answer_tokens,
         )
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
@@ -282,24 +301,25 @@ def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> di
 
 def _read_openai_answer(
     response: ChatResponse | CompletionResponse,
-    texts: Mapping[int, tuple[str | None, str | None]],
+    texts: Mapping[int, tuple[str | None, bool, str | None]],
     max_tokens: int,
 ) -> TextAnswer:
     """Return the first answer of a response.
 
     Args:
         response: the response.
-        texts: the text and the reason of its end, by the number of the answer.
+        texts: the text, whether it has calls of tools and the reason of its end, by the number of
+            the answer.
         max_tokens: largest number of tokens of the answer.
     """
     # the first answer, whatever the others are, is a sample
-    text, reason = texts.get(min(texts, default=0), (None, None))
+    text, has_calls, reason = texts.get(min(texts, default=0), (None, False, None))
     usage = response.usage
     answer_tokens = None if usage is None else usage.completion_tokens
-    finish = _find_finish(reason, answer_tokens, max_tokens) if texts else Finish.MISSING
+    finish = _find_finish(reason, answer_tokens, max_tokens)
     return TextAnswer(
         text=text or "",
-        finish=finish,
+        finish=_check_given(finish, text, has_calls=has_calls),
         choice_count=len(response.choices),
         model=response.model,
         prompt_tokens=None if usage is None else usage.prompt_tokens,
@@ -309,9 +329,29 @@ def _read_openai_answer(
 
 def _find_finish(reason: str | None, answer_tokens: int | None, max_tokens: int) -> Finish:
     """Return why an answer ends, from the provider's reason and number of tokens."""
-    if reason in _FINISHES:
-        return _FINISHES[reason]
-    # without a known reason, only the number of tokens can show that the answer was cut
+    if reason is not None:
+        return _FINISHES.get(reason.lower(), Finish.MISSING)
+    # without a reason, only the number of tokens can show that the answer was cut
     if answer_tokens is None:
         return Finish.MISSING
     return Finish.TRUNCATED if answer_tokens >= max_tokens else Finish.ENDED
+
+
+def _check_given(finish: Finish, text: str | None, *, has_calls: bool) -> Finish:
+    """Return why an answer ends, or that it was not given.
+
+    A call of a tool, a thought alone and a missing text are not the answer "", which satisfies
+    every requirement that a text does not contain something.
+
+    Args:
+        finish: why the answer ends, if it was given.
+        text: the text; None without one.
+        has_calls: whether it has calls of tools.
+    """
+    if finish not in (Finish.ENDED, Finish.TRUNCATED):
+        return finish
+    if has_calls:
+        return Finish.CALLED
+    # all tokens of an answer that was cut before its first character are hidden thoughts
+    is_given = text is not None and (text != "" or finish is Finish.ENDED)
+    return finish if is_given else Finish.MISSING
