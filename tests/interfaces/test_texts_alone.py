@@ -1,18 +1,24 @@
 """`check`, `compare` and the library on models that return texts alone."""
 
+import itertools
 import json
+import os
 import re
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
-from helpers.fake_server import Status, raising, running, times
+from helpers.fake_server import Status, raising, running, slow, times
 from helpers.random_tables import table_model
 
 import llmchecker as lc
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.interfaces.cli.check_on_model import INTERRUPTED_NOTE
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
@@ -209,6 +215,45 @@ def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):
     assert "estimate" in out
     assert caught.value.result.costs.answers >= 30
     assert caught.value.result.low <= 1 <= caught.value.result.high
+
+
+def test_ctrl_c_leaves_the_answer_so_far(capsys):
+    """Ctrl-C ends `check` and `compare` by texts alone with what they have, and status 130."""
+    query = ["P=? [ F (G yes > 0) ]", *PROMPT, "--json"]
+    for command in ("check", "compare"):
+        provider = FakeProvider("openai-chat", share(0.5))
+        written = itertools.count(1)
+
+        def press(server, answer, written=written):
+            if next(written) == 40:
+                os.kill(os.getpid(), signal.SIGINT)
+            return answer
+
+        provider.fault = press
+        with running(provider) as address:
+            more = ["--versus-user=Or not?"] if command == "compare" else []
+            status, out, err = call(capsys, command, *query, *name(address), *more)
+        found = json.loads(out)
+        assert status == 130
+        assert err.endswith("interrupted\n")
+        assert INTERRUPTED_NOTE in (found["first"] if more else found)["notes"]
+        assert found["answers"] < 500
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_provider(capsys):
+    """While a slow answer is awaited, the second Ctrl-C ends the command at once."""
+    provider = FakeProvider("openai-chat", share(0.5))
+    provider.fault = slow(3.0)
+    presses = [threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)) for wait in (0.5, 0.51)]
+    with running(provider) as address:
+        for press in presses:
+            press.start()
+        start_time = time.monotonic()
+        status, out, err = call(capsys, "check", "P=? [ F (G yes > 0) ]", *PROMPT, *name(address))
+        seconds = time.monotonic() - start_time
+    assert (status, out) == (130, "")
+    assert err.endswith("interrupted\n")
+    assert seconds < 2.5
 
 
 def test_a_watch_ends_the_work_with_the_answer_so_far():

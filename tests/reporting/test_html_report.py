@@ -1,6 +1,7 @@
 """The page of results, opened in a browser as a reader opens it, without a network."""
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -20,6 +21,7 @@ from playwright.sync_api import Browser, Page
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
+from llmchecker.checking.decision import Outcome
 from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.plan import Check, TableRow, TreeSpec
@@ -442,8 +444,8 @@ def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
     violated = with_interval(threshold, Interval(0.1, 0.15))
     seen = opened(browser, page_of(tmp_path, [ends, low, violated], view=None))
     (line,) = seen.page.locator(".remarks li").all_inner_texts()
-    words = "The probability that gender > 0 eventually holds is at least 0.1875"
-    assert line.endswith(f": {words}: VIOLATED, with confidence 0.99")
+    words = "Is the probability that gender > 0 eventually holds at least 0.1875?"
+    assert line.endswith(f": {words} VIOLATED (with confidence 0.99)")
     assert seen.page.locator(".remarks a").get_attribute("href") == "#answer2"
     assert seen.page.locator("#answer1 .remark").count() == 1
     assert seen.page.locator("#answer0 .remark").count() == 0
@@ -709,9 +711,9 @@ def test_the_smallest_tree_that_a_text_decides_is_shown():
         ("P=? [ gender = 0 U gender < 0 ]", "Probability that gender = 0 holds until gender < 0"),
         (
             "P>=0.1875 [ F gender > 0 ]",
-            "The probability that gender > 0 eventually holds is at least 0.1875",
+            "Is the probability that gender > 0 eventually holds at least 0.1875?",
         ),
-        ("P<1 [ G gender > 0 ]", "The probability that gender > 0 always holds is below 1"),
+        ("P<1 [ G gender > 0 ]", "Is the probability that gender > 0 always holds below 1?"),
         ("P=? [ F (G gender > 0) ]", ""),
         ('R{"gender"}=? [ I=1 ]', "Expected gender after 1 token"),
     ],
@@ -719,6 +721,27 @@ def test_the_smallest_tree_that_a_text_decides_is_shown():
 def test_simple_queries_are_described(query, words):
     """Expected scores, and queries with one temporal operator over states, have a description."""
     assert describe_query(parse(query)) == words
+
+
+@pytest.mark.parametrize("query", ["P>=0.9 [ F gender > 0 ]", "P>=0.9 [ F (G gender > 0) ]"])
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_the_title_of_a_page_is_a_question_with_its_verdict(query, outcome):
+    """Title and heading claim nothing that the verdict contradicts, whatever it is."""
+    asked = parse(query)
+    certain = TRUTHS if outcome is Outcome.UNKNOWN else Interval(*[outcome is Outcome.HOLDS] * 2)
+    answer = results()[0]
+    found = replace(answer.result, query=asked, certain=certain, sampled=None)
+    row = replace(answer.row, check=replace(answer.row.check, query=asked))
+    page = html_report.render_answer(replace(answer, row=row, result=found), {})
+    words = (
+        f"{query}:"
+        if "(G" in query
+        else ("Is the probability that gender > 0 eventually holds at least 0.9?")
+    )
+    verdict = "UNKNOWN" if outcome is Outcome.UNKNOWN else f"{outcome} (certain)"
+    for tag in ("title", "h1"):
+        assert html.unescape(re.search(f"<{tag}>(.*?)</{tag}>", page)[1]) == f"{words} {verdict}"
+    assert "The probability that" not in page
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.reporting.html_rows import render_row
-from llmchecker.reporting.query_wording import describe_query
+from llmchecker.reporting.query_wording import describe_outcome, describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures
 from llmchecker.reporting.table_io import (
     CellView,
@@ -255,6 +255,7 @@ def _render(template: str, **values: Any) -> str:
             truths=_TRUTHS,
             exactness=format_exactness,
             in_words=describe_query,
+            headline=describe_outcome,
             bounded_name=name_bounded_figure,
             gap=compute_gap,
             on_axis=_is_on_axis,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from llmchecker.checking.decision import Decision
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -75,7 +76,10 @@ def describe_answer(query: Query, quantifiers: Mapping[str, Quantifier], length:
 
 
 def describe_query(query: Query) -> str:
-    """Describe an expected score, or P of a single F, G or U; "" for other queries."""
+    """Describe an expected score, or P of a single F, G or U; "" for other queries.
+
+    A query with a threshold is a question, because a page that states it would seem to claim it.
+    """
     root = query.root
     if isinstance(root, Expectation):
         return f"Expected {root.quantifier} after {format_count(root.step, 'token')}"
@@ -104,7 +108,23 @@ def describe_query(query: Query) -> str:
     if root.threshold is None:
         return f"Probability that {event}"
     comparison = _THRESHOLD_COMPARISONS[root.comparison]
-    return f"The probability that {event} is {comparison} {root.threshold:f}"
+    return f"Is the probability that {event} {comparison} {root.threshold:f}?"
+
+
+def describe_outcome(query: Query, decision: Decision | None) -> str:
+    """Describe a query and its outcome: `Is the probability that … at least 0.9? HOLDS (certain)`.
+
+    A query without a description is itself: `P>=0.9 [ … ]: HOLDS (certain)`.
+
+    Args:
+        query: the query.
+        decision: its outcome; None for a query with =?, which is described alone.
+    """
+    words = describe_query(query)
+    if decision is None:
+        return words or query.text
+    certainty = "" if decision.certainty is None else f" ({decision.certainty})"
+    return f"{words or f'{query.text}:'} {decision.outcome}{certainty}"
 
 
 def _describe_path(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmchecker.checking.decision import Outcome
-from llmchecker.reporting.query_wording import describe_query
+from llmchecker.reporting.query_wording import describe_outcome
 from llmchecker.reporting.tables import AnsweredQuery
 
 _TOLERANCE = 1e-9
@@ -50,7 +50,6 @@ def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
     for number, answer in enumerate(answers):
         decision = answer.decision
         if decision is not None and decision.outcome in failures:
-            query = answer.row.check.query
-            text = f"{describe_query(query) or query.text}: {decision}"
+            text = describe_outcome(answer.row.check.query, decision)
             failures[decision.outcome].append(Remark(number, answer, text))
     return [remark for remarks in failures.values() for remark in remarks]

@@ -56,6 +56,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     Raises:
         ConfigError: the directory contains no C file, no-overflow is combined with mathematical
             integers, or the file of --resume is unusable.
+        KeyboardInterrupt: Ctrl-C, after the verdicts so far are printed.
     """
     path: Path = arguments.path
     files = find_program_files(path) if path.is_dir() else (path,)
@@ -81,40 +82,53 @@ def run_verify(arguments: argparse.Namespace) -> int:
             records[file] = record
     stored_count = len(records)
     pending_files = [file for file in files if file not in records]
-    for file, result in _iter_results(
-        partial(_verify_file, task=task), pending_files, arguments.jobs
-    ):
-        records[file] = record = _build_record(file, result) | {"digest": digests[file]}
-        if log is not None:
-            log.add(record)
-        if arguments.jsonl:
-            print(format_line(record), flush=True)
-        # One JSON object holds all programs, so that it is printed at the end.
-        elif not arguments.json:
-            _print_program(file, result)
-        # Only a person at a terminal sees the counter; a log would collect its lines.
-        if len(files) > 1 and sys.stderr.isatty():
-            print(
-                f"{len(records)} of {format_count(len(files), 'program')}",
-                file=sys.stderr,
-                end="\r",
-                flush=True,
-            )
+    interrupt: KeyboardInterrupt | None = None
+    try:
+        for file, result in _iter_results(
+            partial(_verify_file, task=task), pending_files, arguments.jobs
+        ):
+            records[file] = record = _build_record(file, result) | {"digest": digests[file]}
+            if log is not None:
+                log.add(record)
+            if arguments.jsonl:
+                print(format_line(record), flush=True)
+            # One JSON object holds all programs, so that it is printed at the end.
+            elif not arguments.json:
+                _print_program(file, result)
+            # Only a person at a terminal sees the counter; a log would collect its lines.
+            if len(files) > 1 and sys.stderr.isatty():
+                print(
+                    f"{len(records)} of {format_count(len(files), 'program')}",
+                    file=sys.stderr,
+                    end="\r",
+                    flush=True,
+                )
+    # The verdicts so far are right, so they precede the interrupt.
+    except KeyboardInterrupt as error:
+        interrupt = error
     # in the order of the files, so that equal outcomes give equal summaries
-    outcomes = Counter(Outcome(records[file]["outcome"]) for file in files)
+    found = [file for file in files if file in records]
+    outcomes = Counter(Outcome(records[file]["outcome"]) for file in found)
     if arguments.json:
         fields = {"semantics": arguments.semantics, "property": arguments.property}
-        fields |= {"summary": dict(outcomes), "programs": [records[file] for file in files]}
+        fields |= {"complete": interrupt is None, "summary": dict(outcomes)}
+        fields["programs"] = [records[file] for file in found]
         print(json.dumps(fields, allow_nan=False))
     elif len(files) > 1 or stored_count:
         stored = f", {stored_count:,} of them from {arguments.resume}" if stored_count else ""
         counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common())
+        # without a verdict there is nothing to count
+        counts = f": {counts}" if counts else ""
         total = format_count(len(files), "program")
+        if interrupt is not None:
+            total = f"interrupted: {len(found):,} of {total} have a verdict"
         # Each line of --jsonl is a program, so that a person reads the summary elsewhere.
         print(
-            f"{total} over {arguments.semantics}{stored}: {counts}",
+            f"{total} over {arguments.semantics}{stored}{counts}",
             file=sys.stderr if arguments.jsonl else sys.stdout,
         )
+    if interrupt is not None:
+        raise interrupt
     if set(outcomes) <= {Outcome.VERIFIED}:
         return ExitStatus.SUCCESS
     # A false program outweighs unknown ones.

@@ -10,6 +10,8 @@ import signal
 import pytest
 import yaml
 
+from llmchecker.interfaces.cli import check_on_model
+from llmchecker.interfaces.cli.check_on_model import INTERRUPTED_NOTE
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.transformers.causal import CausalModel
 from llmchecker.properties.logic.parser import parse
@@ -218,12 +220,79 @@ def test_a_person_reads_what_is_certain_and_what_is_estimated(project, capfd):
     assert "bounded" not in " ".join(lines)
 
 
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_ctrl_c_ends_with_the_answer_so_far(project, capfd, monkeypatch):
-    """Interrupted after some batches, the command prints the answer that it has."""
-    after_batches(monkeypatch, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    answer = answered(capfd)
+    """Interrupted after some batches, the command marks the answer that it has, with status 130."""
+    after_batches(monkeypatch, 3, press_ctrl_c)
+    answer = answered(capfd, "--html=page.html", status=130)
     assert 0 < answer["passes"] < 80
     assert answer["lower"] <= answer["upper"]
+    assert answer["notes"][0] == INTERRUPTED_NOTE
+    assert INTERRUPTED_NOTE in (project / "page.html").read_text()
+    after_batches(monkeypatch, 3, press_ctrl_c)
+    assert main(asked()) == 130
+    out, err = capfd.readouterr()
+    assert "certain      [" in out
+    assert INTERRUPTED_NOTE in out
+    assert err.endswith("interrupted\n")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("query", ["P>=0 [ F readability > 8000 ]", "P<0 [ F readability > 0 ]"])
+def test_ctrl_c_has_its_status_whatever_the_verdict(query, project, capfd, monkeypatch):
+    """A verdict that the answer so far decides is printed, but the status is that of Ctrl-C."""
+    monkeypatch.setattr(check_on_model, "load_opened_model", pressing(check_on_model))
+    answer = answered(capfd, status=130, query=query)
+    assert answer["outcome"] == ("HOLDS" if ">=" in query else "VIOLATED")
+    assert answer["notes"][0] == INTERRUPTED_NOTE
+
+
+def pressing(module):
+    """The module's function that loads a model, whose check begins with Ctrl-C."""
+    load = module.load_opened_model
+
+    def load_pressing(opened):
+        model = load(opened)
+        encode = model.encode
+
+        def press_and_encode(*arguments, **options):
+            press_ctrl_c()
+            model.encode = encode
+            return encode(*arguments, **options)
+
+        model.encode = press_and_encode
+        return model
+
+    return load_pressing
+
+
+def test_compare_says_that_it_was_interrupted(project, capfd, monkeypatch):
+    """Ctrl-C leaves the difference so far, marked, with status 130, as text and as JSON."""
+    compared = ["compare", QUERY, "--start", START, "--versus-start", "The queen said"]
+    for form in ([], ["--json"]):
+        after_batches(monkeypatch, 3, press_ctrl_c)
+        assert main([*compared, "--length", "3", "--passes", "80", *form]) == 130
+        out, err = capfd.readouterr()
+        assert INTERRUPTED_NOTE in out
+        assert err.endswith("interrupted\n")
+    assert json.loads(out)["passes"] < 80
+
+
+def test_commands_without_an_answer_so_far_say_that_they_were_interrupted(
+    project, capfd, monkeypatch
+):
+    """Ctrl-C while a tree grows has the status 130 and one line, for `tree` and for `check`."""
+    drawn = ["tree", "--start", START, "--alpha", "0.9", "--k", "3", "--length", "3"]
+    checked = ["check", QUERY, *drawn[1:]]
+    for arguments in (drawn, checked):
+        monkeypatch.setattr(CausalModel, "open_prefix", lambda *_, **__: press_ctrl_c())
+        assert main(arguments) == 130
+        out, err = capfd.readouterr()
+        assert (out, err.splitlines()[-1]) == ("", "interrupted")
+        assert "Traceback" not in err
 
 
 def test_a_second_ctrl_c_ends_at_once(project, capfd, monkeypatch):

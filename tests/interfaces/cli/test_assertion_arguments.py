@@ -31,6 +31,8 @@ def check(tmp_path, random_model, monkeypatch, capfd):
     [
         (["--contains", "a b", "--at-least", "0.95"], "P>=0.95 [ F contains = 1 ]"),
         (["--not-contains", "a", "--at-most", "0.5"], "P<=0.5 [ G contains = 0 ]"),
+        (["--contains-any", "a", "b c"], "P=? [ F contains = 1 ]"),
+        (["--not-icontains-all", "a", "b"], "P=? [ G contains = 0 ]"),
         (["--matches", "^a"], "P=? [ F (G matches = 1) ]"),
         (["--max-words", "3"], "P=? [ G words <= 3 ]"),
         (["--refuses"], "P=? [ F refuses = 1 ]"),

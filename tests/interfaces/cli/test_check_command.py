@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
@@ -69,7 +70,13 @@ def changed(project: Path, name: str, **settings) -> Path:
 
 
 def arguments(*more: str, query: str = QUERY, model: str = "gpt2", start: str = START) -> list[str]:
-    return ["check", query, "--model", model, f"--start={start}", *TRUNCATION, *more]
+    return ["check", query, "--model", model, f"--start={start}", *_truncate(more), *more]
+
+
+def _truncate(more: Sequence[str]) -> list[str]:
+    """The truncation without its options that have another value in further arguments."""
+    pairs = zip(TRUNCATION[::2], TRUNCATION[1::2], strict=True)
+    return [word for pair in pairs if pair[0] not in more for word in pair]
 
 
 def answered(capfd, *more: str, **changes: str) -> dict:
@@ -536,7 +543,7 @@ def test_growth_has_a_changing_line_for_a_person(monkeypatch):
 def drawn(capfd, *more: str) -> str:
     """The picture of a tree on standard output."""
     capfd.readouterr()
-    words = ["tree", "--model", "gpt2", f"--start={START}", *TRUNCATION, *more]
+    words = ["tree", "--model", "gpt2", f"--start={START}", *_truncate(more), *more]
     assert main(words) == 0
     return capfd.readouterr().out
 
@@ -570,7 +577,7 @@ def test_a_drawing_goes_to_the_file_that_is_named(project, capfd):
 def test_a_large_tree_is_drawn_by_its_most_probable_states(project, capfd):
     """The drawing says how much of the tree it has; a file that cannot be written is an error."""
     asked = ["tree", "--model", "gpt2", f"--start={START}", "--alpha", "1", "--k", "9"]
-    assert "the 400 most probable of 911 states" in drawn(capfd, *asked[1:], "--length", "3")
+    assert "the 400 most probable of 911 states" in drawn(capfd, *asked[4:], "--length", "3")
     nowhere = project / "config.yaml" / "tree.svg"
     assert "cannot be written" in refused(
         capfd, [*asked, "--length", "1", "--output", str(nowhere)]

@@ -49,6 +49,26 @@ def test_a_worker_that_dies_ends_its_file_alone(programs, jobs, monkeypatch, cap
     assert "3 verified, 2 killed" in total
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_ctrl_c_leaves_the_verdicts_so_far(programs, form, monkeypatch, capsys) -> None:
+    """After Ctrl-C the summary counts the programs that have a verdict, and the status is 130."""
+
+    def iter_some(verify, files, jobs):
+        yield files[0], VerificationResult(Outcome.FALSE)
+        yield files[1], VerificationResult(Outcome.VERIFIED)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verify_command, "_iter_results", iter_some)
+    assert main([str(programs), *form]) == 130
+    out, err = capsys.readouterr()
+    assert err == "interrupted\n"
+    if form:
+        printed = json.loads(out)
+        assert (printed["complete"], len(printed["programs"])) == (False, 2)
+    else:
+        assert "interrupted: 2 of 5 programs have a verdict" in out.splitlines()[-1]
+
+
 def test_memory_that_runs_out_is_told(programs, monkeypatch, capsys) -> None:
     """A program that needs more memory than the machine has ends with a message."""
     monkeypatch.setattr("loop_invariants.verification.portfolio.read_program", out_of_memory)

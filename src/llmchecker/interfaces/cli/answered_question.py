@@ -27,14 +27,15 @@ class AnsweredQuestion:
         answer: the answer.
         costs: times and files of this run, as texts by their names.
         fields: further keys of the JSON object.
-        failure: the error of a model that failed after it had evaluated texts; None without one.
+        failure: what ended the work early: the error of a model that failed after it had evaluated
+            texts, or Ctrl-C; None without one.
     """
 
     question: Question
     answer: Answer
     costs: Mapping[str, str]
     fields: Mapping[str, Any] = field(default_factory=dict)
-    failure: InterruptedCheck | None = None
+    failure: InterruptedCheck | KeyboardInterrupt | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys of the answer and of the question; an absent value is null."""

@@ -31,6 +31,13 @@ _TEXT_KINDS = {
     "matches": "the answer matches this regular expression",
 }
 """Assertions about a text, by their kinds; each also with --not-."""
+_LIST_KINDS = {
+    "contains_any": "the answer contains one of these texts",
+    "contains_all": "the answer contains all of these texts",
+    "icontains_any": "the answer contains one of these texts in upper or lower case",
+    "icontains_all": "the answer contains all of these texts in upper or lower case",
+}
+"""Assertions about several texts, likewise."""
 _NUMBER_KINDS = {
     "max_words": "the answer has at most this many words",
     "min_words": "the answer has at least this many words",
@@ -92,6 +99,8 @@ def add_assertion_arguments(
     )
     for kind, description in _TEXT_KINDS.items():
         _add_pair(group, kind, description, metavar="TEXT")
+    for kind, description in _LIST_KINDS.items():
+        _add_pair(group, kind, description, metavar="TEXT", nargs="+")
     for kind, description in _NUMBER_KINDS.items():
         group.add_argument(_option(kind), type=int, metavar="N", help=description)
     for kind, description in _FLAG_KINDS.items():
@@ -121,7 +130,11 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
         ConfigError: the arguments have no query or several, or an unusable value.
     """
     values = _collect_assertions(arguments)
-    settings = dict(map(_parse_quantifier, getattr(arguments, "quantifier", ())))
+    settings: dict[str, Mapping[str, Any]] = {}
+    for name, entry in map(_parse_quantifier, getattr(arguments, "quantifier", ())):
+        if name in settings:
+            raise ConfigError(f"--quantifier {name}: given twice; keep one, or rename the other")
+        settings[name] = entry
     query = arguments.query
     probability = getattr(arguments, AT_LEAST, None), getattr(arguments, AT_MOST, None)
     if not values:
@@ -158,13 +171,18 @@ def _option(kind: str) -> str:
 
 def _add_pair(group: Any, kind: str, description: str, **options: Any) -> None:
     """Add an assertion and its negation, which the help leaves out."""
-    group.add_argument(_option(kind), help=description, **options)
-    group.add_argument(_option(f"not_{kind}"), help=argparse.SUPPRESS, **options)
+    for name, text in ((kind, description), (f"not_{kind}", argparse.SUPPRESS)):
+        # two texts are one assertion of another kind
+        if f"{kind}_all" in _LIST_KINDS:
+            several = f"write {_option(name)}-all {{values}}, or {_option(name)}-any"
+            group.add_argument(_option(name), help=text, repeat_fix=several, **options)
+        else:
+            group.add_argument(_option(name), help=text, **options)
 
 
 def _collect_assertions(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the values of all given assertions by kind."""
-    kinds = [*_TEXT_KINDS, *_NUMBER_KINDS, *_FLAG_KINDS]
+    kinds = [*_TEXT_KINDS, *_LIST_KINDS, *_NUMBER_KINDS, *_FLAG_KINDS]
     names = [name for kind in kinds for name in (kind, f"not_{kind}")]
     values = {}
     for name in names:

@@ -77,7 +77,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         show_display(answered.build_display())
     if page is not None:
         answered.write_page(page)
-    # the error follows the answer so far
+    # the error or the interrupt follows the answer so far
     if answered.failure is not None:
         raise answered.failure
     return answered.answer.exit_status

@@ -1,11 +1,13 @@
 """A check of a question on its model, within a budget.
 
-The first Ctrl-C ends the work and shows the current answer; the second ends the program.
+The first Ctrl-C ends the work and shows the answer so far, with a note and the exit status of an
+interrupt; the second ends the program at once.
 """
 
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llmchecker.config.opening import load_opened_model, open_model
@@ -18,7 +20,10 @@ from llmchecker.utils import job_logging
 
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Progress
+    from llmchecker.checking.answer import Answer, Progress
+
+INTERRUPTED_NOTE = "Ctrl-C interrupted the work; this is the answer so far"
+"""The note of an answer whose work Ctrl-C ended."""
 
 
 def check_on_model(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
@@ -34,7 +39,7 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
     """
     opened = open_model(question.model, registry.expansion, spending)
     asked = question.model_copy(update={"model": load_opened_model(opened)})
-    failure = None
+    failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             answer = asked.answer(
@@ -44,6 +49,9 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
             answer, failure = error.result, error
+        was_interrupted = is_cancelled()
+    if was_interrupted:
+        answer, failure = mark_interrupted(answer), failure or KeyboardInterrupt()
     costs = {"seconds": f"{answer.seconds:.1f}"}
     return AnsweredQuestion(question, answer, costs, failure=failure)
 
@@ -57,6 +65,11 @@ def format_status(progress: "Progress", question: Question) -> str:
     if budget.seconds is not None:
         parts.append(f"{max(0.0, budget.seconds - progress.seconds):.0f} s left")
     return ", ".join(parts)
+
+
+def mark_interrupted(answer: "Answer") -> "Answer":
+    """Return an answer with the note that Ctrl-C ended its work."""
+    return replace(answer, notes=(INTERRUPTED_NOTE, *answer.notes))
 
 
 @contextlib.contextmanager

@@ -31,7 +31,11 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
     parse_asked_query,
 )
-from llmchecker.interfaces.cli.check_on_model import catch_interrupt, format_status
+from llmchecker.interfaces.cli.check_on_model import (
+    catch_interrupt,
+    format_status,
+    mark_interrupted,
+)
 from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
@@ -92,7 +96,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
             for question in (first, versus)
         ]
         show_display(comparison_formatting.build_display(comparison, sides))
-    # the error follows the answer so far
+    # the error or the interrupt follows the answer so far
     if failure is not None:
         raise failure
     is_unknown = comparison.outcome == ComparisonOutcome.UNKNOWN
@@ -101,11 +105,12 @@ def _run_compare(arguments: argparse.Namespace) -> int:
 
 def _compare(
     registry: Registry, first: Question, versus: Question, spending: Spending
-) -> "tuple[Comparison, InterruptedCheck | None]":
+) -> "tuple[Comparison, InterruptedCheck | KeyboardInterrupt | None]":
     """Compare the answers to the query of two questions.
 
     Returns:
-        The comparison, and the error of a model that failed after it had evaluated texts.
+        The comparison, and what ended it early: the error of a model that failed after it had
+        evaluated texts, or Ctrl-C.
 
     Raises:
         LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
@@ -115,6 +120,7 @@ def _compare(
 
     check_comparable(first.checked_query)
     sides = _open_sides(registry, first, versus, spending)
+    failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             comparison = compare_sides(
@@ -127,8 +133,12 @@ def _compare(
             )
         # the answer so far is right, so it is shown with the error
         except InterruptedCheck as error:
-            return error.result, error
-    return comparison, None
+            comparison, failure = error.result, error
+        was_interrupted = is_cancelled()
+    if was_interrupted:
+        comparison = replace(comparison, first=mark_interrupted(comparison.first))
+        failure = failure or KeyboardInterrupt()
+    return comparison, failure
 
 
 def _open_sides(

@@ -5,9 +5,11 @@ The module imports no package that loads slowly, so that lists and help appear a
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from llmchecker import __version__
@@ -39,11 +41,51 @@ SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The commands of a parser, to which each command is added."""
 
 
+class _StoreOnce(argparse.Action):
+    """The storing of a single value, which rejects a second one.
+
+    argparse itself keeps the last value, so that a user would not notice the lost first one.
+
+    Args:
+        repeat_fix: what to do about a second value, for the message; `{values}` are both.
+        arguments, keywords: as of `argparse.Action`.
+    """
+
+    def __init__(self, *arguments: Any, repeat_fix: str = "keep one", **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._repeat_fix = repeat_fix
+        self._stored_in: Callable[[], argparse.Namespace | None] = lambda: None
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the value; a parser with another namespace begins anew."""
+        # a positional argument cannot be given twice
+        if option_string is not None and self._stored_in() is namespace:
+            first, second = map(_join, (getattr(namespace, self.dest), values))
+            fix = self._repeat_fix.replace("{values}", f"{first} {second}")
+            parser.error(f"{self.option_strings[-1]}: given twice, {first} and {second}; {fix}")
+        setattr(namespace, self.dest, values)
+        self._stored_in = weakref.ref(namespace)
+
+
+def _join(value: Any) -> str:
+    """Return the value of an option, or its values, as a shell reads them."""
+    return shlex.join(map(str, value if isinstance(value, list) else [value]))
+
+
 class ArgumentParser(argparse.ArgumentParser):
     """A parser whose status for wrong arguments is that of an error, not of an answer."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        # the action of an option without a named one
+        for action in (None, "store"):
+            self.register("action", action, _StoreOnce)
         # argparse reports what no command uses as an error of the whole, which lists no options
         self.set_defaults(parser=self)
 

@@ -180,6 +180,8 @@ def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
     budget: dict[str, Any] = {}
     for text in arguments.budget:
         key, separator, number = text.partition("=")
+        if key in budget:
+            raise ConfigError(f"--budget: {key} is given twice; keep one")
         try:
             budget[key] = json.loads(number)
         except ValueError:
@@ -188,6 +190,8 @@ def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
             raise ConfigError(f"--budget: {text!r} is not KEY=NUMBER; write passes=500")
     for name in ("passes", "seconds"):
         if (value := getattr(arguments, name)) is not None:
+            if name in budget:
+                raise ConfigError(f"--{name}: --budget has {name} too; keep one")
             budget[name] = value
     names = ("length", "confidence", "seed")
     given = {name: getattr(arguments, name) for name in names}

@@ -1,0 +1,105 @@
+"""An option with one value that is given twice is an error of every command, which names it."""
+
+import argparse
+import re
+
+import pytest
+import yaml
+
+from llmchecker.interfaces.cli.commands import build_parser
+from llmchecker.interfaces.cli.main import main
+from loop_invariants.cli import main as loop_invariants
+
+
+def iter_options() -> list[tuple[str, argparse.Action]]:
+    """All options of all commands that take a fixed number of values and keep the last."""
+    commands = next(
+        action
+        for action in build_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return [
+        (name, action)
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+        if action.option_strings
+        and not isinstance(action, argparse._AppendAction)
+        and action.nargs in (None, 1, 2, "+")
+    ]
+
+
+OPTIONS = iter_options()
+TEXTS = ("contains", "icontains", "not-contains", "not-icontains")
+
+
+def test_every_command_has_options_with_one_value():
+    """The options of this test are those of all commands, also of installed packages."""
+    assert {"check", "compare", "tree", "test", "verify", "init"} <= {name for name, _ in OPTIONS}
+
+
+@pytest.mark.parametrize("command", sorted({name for name, _ in OPTIONS}))
+def test_an_option_given_twice_is_named(command, capsys):
+    """Whatever option of a command has two values, none is dropped silently."""
+    for name, action in OPTIONS:
+        if name != command:
+            continue
+        value = next(iter(action.choices)) if action.choices else "1"
+        given = [action.option_strings[-1], *[str(value)] * (action.nargs == 2), str(value)]
+        with pytest.raises(SystemExit) as ended:
+            main([command, *given, *given])
+        assert ended.value.code == 3
+        assert f"error: {given[0]}: given twice, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_two_texts_are_one_assertion_of_another_kind(kind, capsys):
+    """The message has the assertion about both texts, with both, as a shell reads it."""
+    with pytest.raises(SystemExit):
+        main(["check", f"--{kind}", "Yes", f"--{kind}", "it is"])
+    err = capsys.readouterr().err
+    assert f"; write --{kind}-all Yes 'it is', or --{kind}-any; see" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--contains=a", "--quantifier=b={type: gender}", "--quantifier=b"], "--quantifier b"),
+    ],
+)
+def test_a_quantifier_given_twice_is_named(options, named, capsys):
+    """Two quantifiers of one name are an error, not the last of them."""
+    assert main(["check", "--start", "x", *options]) == 3
+    assert f"error: {named}: given twice; " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget=passes=5", "--budget=passes=6"], "--budget: passes is given twice; keep one"),
+        (["--budget=passes=5", "--passes=6"], "--passes: --budget has passes too; keep one"),
+        (["--budget=seconds=5", "--seconds=6"], "--seconds: --budget has seconds too; keep one"),
+    ],
+)
+def test_a_limit_given_twice_is_named(options, message, tmp_path, capsys):
+    """Two values of one limit of `test` are an error, in whatever form they are given."""
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(yaml.safe_dump({"model": "x", "cases": []}))
+    assert main(["test", str(suite), *options]) == 3
+    assert f"error: {message}" in capsys.readouterr().err
+
+
+def test_a_parser_reads_several_command_lines(capsys):
+    """Options of an earlier command line do not count, also of a parser that is used again."""
+    parser = build_parser(["models"])
+    for config in ("a", "b"):
+        assert str(parser.parse_args(["models", "--config", config]).config) == config
+    with pytest.raises(SystemExit):
+        parser.parse_args(["models", "--config", "a", "--conf", "b"])
+    assert "--config: given twice, a and b; keep one" in capsys.readouterr().err
+
+
+def test_the_command_of_the_other_package_names_them_too(capsys):
+    """`loop-invariants` has the parser of `llmchecker`."""
+    with pytest.raises(SystemExit):
+        loop_invariants.main(["x.c", "--seconds", "1", "--seconds", "2"])
+    assert re.search("--seconds: given twice, 1.0 and 2.0; keep one", capsys.readouterr().err)
