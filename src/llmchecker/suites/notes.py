@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from llmchecker.suites.entries import describe_counts
+from llmchecker.checking.endings import describe_beginnings
+from llmchecker.suites.entries import describe_counts, find_beginnings
 from llmchecker.suites.results import NotCompared, SuiteResult
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable, shorten
@@ -17,9 +18,17 @@ def build_notes(result: SuiteResult) -> list[str]:
     return [
         *([] if incomplete is None else [incomplete]),
         *_iter_counts(result),
+        *_list_beginnings(result),
         *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
+
+
+def _list_beginnings(result: SuiteResult) -> list[str]:
+    """List the warnings of verdicts about beginnings, each horizon once."""
+    confidence = result.suite.confidence
+    found = (find_beginnings(case, each, confidence) for case, each in result.verdicts)
+    return describe_beginnings(each for each in found if each is not None)
 
 
 def _list_case_notes(result: SuiteResult) -> list[str]:

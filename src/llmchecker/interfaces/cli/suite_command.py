@@ -250,7 +250,7 @@ def _print_result(result: SuiteResult) -> None:
         name = format_name(entry, with_model)
         lines = [line for line in (entry.about, *entry.lines) if line]
         print_outcome(outcome, name, row=entry.row, lines=lines)
-    for line in format_end(result, len(entries) - len(shown)):
+    for line in format_end(result, entries, len(entries) - len(shown)):
         print_line(line)
 
 
