@@ -44,9 +44,11 @@ from llmchecker.suites.terminal_table import (
     select_entries,
 )
 from llmchecker.suites.verdicts import Status
+from llmchecker.suites.warnings import list_warnings
 from llmchecker.suites.watch import WatchedSuite
 from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import is_interrupt
 
 
@@ -161,6 +163,9 @@ def _run_once(arguments: argparse.Namespace) -> int:
             selected=_select_cases(arguments, suite),
             is_failing_fast=arguments.fail_fast,
         )
+        # answers may cost hours and money
+        for warning in list_warnings(suite):
+            logging.warning("%s", escape_unprintable(warning))
     try:
         with redirect_stdout(), job_logging.show_status() as status:
             run.finish(report=lambda progress: status(_format_progress(progress)))
@@ -266,8 +271,8 @@ def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
 def _format_progress(progress: SuiteProgress) -> str:
     """Format the progress of a run on one line."""
     parts = [
-        f"{progress.done:,} of {format_count(progress.total, 'case')}",
-        f"{progress.decided:,} decided",
+        f"{progress.cases_done:,} of {format_count(progress.cases, 'case')}",
+        f"{format_count(progress.decided, 'requirement')} decided",
         format_count(progress.passes, "pass"),
     ]
     if progress.seconds_left is not None:
