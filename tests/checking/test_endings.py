@@ -162,9 +162,9 @@ def test_a_verdict_about_whole_answers_advises_a_greater_limit():
     """What `end` violates may hold of longer answers, which needs a number, not `end`."""
     beginning, whole = (check("P>=0.6 [ G x = 0 ]", length=n) for n in (3, "end:3"))
     assert beginning.decision.outcome == "HOLDS"
-    assert beginning.warning.endswith("; the length 'end' asks about whole answers")
+    assert beginning.warning.endswith(" `length: end` asks about whole answers.")
     assert whole.decision.outcome == "VIOLATED"
-    assert whole.warning.endswith("; give a greater number")
+    assert whole.warning.endswith(" A greater length lets more of them end.")
 
 
 def test_every_form_of_an_answer_states_its_horizon(tmp_path):
@@ -199,4 +199,4 @@ def test_an_improbable_text_that_goes_on_is_warned_of():
         )
 
     assert (ask(1).holds, ask(2).holds) == (True, False)
-    assert ask(1).warning.startswith("about beginnings: up to 2e-10 of the answers go on")
+    assert ask(1).warning.startswith("After 1 token up to 2e-10 of the answers go on: ")

@@ -196,7 +196,7 @@ def test_the_table_says_what_holds_and_why_not(result):
     lines = format_table(result).splitlines()
     assert lines[0].startswith("ERROR    fails")
     assert "the table has no token that begins" in lines[1]
-    assert lines[-1].endswith(f"(Bonferroni, {result.suite.interval_count} intervals).")
+    assert lines[-1].endswith("1 holds (certain). Certain: proven for the whole model.")
     assert any("passes used; " in line for line in lines)
 
 
@@ -248,9 +248,12 @@ def test_a_row_states_probability_requirement_and_threshold(tmp_path):
     assert named.figures == "probability [0.2499, 1], certain"
     assert named.verdict == "VIOLATED"
     assert (assertion.requirement, assertion.threshold) == ('not contains "he"', "at least 0.1")
-    # two other words and any third one are cut
-    (warning,) = assertion.reasons
-    assert "beginnings: up to 0.25 of the answers go on after 3 tokens" in warning
+    # the model never ends an answer
+    warning = (
+        "After 3 tokens no answer had ended: 1 verdict is about beginnings. "
+        "`length: end` asks about whole answers."
+    )
+    assert assertion.about.startswith("about beginnings within 3 tokens; ")
     outputs = (
         format_table(result),
         "".join(" ".join((e.get("message", ""), e.text or "")) for e in _parse(result).iter()),
@@ -258,8 +261,9 @@ def test_a_row_states_probability_requirement_and_threshold(tmp_path):
         html.unescape(format_html(result)),
     )
     for output in outputs:
-        for text in (named.figures, named.requirement, named.threshold, warning):
+        for text in (named.figures, named.requirement, named.threshold):
             assert text in output
+        assert output.count(warning) == 1
         assert "within 3 tokens; 0.00 of the answers had ended" in output
         assert "certain, certain" not in output
     for output in (outputs[0], *outputs[2:]):
@@ -314,7 +318,7 @@ def test_a_length_of_end_asks_about_whole_answers(requirement, verdicts, tmp_pat
         suite = load(tmp_path, cases, length=length, properties=properties)
         (entry,) = build_entries(run(suite, json_model()))
         assert entry.status.value == expected
-        is_warned = any("beginnings" in reason for reason in entry.reasons)
+        is_warned = "beginnings" in entry.about
         assert not (is_warned and length == "end:3" and expected == "HOLDS")
 
 
@@ -370,3 +374,57 @@ def test_every_output_shows_texts_that_can_never_become_json(requirement, texts,
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     (stored,) = [line["answer"]["witnesses"] for line in lines if "answer" in line]
     assert [(text["text"][text["kept"] :], text["probability"]) for text in stored] == texts
+
+
+TOSSES = {
+    "certain": {"start": "once", "require": ["P>=0.2 [ F he = 1 ]"]},
+    "refuted": {"start": "once", "require": ["P<=0.2 [ F he = 1 ]"]},
+    # after 40 words the tree decides little, and samples decide the rest
+    "likely": {"start": "once", "require": ["P>=0.2 [ F (G it = 1) ]"]},
+    "open": {"start": "once", "require": ["P>=0.5 [ F (G it = 1) ]"]},
+    "broken": {"start": "<b>", "require": ["P>=0.2 [ F he = 1 ]"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "counts", "words"),
+    [
+        ("certain", "1 holds (certain)", {"Certain"}),
+        ("certain refuted", "1 violated (certain), 1 holds (certain)", {"Certain"}),
+        ("likely", "1 holds (with confidence 0.99)", {"confidence"}),
+        (
+            "certain likely",
+            "2 hold (1 certain, 1 with confidence 0.99)",
+            {"Certain", "confidence"},
+        ),
+        (
+            "certain likely refuted open",
+            "1 violated (certain), 1 unknown, 2 hold (1 certain, 1 with confidence 0.99)",
+            {"Certain", "confidence"},
+        ),
+        ("broken", "1 failed to run", set()),
+        ("broken likely", "1 failed to run, 1 holds (with confidence 0.99)", {"confidence"}),
+    ],
+)
+def test_the_summary_counts_certainty_and_explains_only_its_own_words(
+    names, counts, words, tmp_path
+):
+    """Certain and confident verdicts have counts of their own; a word without use has no text."""
+    properties = {
+        "he": {"type": "pattern", "pattern": " he"},
+        "it": {"type": "pattern", "pattern": "it$"},
+    }
+    cases = [{"name": name, **TOSSES[name]} for name in names.split()]
+    budget = {"passes": 4_000}
+    result = run(load(tmp_path, cases, properties=properties, length=40, budget=budget))
+    outputs = (
+        format_table(result),
+        html.unescape(format_markdown(result)),
+        html.unescape(format_html(result)),
+        "\n".join(each.get("value", "") for each in _parse(result).iter("property")),
+    )
+    for output in outputs[:3]:
+        assert f"{counts}." in output.replace("**", "")
+    for output in outputs:
+        assert ("Certain: proven for the whole model." in output) == ("Certain" in words)
+        assert ("All verdicts together have confidence 0.99" in output) == ("confidence" in words)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.decision import Decision, decide
-from llmchecker.checking.endings import Endings, describe_endings, warn_of_cuts
+from llmchecker.checking.endings import Beginnings, Endings, describe_endings, find_beginnings
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
@@ -300,13 +300,12 @@ class Answer:
     @property
     def warning(self) -> str | None:
         """A warning of a verdict that longer texts may change; None without one."""
-        if self.decision is None:
-            return None
-        return self.warn_of(self.decision)
+        found = None if self.decision is None else self.find_beginnings(self.decision)
+        return None if found is None else str(found)
 
-    def warn_of(self, decision: Decision) -> str | None:
-        """Return a warning of a decision that longer texts may change; None without one."""
-        return warn_of_cuts(
+    def find_beginnings(self, decision: Decision) -> Beginnings | None:
+        """Return the beginnings that a decision is about; None if no longer text may change it."""
+        return find_beginnings(
             self.query, decision, self.measurement, self.horizon, self.endings, self.turns
         )
 

@@ -5,6 +5,8 @@ answers, such as a largest number of words, may change its truth there.
 """
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,14 +131,89 @@ def _format_share(share: Interval) -> tuple[str, str]:
     return f"{lower:.2f}", f"{upper:.2f}"
 
 
-def warn_of_cuts(
+@dataclass(frozen=True)
+class Beginnings:
+    """A decision about beginnings of answers, which longer texts may change.
+
+    Attributes:
+        horizon: the largest number of tokens of a text.
+        endings: how much of the texts had ended there.
+        turns: number of turns of a conversation; None for one text.
+        names_ends: whether the query itself is about ends, so that a horizon without a number does
+            not serve it.
+    """
+
+    horizon: int
+    endings: Endings
+    turns: int | None = None
+    names_ends: bool = False
+
+    def __str__(self) -> str:
+        """Return the warning as whole sentences."""
+        return f"{_describe_cut(self)}: this is about beginnings.{_advise(self)}"
+
+
+def describe_beginnings(found: Iterable[Beginnings]) -> list[str]:
+    """Describe the decisions about beginnings of several answers, once for each horizon."""
+    groups = defaultdict(list)
+    for each in found:
+        groups[each.horizon, each.turns is None, each.names_ends].append(each)
+    return [
+        f"{_describe_cut(max(group, key=_measure_cut))}: {format_count(len(group), 'verdict')} "
+        f"{'is' if len(group) == 1 else 'are'} about beginnings.{_advise(group[0])}"
+        for group in groups.values()
+    ]
+
+
+def _measure_cut(beginnings: Beginnings) -> tuple[bool, float]:
+    """Return a key that is greatest where the horizon cuts most."""
+    cut, count = beginnings.endings.counted or (beginnings.endings.cut, 1)
+    return not _has_ended(beginnings.endings), cut / count
+
+
+def _has_ended(endings: Endings) -> bool:
+    """Return whether the texts may have ended by the horizon."""
+    if endings.counted is not None:
+        cut, count = endings.counted
+        return cut < count
+    return _format_share(endings.ended)[1] != "0.00"
+
+
+def _describe_cut(beginnings: Beginnings) -> str:
+    """Describe how many answers go on: `After 8 tokens no answer had ended`."""
+    endings, noun = beginnings.endings, "answer" if beginnings.turns is None else "conversation"
+    after = f"After {format_count(beginnings.horizon, 'token')}"
+    if beginnings.turns is None and not _has_ended(endings):
+        return f"{after} no answer had ended"
+    largest = _format_share(Interval(0.0, endings.cut))[1]
+    # a threshold of 0 or 1 depends on texts of any probability
+    largest = format_upper(endings.cut, 1) if largest == "0.00" else largest
+    share = f"up to {largest} of the {noun}s"
+    if endings.counted is not None:
+        cut, count = endings.counted
+        share = f"{cut:,} of {format_count(count, noun)}"
+    if beginnings.turns is not None:
+        return f"{after} an answer goes on in {share}"
+    return f"{after} {share} go on"
+
+
+def _advise(beginnings: Beginnings) -> str:
+    """Return the sentence about another horizon; empty for a conversation."""
+    if beginnings.turns is not None:
+        return ""
+    if beginnings.names_ends:
+        return " A greater length lets more of them end."
+    return " `length: end` asks about whole answers."
+
+
+def find_beginnings(
     query: Query,
     decision: Decision,
     measurement: Measurement,
     horizon: int,
     endings: Endings,
     turns: int | None = None,
-) -> str | None:
+) -> Beginnings | None:
     """Return a warning if longer texts may change a decision; None if they cannot.
 
     Args:
@@ -151,31 +228,12 @@ def warn_of_cuts(
         query, decision, measurement, horizon, endings.cut, turns
     ):
         return None
-    text = "answer" if turns is None else "conversation"
-    largest = _format_share(Interval(0.0, endings.cut))[1]
-    # a threshold of 0 or 1 depends on texts of any probability
-    largest = format_upper(endings.cut, 1) if largest == "0.00" else largest
-    share = f"up to {largest} of the {text}s"
-    if endings.counted is not None:
-        cut, count = endings.counted
-        # what was never seen has no share that could be stated
-        if cut == 0:
-            return None
-        share = f"{cut:,} of {format_count(count, text)}"
-    if turns is not None:
-        return (
-            f"about beginnings: {share} have an answer that goes on after "
-            f"{format_count(horizon, 'token')}, which may change it"
-        )
+    # what was never seen has no share that could be stated
+    if endings.counted is not None and endings.counted[0] == 0:
+        return None
     root = query.root
     is_about_ends = isinstance(root, Probability | PathQuantifier) and names_ends(root.path)
-    other = (
-        "give a greater number" if is_about_ends else "the length 'end' asks about whole answers"
-    )
-    return (
-        f"about beginnings: {share} go on after "
-        f"{format_count(horizon, 'token')}, which may change it; {other}"
-    )
+    return Beginnings(horizon, endings, turns, is_about_ends)
 
 
 def _can_change(

@@ -13,7 +13,7 @@ from fractions import Fraction
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.interval import PROBABILITIES, Interval, average
 from llmchecker.errors import InvalidEstimate
-from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.logic.ast import Probability, Root, find_distinct
 from llmchecker.properties.logic.query import Query
 
 
@@ -118,3 +118,28 @@ def find_threshold(query: Query) -> Threshold | None:
     if isinstance(root, Probability) and root.threshold is not None:
         return Threshold(root.comparison, root.threshold)
     return None
+
+
+def list_vacuous_thresholds(root: Root) -> list[str]:
+    """List notes on thresholds of a query that every probability meets, or none, as `P>=0`."""
+    notes = []
+    for formula in find_distinct(root, Probability):
+        if formula.threshold is not None:
+            threshold = Threshold(formula.comparison, formula.threshold)
+            name = f"P{threshold.comparison}{threshold.number:f}"
+            notes.append(describe_vacuity(name, threshold, PROBABILITIES))
+    return [note for note in dict.fromkeys(notes) if note is not None]
+
+
+def describe_vacuity(name: str, threshold: Threshold, values: Interval) -> str | None:
+    """Describe a threshold that every possible value meets, or none; None for any other.
+
+    Args:
+        name: the threshold in words.
+        threshold: the threshold.
+        values: all possible values.
+    """
+    if (is_met := threshold.compare(values)) is None:
+        return None
+    met = "every possible value meets it" if is_met else "no possible value meets it"
+    return f"{name}: {met}, whatever the model writes; choose another threshold"

@@ -134,7 +134,7 @@ def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
             is this model, with any decoding.
     """
     notes = list_judge_notes(asked.quantifiers.values(), model)
-    return replace(asked, notes=tuple(notes)) if notes else asked
+    return replace(asked, notes=(*asked.notes, *notes)) if notes else asked
 
 
 def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[str]:

@@ -22,6 +22,7 @@ from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start
+from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
@@ -70,14 +71,16 @@ def resolve_query(
     # a monitor of a negative horizon would never end
     check_length(horizon)
     query = parse(query) if isinstance(query, str) else query
+    notes = tuple(list_vacuous_thresholds(query.root))
     if turn_count is not None:
         # the variable of turns is no quantifier
         defined = find_quantifiers(query, horizon, quantifiers, create, {TURN})
         check_turn_query(query, defined, turn_count)
-        return CheckedQuery(query, defined, horizon)
+        return CheckedQuery(query, defined, horizon, notes)
     if is_whole:
         query = ask_about_whole_texts(query, horizon)
-    return CheckedQuery(query, find_quantifiers(query, horizon, quantifiers, create), horizon)
+    defined = find_quantifiers(query, horizon, quantifiers, create)
+    return CheckedQuery(query, defined, horizon, notes)
 
 
 def build_budget(

@@ -62,6 +62,11 @@ class Case:
         return self.deployment.name, self.subject, self.title or self.requirement
 
     @property
+    def prompt_key(self) -> tuple[str, str]:
+        """What the requirements of one prompt share: the names of its deployment and subject."""
+        return self.deployment.name, self.subject or self.name
+
+    @property
     def prompt(self) -> str:
         """The last message, the text to continue, or the user's messages of a conversation."""
         prompt, conversation = self.question.prompt, self.question.conversation
@@ -164,6 +169,11 @@ class Suite:
     def all_deployments(self) -> tuple[Deployment, ...]:
         """The deployments, and any deployment to compare with."""
         return self.deployments if self.versus is None else (*self.deployments, self.versus)
+
+    @property
+    def prompt_count(self) -> int:
+        """The number of prompts, each once for every deployment."""
+        return len({case.prompt_key for case in self.cases})
 
     @property
     def interval_count(self) -> int:

@@ -4,6 +4,7 @@ Texts of prompts, files and models are printed without control characters. Each 
 own markup besides.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -11,6 +12,7 @@ from decimal import Decimal
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.endings import Beginnings
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.interval import PROBABILITIES, Interval
@@ -75,7 +77,7 @@ class Entry:
         row: the interval and its confidence as a figure; empty without evidence.
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
-        reasons: lines with the reasons: a warning, texts, passes or an error.
+        reasons: lines with the reasons: texts, passes or an error.
         transcripts: the most probable conversations that violate the requirement.
         examples: answers that violate the requirement, and others.
         opening: for a conversation, role and text of the messages before the first answer.
@@ -178,14 +180,29 @@ def summarize(result: SuiteResult) -> str:
 
 
 def describe_counts(counts: Counts) -> str:
-    """Describe numbers of verdicts, as `1 violated, 5 hold`."""
+    """Describe numbers of verdicts, as `1 violated (certain), 5 hold (with confidence 0.99)`."""
+    hold = "hold" if counts.holds != 1 else "holds"
     parts = [
         (counts.errors, "failed to run"),
-        (counts.violated, "violated"),
+        (counts.violated, f"violated{_describe_certainties(counts, Outcome.VIOLATED)}"),
         (counts.unknown, "unknown"),
-        (counts.holds, "hold" if counts.holds != 1 else "holds"),
+        (counts.holds, f"{hold}{_describe_certainties(counts, Outcome.HOLDS)}"),
     ]
     return ", ".join(f"{number:,} {noun}" for number, noun in parts if number) or "no verdicts"
+
+
+def _describe_certainties(counts: Counts, outcome: Outcome) -> str:
+    """Describe how the verdicts of an outcome are known: ` (1 certain, 2 with confidence 0.99)`."""
+    found = Counter(
+        {
+            each.certainty: number
+            for each, number in counts.decisions.items()
+            if each.outcome is outcome
+        }
+    )
+    parts = [f"{number:,} {certainty}" for certainty, number in sorted(found.items())]
+    # one kind has the number of all verdicts of the outcome
+    return f" ({', '.join(parts if len(parts) > 1 else found)})" if found else ""
 
 
 def describe_deployments(suite: Suite) -> list[str]:
@@ -206,18 +223,23 @@ def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
     return ", ".join([deployment.name, decoding, *system])
 
 
-def describe_confidence(result: SuiteResult) -> str:
-    """Describe the confidence of the verdicts, and what `certain` means."""
+def describe_confidence(result: SuiteResult, entries: Iterable[Entry]) -> list[str]:
+    """Explain the words `certain` and `confidence`, each if an entry has it, as sentences."""
     suite = result.suite
-    text = (
-        f"Certain: {CERTAIN_MEANING}. All verdicts together have confidence "
-        f"{format_number(suite.confidence)} "
-        f"({METHOD}, {format_count(suite.interval_count, 'interval')})."
-    )
-    if result.baseline is not None:
-        confidence = format_number(result.difference_confidence)
-        text += f" Differences from stored results have confidence {confidence}."
-    return text
+    words = " ".join(f"{each.figures} {each.certainty}" for each in entries)
+    sentences = []
+    if "certain" in words:
+        sentences.append(f"Certain: {CERTAIN_MEANING}.")
+    if "with confidence" in words:
+        sentences.append(
+            "All verdicts together have confidence "
+            f"{format_number(suite.confidence)} "
+            f"({METHOD}, {format_count(suite.interval_count, 'interval')})."
+        )
+        if result.baseline is not None:
+            confidence = format_number(result.difference_confidence)
+            sentences.append(f"Differences from stored results have confidence {confidence}.")
+    return sentences
 
 
 def _build_row(
@@ -292,7 +314,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             prompt=_clean(case.prompt),
             row=row,
             certainty=_describe_certainty(case_result, confidence, row),
-            about="" if case_result.answer is None else case_result.answer.about,
+            about=_describe_horizon(case, case_result, confidence),
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
             transcripts=tuple(_iter_transcripts(case, case_result)),
             examples=tuple(
@@ -359,8 +381,6 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     """Yield the lines that explain a result."""
     if result.error is not None:
         yield _clean(result.error)
-    if (warning := _find_warning(case, result, confidence)) is not None:
-        yield warning
     if case.question.conversation is None:
         for witness in result.witnesses:
             probability = format_number(witness.probability, _DIGITS)
@@ -382,14 +402,22 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 
-def _find_warning(case: Case, result: CaseResult, confidence: float) -> str | None:
-    """Return the warning of a verdict about beginnings of texts."""
+def find_beginnings(case: Case, result: CaseResult, confidence: float) -> Beginnings | None:
+    """Return the beginnings that a verdict is about; None if no longer text may change it."""
     if result.answer is None or result.status not in (Status.HOLDS, Status.VIOLATED):
         return None
     # where probabilities are compared, the answer is a number without a decision of its own
     decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
     # the stored query may have =? in place of the threshold
-    return replace(result.answer, query=case.question.query).warn_of(decision)
+    return replace(result.answer, query=case.question.query).find_beginnings(decision)
+
+
+def _describe_horizon(case: Case, result: CaseResult, confidence: float) -> str:
+    """Describe the horizon, and whether longer texts may change the verdict."""
+    if result.answer is None:
+        return ""
+    is_warned = find_beginnings(case, result, confidence) is not None
+    return f"about beginnings {result.answer.about}" if is_warned else result.answer.about
 
 
 def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[Transcript]:

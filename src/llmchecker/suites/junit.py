@@ -46,8 +46,8 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
             root, "testsuite", {"name": name, **_count(tests, elements, skipped=True)}
         )
         properties = ElementTree.SubElement(suite, "properties")
-        value = describe_confidence(result)
-        ElementTree.SubElement(properties, "property", {"name": "confidence", "value": value})
+        if value := " ".join(describe_confidence(result, tests)):
+            ElementTree.SubElement(properties, "property", {"name": "confidence", "value": value})
         for entry in tests:
             _add_test(suite, result.suite.name, entry, elements)
         if notes:

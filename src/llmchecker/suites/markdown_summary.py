@@ -43,7 +43,7 @@ def format_markdown(result: SuiteResult) -> str:
     lines = [
         f"## {format_text(result.suite.name)}",
         "",
-        f"**{summarize(result)}**. {describe_confidence(result)}",
+        " ".join([f"**{summarize(result)}**.", *describe_confidence(result, entries)]),
         "",
         *([*notes, ""] if notes else []),
         f"| {' | '.join(['', *columns])} |",

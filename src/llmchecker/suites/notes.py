@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from llmchecker.suites.entries import describe_counts
+from llmchecker.checking.endings import describe_beginnings
+from llmchecker.suites.entries import describe_counts, find_beginnings
 from llmchecker.suites.results import NotCompared, SuiteResult
+from llmchecker.suites.warnings import list_warnings
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable, shorten
 
@@ -17,9 +19,18 @@ def build_notes(result: SuiteResult) -> list[str]:
     return [
         *([] if incomplete is None else [incomplete]),
         *_iter_counts(result),
+        *(_clean(warning) for warning in list_warnings(result.suite)),
+        *_list_beginnings(result),
         *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
+
+
+def _list_beginnings(result: SuiteResult) -> list[str]:
+    """List the warnings of verdicts about beginnings, each horizon once."""
+    confidence = result.suite.confidence
+    found = (find_beginnings(case, each, confidence) for case, each in result.verdicts)
+    return describe_beginnings(each for each in found if each is not None)
 
 
 def _list_case_notes(result: SuiteResult) -> list[str]:
@@ -35,11 +46,11 @@ def select_notes(notes: Sequence[str], maximum: int) -> list[str]:
 
 
 def describe_incomplete(result: SuiteResult) -> str | None:
-    """Describe how many cases of an interrupted run have a result; None for a complete run."""
+    """Describe how many results an interrupted run has; None for a complete run."""
     if result.is_complete:
         return None
-    total = format_count(len(result.results), "case")
-    return f"incomplete: the run ended early, {result.finished_count:,} of {total} have a result"
+    total = format_count(len(result.results), "result")
+    return f"incomplete: the run ended early with {result.finished_count:,} of {total}"
 
 
 def _iter_counts(result: SuiteResult) -> Iterator[str]:

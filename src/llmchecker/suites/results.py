@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import starmap
 
+from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
@@ -132,15 +133,36 @@ class SuiteResult:
     @cached_property
     def counts(self) -> Counts:
         """The numbers of verdicts, and of cases that failed to run."""
-        return _count([result for _, result in self.verdicts], self.aggregates, self.errors)
+        return self._count([result for _, result in self.verdicts], self.aggregates, self.errors)
 
     def count_deployment(self, name: str) -> Counts:
         """Count the verdicts of a deployment, and its cases that failed to run."""
-        return _count(
+        return self._count(
             [result for _, result in self.verdicts if result.deployment == name],
             [aggregate for aggregate in self.aggregates if aggregate.deployment == name],
             [result for result in self.errors if result.deployment == name],
         )
+
+    def _count(
+        self,
+        verdicts: Sequence[CaseResult],
+        aggregates: Sequence[Aggregate],
+        errors: Sequence[CaseResult],
+    ) -> Counts:
+        """Count verdicts and errors, so that a case that failed to run is one error."""
+        statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
+        decided = [status for status in statuses if status is not Status.ERROR]
+        counts = count_statuses([*decided, *(error.status for error in errors)])
+        decisions = [self._find_decision(each) for each in (*verdicts, *aggregates)]
+        return replace(counts, decisions=Counter(each for each in decisions if each is not None))
+
+    def _find_decision(self, result: CaseResult | Aggregate) -> Decision | None:
+        """Return the decision of a verdict that holds or is violated; None for other results."""
+        if result.status not in (Status.HOLDS, Status.VIOLATED):
+            return None
+        is_difference = isinstance(result, Aggregate) and result.kind == "difference"
+        confidence = self.difference_confidence if is_difference else self.suite.confidence
+        return Decision(Outcome(result.status), None if result.is_certain else confidence)
 
     @property
     def passes(self) -> int:
@@ -349,15 +371,6 @@ def _select_deployment(
 ) -> dict[str, CaseFingerprint]:
     """Return the fingerprints of the cases of a deployment by the name of the case."""
     return {case: each for (deployment, case), each in fingerprints.items() if deployment == name}
-
-
-def _count(
-    verdicts: Sequence[CaseResult], aggregates: Sequence[Aggregate], errors: Sequence[CaseResult]
-) -> Counts:
-    """Count verdicts and errors, so that a case that failed to run is one error."""
-    statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
-    decided = [status for status in statuses if status is not Status.ERROR]
-    return count_statuses([*decided, *(error.status for error in errors)])
 
 
 def _build_aggregate(

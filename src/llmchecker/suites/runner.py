@@ -6,6 +6,7 @@ every stop. So each case needs one share of the suite's error probability.
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from llmchecker.trees.shards import Shard
 
 
+_MAX_UNDER_WAY = 64
+"""The largest number of cases that a model in this process or a server evaluates side by side."""
 _MAX_STORED_ANSWERS = 60
 """Largest number of answers of a conversation that a result has, and a page draws."""
 
@@ -42,11 +45,13 @@ class SuiteProgress:
     """The progress of a run.
 
     Attributes:
-        decided: number of cases with a verdict.
-        done: number of cases with a result.
-        total: number of cases.
+        decided: number of requirements with a verdict.
+        done: number of requirements and rows of averages with a result.
+        total: number of requirements and rows of averages.
         passes: number of texts that the model evaluated in this run.
         seconds_left: forecast of the remaining seconds; None without one.
+        cases_done: number of cases all of whose requirements have a result.
+        cases: number of cases: of prompts, each once for every model.
     """
 
     decided: int
@@ -54,6 +59,8 @@ class SuiteProgress:
     total: int
     passes: int
     seconds_left: float | None
+    cases_done: int
+    cases: int
 
 
 def iter_results(
@@ -86,7 +93,7 @@ def iter_results(
     chosen = suite.cases if shard is None else _select_cases(suite, shard)
     if selected is not None:
         chosen = [case for case in chosen if case.key in selected]
-    tracker = _ProgressTracker(len(chosen), report)
+    tracker = _ProgressTracker(chosen, report)
     for deployment in dict.fromkeys(case.deployment.key for case in chosen):
         cases = [case for case in chosen if case.deployment.key == deployment]
         opened = open_model(cases[0].deployment)
@@ -107,25 +114,51 @@ def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
 class _ProgressTracker:
     """Counts of a run, and the forecast of its remaining time."""
 
-    def __init__(self, total: int, report: Callable[[SuiteProgress], None]) -> None:
-        self._total = total
+    def __init__(self, cases: Sequence[Case], report: Callable[[SuiteProgress], None]) -> None:
+        self._left = Counter(case.prompt_key for case in cases)
+        self._total, self._prompts = len(cases), len(self._left)
         self._report = report
-        self._start_time = time.monotonic()
         self._decided = self._done = self._evaluated = self._passes = 0
+        self._first_time = 0.0
 
-    def update(self, result: CaseResult, is_stored: bool) -> None:
-        """Count the result of a case."""
+    def update(self, case: Case, result: CaseResult, *, is_stored: bool, under_way: int) -> None:
+        """Count the result of a case.
+
+        Args:
+            case, result: the case and its result.
+            is_stored: whether an earlier run evaluated it.
+            under_way: the largest number of cases that are evaluated side by side.
+        """
         self._decided += result.status in (Status.HOLDS, Status.VIOLATED)
         self._done += 1
+        self._left[case.prompt_key] -= 1
         # stored results took no time in this run
         self._evaluated += not is_stored
         self._passes += 0 if is_stored else result.passes
-        seconds = time.monotonic() - self._start_time
-        remaining = self._total - self._done
-        seconds_left = seconds / self._evaluated * remaining if self._evaluated else None
         self._report(
-            SuiteProgress(self._decided, self._done, self._total, self._passes, seconds_left)
+            SuiteProgress(
+                self._decided,
+                self._done,
+                self._total,
+                self._passes,
+                None if is_stored else self._forecast_seconds(under_way),
+                self._prompts - len(+self._left),
+                self._prompts,
+            )
         )
+
+    def _forecast_seconds(self, under_way: int) -> float | None:
+        """Forecast the remaining seconds by the pace since the first result; None without one."""
+        current_time = time.monotonic()
+        if self._evaluated == 1:
+            # a model was loaded before
+            self._first_time = current_time
+            return None
+        remaining = self._total - self._done
+        # cases that are all under way may end together
+        if remaining <= under_way:
+            return None
+        return (current_time - self._first_time) / (self._evaluated - 1) * remaining
 
 
 @dataclass(frozen=True)
@@ -149,12 +182,17 @@ class _Evaluator:
                 missing.append(case)
             else:
                 yield stored
-                self.tracker.update(stored, is_stored=True)
+                self.tracker.update(case, stored, is_stored=True, under_way=0)
+        # the answers of a model that returns texts alone are requested for all cases in turns
+        is_text_only = isinstance(self.opened, TextModel)
+        side_by_side = len(missing) if is_text_only else _MAX_UNDER_WAY
         for case, result in self._evaluate(missing):
             if self.log is not None:
                 self.log.add(case, result)
             yield result
-            self.tracker.update(result, is_stored=False)
+            # a conversation follows the one before
+            under_way = side_by_side if case.question.conversation is None else 0
+            self.tracker.update(case, result, is_stored=False, under_way=under_way)
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""

@@ -21,6 +21,10 @@ from llmchecker.errors import (
 from llmchecker.utils.printable_text import quote_value
 
 _PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
+_COLUMN_LIKE = re.compile(
+    r"(?<![\\$^_{\w}])(?:\{\{\s*[^\W\d][\w-]*\s*\}\}|\{[^\W\d][\w-]*\})(?!\})"
+)
+"""A name in one or two pairs of braces that follow no letter and no mark of a formula."""
 _PATTERN_KEYS = ("pattern", "matches", "not_matches")
 """Keys of quantifiers and assertions whose values are regular expressions."""
 _COUNT = re.compile(r"\{[0-9]*,?[0-9]*\}")
@@ -133,6 +137,14 @@ def list_columns(value: Any) -> list[str]:
         return []
     names = [match["name"] for match in _PART.finditer(value)]
     return list(dict.fromkeys(normalize_name(name) for name in names if name is not None))
+
+
+def list_literal_columns(text: str) -> list[str]:
+    """List what looks like a column, as `{country}` or `{{country}}`, in a text without columns.
+
+    Braces of JSON, as in `{"a": 1}`, of formulas, as in `x_{n}`, and of code are no columns.
+    """
+    return list(dict.fromkeys(match[0] for match in _COLUMN_LIKE.finditer(text)))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def format_table(result: SuiteResult) -> str:
     entries = build_entries(result)
     shown, with_model = select_entries(entries), has_several_models(result)
     lines = [line for entry in shown for line in _format_entry(entry, with_model)]
-    return "\n".join([*lines, *format_end(result, len(entries) - len(shown))])
+    return "\n".join([*lines, *format_end(result, entries, len(entries) - len(shown))])
 
 
 def select_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -51,12 +51,12 @@ def format_name(entry: Entry, with_model: bool) -> str:
     return f"{subject}: {entry.content}" if entry.content else subject
 
 
-def format_end(result: SuiteResult, hidden: int) -> list[str]:
+def format_end(result: SuiteResult, entries: Sequence[Entry], hidden: int) -> list[str]:
     """Format the number of entries that are left out, notes and the summary, as lines."""
     lines = [f"… and {hidden:,} more without a failure"] if hidden else []
     if notes := select_notes(build_notes(result), _MAX_NOTES):
         lines += ["", *notes]
-    return [*lines, "", f"{summarize(result)}. {describe_confidence(result)}"]
+    return [*lines, "", " ".join([f"{summarize(result)}.", *describe_confidence(result, entries)])]
 
 
 def _format_entry(entry: Entry, with_model: bool) -> list[str]:

@@ -1,14 +1,15 @@
 """Verdicts of cases and aggregates, and the mean of the answers of several cases."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.conversations.answer_tree import AnswerTree
+from llmchecker.checking.decision import Decision
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
 from llmchecker.checking.witnesses import Witness
@@ -138,12 +139,15 @@ class Counts:
 
     Attributes:
         holds, violated, unknown, errors: numbers of cases and aggregates.
+        decisions: the number of verdicts by outcome and confidence, of those that hold or are
+            violated.
     """
 
     holds: int = 0
     violated: int = 0
     unknown: int = 0
     errors: int = 0
+    decisions: Mapping[Decision, int] = field(default_factory=dict)
 
     def exit_status(self, allow_unknown: bool = False) -> ExitStatus:
         """Return the exit status: 0 all hold, 1 violated, 2 unknown, 3 errors."""

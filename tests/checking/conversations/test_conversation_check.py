@@ -255,7 +255,8 @@ def test_a_verdict_that_longer_answers_may_change_has_a_warning():
         for change in (-1e-4, 1e-4)
     )
     assert (holds.holds, violated.holds) == (True, False)
-    assert "of the conversations have an answer that goes on after 2 tokens" in holds.warning
+    assert holds.warning.startswith("After 2 tokens an answer goes on in up to 0.")
+    assert holds.warning.endswith(" of the conversations: this is about beginnings.")
     assert violated.warning is None
     assert holds.about.startswith("in 2 turns of at most 2 tokens; in 0.")
 

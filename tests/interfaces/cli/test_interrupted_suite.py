@@ -61,7 +61,7 @@ def test_ctrl_c_leaves_all_outputs_and_the_next_run_continues(suite, capfd, monk
     monkeypatch.setattr(session, "open_model", open_table(interrupt(50)))
     assert main(["test", suite, *OUTPUTS]) == 130
     printed = capfd.readouterr()
-    note = "incomplete: the run ended early, 1 of 2 cases have a result"
+    note = "incomplete: the run ended early with 1 of 2 results"
     assert printed.out.splitlines()[0].startswith("HOLDS    quick: trivial")
     assert note in printed.out.splitlines()
     assert "slow" not in printed.out
@@ -74,7 +74,7 @@ def test_ctrl_c_leaves_all_outputs_and_the_next_run_continues(suite, capfd, monk
     # a reader that knows only tests sees an error
     assert (root.get("tests"), root.get("errors")) == ("2", "1")
     assert root.findtext(".//error") == root.findtext("testsuite/system-out") == note
-    assert "1 of 2 cases" in Path("r.md").read_text()
+    assert "1 of 2 results" in Path("r.md").read_text()
     assert note in Path("r.html").read_text()
     texts = []
     monkeypatch.setattr(session, "open_model", open_table(texts.append))
@@ -102,7 +102,7 @@ def test_ctrl_c_while_a_model_loads_is_short(suite, capfd, monkeypatch):
     monkeypatch.setattr(session, "open_model", load)
     assert main(["test", suite, "--junit", "r.xml"]) == 130
     printed = capfd.readouterr()
-    assert "0 of 2 cases have a result" in printed.out
+    assert "with 0 of 2 results" in printed.out
     assert "Traceback" not in printed.out + printed.err
     assert ElementTree.parse("r.xml").getroot().get("errors") == "1"
 
@@ -137,7 +137,7 @@ def test_an_error_that_ends_the_run_leaves_the_verdicts_so_far(suite, capfd, mon
     assert main(["test", suite, "--json", "r.jsonl"]) == 3
     printed = capfd.readouterr()
     assert "HOLDS    quick: trivial" in printed.out
-    assert "1 of 2 cases have a result" in printed.out
+    assert "with 1 of 2 results" in printed.out
     assert printed.err.splitlines()[-1].startswith("error: r.jsonl: cannot be used: No space left")
 
 
@@ -187,6 +187,6 @@ def test_a_process_that_is_signalled_can_continue(suite, number):
         assert run.returncode == -signal.SIGTERM
         return
     assert run.returncode == 130
-    assert "1 of 2 cases have a result" in out
+    assert "with 1 of 2 results" in out
     assert err.endswith("interrupted\n")
     assert ElementTree.parse("r.xml").getroot().get("errors") == "1"

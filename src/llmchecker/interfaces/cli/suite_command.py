@@ -44,9 +44,11 @@ from llmchecker.suites.terminal_table import (
     select_entries,
 )
 from llmchecker.suites.verdicts import Status
+from llmchecker.suites.warnings import list_warnings
 from llmchecker.suites.watch import WatchedSuite
 from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import is_interrupt
 
 
@@ -161,6 +163,9 @@ def _run_once(arguments: argparse.Namespace) -> int:
             selected=_select_cases(arguments, suite),
             is_failing_fast=arguments.fail_fast,
         )
+        # answers may cost hours and money
+        for warning in list_warnings(suite):
+            logging.warning("%s", escape_unprintable(warning))
     try:
         with redirect_stdout(), job_logging.show_status() as status:
             run.finish(report=lambda progress: status(_format_progress(progress)))
@@ -254,7 +259,7 @@ def _print_result(result: SuiteResult) -> None:
         name = format_name(entry, with_model)
         lines = [line for line in (entry.about, *entry.lines) if line]
         print_outcome(outcome, name, row=entry.row, lines=lines)
-    for line in format_end(result, len(entries) - len(shown)):
+    for line in format_end(result, entries, len(entries) - len(shown)):
         print_line(line)
 
 
@@ -270,8 +275,8 @@ def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
 def _format_progress(progress: SuiteProgress) -> str:
     """Format the progress of a run on one line."""
     parts = [
-        f"{progress.done:,} of {format_count(progress.total, 'case')}",
-        f"{progress.decided:,} decided",
+        f"{progress.cases_done:,} of {format_count(progress.cases, 'case')}",
+        f"{format_count(progress.decided, 'requirement')} decided",
         format_count(progress.passes, "pass"),
     ]
     if progress.seconds_left is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.checking.markov.scored_tree import ScoredTree
+from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, quantifiers_in
 from llmchecker.properties.logic.valuations import ScoreRange
@@ -52,7 +53,12 @@ def answer_checks(
         # The time to read files is not part of the work.
         with work():
             scored = ScoredTree(tree, values, ranges)
-            answer = check_query(scored, check.query, seconds, check_notes)
+            answer = check_query(
+                scored,
+                check.query,
+                seconds,
+                (*list_vacuous_thresholds(check.query.root), *check_notes),
+            )
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
