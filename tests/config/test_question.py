@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from llmchecker.config.prompt import change_prompt, parse_prompt
-from llmchecker.config.question import DEFAULT_SECONDS, Question, build_budget, resolve_query
+from llmchecker.config.question import DEFAULT_PASSES, Question, build_budget, resolve_query
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.trees.text_tree import Horizon
@@ -78,10 +78,10 @@ def test_a_change_replaces_what_it_names(prompt, changes, changed):
 
 def test_a_budget_without_passes_and_seconds_has_the_default_seconds():
     """An interval may never become as narrow as a width, which alone would not end the work."""
-    assert build_budget().seconds == DEFAULT_SECONDS
+    assert build_budget().passes == DEFAULT_PASSES
     assert build_budget(passes=3).seconds is None
-    assert build_budget(width=0.1).seconds == DEFAULT_SECONDS
-    assert build_budget(seconds=1.0).seconds == 1.0
+    assert build_budget(width=0.1).passes == DEFAULT_PASSES
+    assert build_budget(seconds=1.0).passes is None
 
 
 def test_a_question_is_frozen_and_varies_by_a_copy():

@@ -296,7 +296,7 @@ def test_a_budget_of_money_limits_a_check(capsys):
         (["--tokens=0"], "--tokens: 0 is out of range"),
         (["--answers=0"], "--answers: 0 is out of range"),
         (["--key-from=NO_SUCH_KEY"], "NO_SUCH_KEY holds no key"),
-        (["--alpha=0.5", "--k=3"], "returns only texts; a tree needs"),
+        (["--alpha=0.5", "--k=3", "--length=3"], "returns only texts; a tree needs"),
         (["--prices", "1 USD / 1M tokens", "2"], "^error: --prices: '2' is no price with a unit"),
     ],
 )

@@ -38,10 +38,10 @@ from llmchecker.trees.text_tree import Horizon, Truncation, check_length
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer, Progress
 
-DEFAULT_LENGTH = 5
+DEFAULT_LENGTH = 40
 """Default horizon in tokens."""
-DEFAULT_SECONDS = 30.0
-"""Default time limit in seconds, for a budget without passes and seconds."""
+DEFAULT_PASSES = 2_000
+"""Default limit of passes, for a budget without passes and seconds."""
 DEFAULT_CONFIDENCE = Budget.confidence
 DEFAULT_SEED = Budget.seed
 
@@ -89,7 +89,7 @@ def build_budget(
     seconds: float | None = None,
     **options: Any,
 ) -> Budget:
-    """Build a budget, with the default time limit unless passes or seconds are given.
+    """Build a budget, with the default limit of passes unless passes or seconds are given.
 
     Args:
         width, passes, seconds, options: as in `Budget`.
@@ -99,7 +99,7 @@ def build_budget(
     """
     # an answer may never become as narrow as its width
     if passes is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+        passes = DEFAULT_PASSES
     return Budget(width, passes, seconds, **options)
 
 

@@ -38,7 +38,7 @@ from llmchecker.suites.matrix import Alternative, list_alternatives
 from llmchecker.suites.prompt_rows import PromptTable, read_prompt_table
 from llmchecker.suites.quantifier_pool import QuantifierPool
 from llmchecker.suites.requirement_wording import describe_requirement
-from llmchecker.suites.suite_file import DEFAULT_PASSES, CaseKeys, SuiteKeys
+from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 from llmchecker.suites.templates import (
     Row,
     insert_columns,
@@ -198,10 +198,9 @@ class CaseBuilder:
     def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
         """Build the budget of a row's cases, before the intervals of the suite are counted."""
         limits = keys.budget or self._suite.budget
-        has_passes = limits.passes is not None or limits.seconds is not None
         answers = Budget.answers if limits.answers is None else limits.answers
         return build_budget(
-            passes=limits.passes if has_passes else DEFAULT_PASSES,
+            passes=limits.passes,
             seconds=limits.seconds,
             seed=_choose_seed(self._suite.seed, row),
             answers=answers,

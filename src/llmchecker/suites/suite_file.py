@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.config.question import DEFAULT_LENGTH, DEFAULT_PASSES
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (
     END_OR_LENGTH,
@@ -40,9 +41,6 @@ from llmchecker.suites.assertions import check_quotes, is_assertion, select_text
 from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
 from llmchecker.utils.printable_text import quote_value
-
-DEFAULT_PASSES = 2000
-"""Passes of a case without a budget."""
 
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -149,7 +147,7 @@ class SimulatedUserKeys(Section):
     """Its system prompt, which describes the user."""
     decoding: _DecodingEntry = None
     """Its decoding, by default that of the model."""
-    length: Length = 40
+    length: Length = DEFAULT_LENGTH
     """The largest number of tokens of a message."""
 
 
@@ -258,7 +256,7 @@ class SuiteKeys(Section):
     function, function: {name: …, description: …, parameters: …}}`."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    length: Annotated[str | Length, END_OR_LENGTH] = 40
+    length: Annotated[str | Length, END_OR_LENGTH] = DEFAULT_LENGTH
     """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
     An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = Budget.confidence

@@ -405,7 +405,9 @@ def chatting(project, random_model):
 
 def test_a_question_is_asked_as_a_user_asks_it(chatting, capfd):
     """--user and --system make a chat, whose answer is that to the text of the template."""
-    asking = ["check", QUERY, "--length", "2", "--top-k", "3", "--passes", "500", "--json"]
+    # a quantifier of the answer alone: the start string of a chat has no template's marks
+    query = "P=? [ F length > 9 ]"
+    asking = ["check", query, "--length", "2", "--top-k", "3", "--passes", "500", "--json"]
     assert main([*asking, "--system", "Be kind.", "--user", "Is it so?"]) == 0
     chat = json.loads(capfd.readouterr().out)
     assert chat["start"] == [
@@ -447,3 +449,9 @@ def test_an_impossible_decoding_is_refused(project, capfd, words, said):
     out, err = capfd.readouterr()
     assert out == ""
     assert said in err
+
+
+def test_a_tree_needs_a_length(project, capfd):
+    """A tree of alpha and k without --length is refused, since it grows exponentially with it."""
+    assert main(["check", QUERY, "--start", "a", "--alpha", "0.5", "--k", "3"]) == 3
+    assert "--length: missing; a tree of alpha and k needs one, such as 5" in capfd.readouterr().err

@@ -353,7 +353,7 @@ def test_a_user_makes_a_chat(model, prompt, options, message):
         (("P=? [ F ", "once"), InvalidQuery, "of the query"),
         (("P=? [ F he > 0 ]", 7), ConfigError, "start: 7 is neither"),
         (("P=? [ F hee > 0 ]", "once"), InvalidQuery, "hee is neither step nor"),
-        (('R{"he"}=? [ I=9 ]', "once"), InvalidQuery, "beyond the horizon"),
+        (('R{"he"}=? [ I=99 ]', "once"), InvalidQuery, "beyond the horizon"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(arguments, error, message, model):

@@ -28,7 +28,7 @@ from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
-    DEFAULT_SECONDS,
+    DEFAULT_PASSES,
     DEFAULT_SEED,
     Question,
     TextProcess,
@@ -84,11 +84,12 @@ _DECODING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 _BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "width": {"type": float, "help": "stop when the interval is this narrow"},
-    "passes": {"type": int, "help": "ask the model about this many texts"},
-    "seconds": {
-        "type": float,
-        "help": f"time limit in seconds (default: {DEFAULT_SECONDS:g}, or none with --passes)",
+    "passes": {
+        "type": int,
+        "help": "ask the model about at most this many texts "
+        f"(default: {DEFAULT_PASSES:,}, or no limit with --seconds)",
     },
+    "seconds": {"type": float, "help": "time limit in seconds"},
     "answers": {
         "type": int,
         "help": f"for texts alone, read at most this many answers (default: {Budget.answers})",
@@ -122,7 +123,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
-    add_length_argument(command, default=DEFAULT_LENGTH)
+    add_length_argument(command, f" (default: {DEFAULT_LENGTH}; a tree of alpha and k needs it)")
     description = "how tokens are chosen; any of these replaces the decoding that the config names"
     _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
     command.add_argument(
@@ -133,20 +134,18 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_length_argument(command: argparse._ActionsContainer, default: int | None = None) -> None:
+def add_length_argument(command: argparse._ActionsContainer, default: str = "") -> None:
     """Add the argument of the horizon.
 
     Args:
         command: the command, or a group of its arguments.
-        default: the default; None if another file has it.
+        default: the words about the default; empty if another file has it.
     """
-    suffix = "" if default is None else " (default: %(default)s)"
     command.add_argument(
         "--length",
         type=_parse_length,
-        default=default,
         metavar="L",
-        help=f"horizon in tokens; end or end:400 asks about whole answers{suffix}",
+        help=f"horizon in tokens; end or end:400 asks about whole answers{default}",
     )
 
 
@@ -247,7 +246,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
             else _build_budget(budget_keys, arguments, [process.model])
         )
     quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
-    checked_query = resolve_query(asked.text, arguments.length, quantifiers)
+    checked_query = resolve_query(asked.text, _find_length(arguments), quantifiers)
     question = Question(
         **dict(process),
         checked_query=add_judge_notes(checked_query, process.model),
@@ -287,16 +286,22 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
     with name_arguments("--"):
-        length, _ = parse_end(arguments.length)
         if alpha is None and k is None:
-            return Horizon(length)
+            return Horizon(parse_end(_find_length(arguments))[0])
         # the paper's tree is defined by both together
         if alpha is None or k is None:
             raise ConfigError(
                 f"{'alpha' if alpha is None else 'k'}: missing; give --alpha and --k, or neither "
                 "to grow the tree where it narrows the answer"
             )
-        return Truncation(alpha, k, length)
+        # a tree grows exponentially with its length, so that no default suits
+        if arguments.length is None:
+            raise ConfigError("length: missing; a tree of alpha and k needs one, such as 5")
+        return Truncation(alpha, k, parse_end(arguments.length)[0])
+
+
+def _find_length(arguments: argparse.Namespace) -> int | str:
+    return DEFAULT_LENGTH if arguments.length is None else arguments.length
 
 
 def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:

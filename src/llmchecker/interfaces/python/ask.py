@@ -126,10 +126,9 @@ def ask(
         length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
             `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
-        passes: maximum number of texts to evaluate.
+        passes: maximum number of texts to evaluate; 2,000 if passes and seconds are both absent.
         answers: for a model that returns texts alone, maximum number of answers; by default 500.
-        seconds: time limit in seconds; 30 if passes and seconds are both absent, and none for texts
-            alone.
+        seconds: time limit in seconds; by default none.
         confidence: confidence of the estimate, in [0, 1].
         seed: seed of the samples.
         certain: whether to compute certain bounds only, without an estimate.
