@@ -10,8 +10,11 @@ import regex
 from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
 from llmchecker.properties.quantifiers.word_breaks import WORD
-from llmchecker.properties.transducers.interface import TokenTransducer
-from llmchecker.properties.transducers.pattern_automaton import build_automaton
+from llmchecker.properties.transducers.automaton import AutomatonTransducer
+from llmchecker.properties.transducers.pattern_automaton import (
+    ConjunctionTransducer,
+    build_automaton,
+)
 from llmchecker.properties.transducers.patterns import parse_pattern
 
 _LETTERS_AND_DIGITS = re.compile(r"[^\W_]+")
@@ -72,7 +75,7 @@ class Length:
     def __call__(self, start: str, continuation: str) -> int:
         return _read(self.unit, select_part(start, continuation, self.of))[1]
 
-    def build_transducer(self) -> TokenTransducer:
+    def build_transducer(self) -> "Length | AutomatonTransducer | ConjunctionTransducer":
         """Return the incremental form."""
         return _build_word_counter(self.of == "text") if self.unit == "words" else self
 
@@ -82,7 +85,7 @@ class Length:
 
     def effect(self, piece: str) -> _Effect:
         """Return the next state and the gain for each state."""
-        # letters and digits end neither a word nor a sentence, so one stands for several
+        # letters and digits end no sentence, so one stands for several
         short = piece if self.unit == "characters" else _LETTERS_AND_DIGITS.sub("a", piece)
         return _find_effect(self.unit, short)
 
@@ -102,7 +105,7 @@ class Length:
 
 
 @lru_cache
-def _build_word_counter(reads_start: bool) -> TokenTransducer:
+def _build_word_counter(reads_start: bool) -> AutomatonTransducer | ConjunctionTransducer:
     return build_automaton(parse_pattern(WORD), "count", reads_start, empty_score=0)
 
 
