@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import math
 
 import pytest
+from helpers.plain_scores import measure_length
 
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_run import check_anytime
@@ -33,6 +35,10 @@ TRUTHS = {
     "json": ({"type": "string"}, lambda text: is_json_string(text)),
     "max_words": (1, lambda text: count_words(text) <= 1),
     "min_words": (2, lambda text: count_words(text) >= 2),
+    "max_characters": (4, lambda text: len(text) <= 4),
+    "min_characters": (4, lambda text: len(text) >= 4),
+    "max_sentences": (0, lambda text: text == ""),
+    "min_sentences": (1, lambda text: text != ""),
     "ends": (None, None),
 }
 
@@ -81,6 +87,31 @@ def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
     )
     assert verdict.lower == pytest.approx(expected, abs=1e-9)
     assert verdict.upper == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["words", "characters", "sentences"])
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_limits_of_a_length_have_the_probability_of_its_texts(unit, limit):
+    """Limits of words, characters or sentences have the probability of all texts within them."""
+    tokens = ["s", "a", ". ", "。", "3.1 b", "."]
+    model = lc.TableModel(tokens, lambda text: [0, *[0.2] * 5], frozenset([5]))
+    found = []
+    for length in range(4):
+        for chosen in itertools.product(tokens[1:5], repeat=length):
+            found.append((measure_length(unit, "".join(chosen)), 0.2 ** min(length + 1, 3)))
+    for kind, holds in (
+        (f"max_{unit}", lambda number: number <= limit),
+        (f"min_{unit}", lambda number: number >= limit),
+        (f"not_max_{unit}", lambda number: number > limit),
+        (f"not_min_{unit}", lambda number: number < limit),
+    ):
+        assertion = build_assertion(kind, limit)
+        quantifiers = {name: create_quantifier(name, s) for name, s in assertion.properties.items()}
+        asked = CheckedQuery(parse(assertion.format_query()), quantifiers, 3)
+        verdict = check_anytime(model, "s", asked, Budget(passes=1000, certain=True))
+        expected = math.fsum(probability for number, probability in found if holds(number))
+        assert verdict.lower == pytest.approx(expected, abs=1e-9)
+        assert verdict.upper == pytest.approx(expected, abs=1e-9)
 
 
 def test_every_other_kind_is_compared_with_its_texts():

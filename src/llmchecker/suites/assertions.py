@@ -34,8 +34,6 @@ _MAX_SHOWN = 60
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _VALID_JSON = 2
 """The score of a whole text that is valid JSON."""
-_WORDS = {"words": {"type": "length", "unit": "words"}}
-"""The quantifier of the number of words."""
 _ANY_CASE = "(?i)"
 """The flag of a regular expression that matches upper and lower case alike."""
 
@@ -320,14 +318,17 @@ def _json(value: Any, is_negated: bool) -> Assertion:
     return _build_final("json", {"type": "json", "schema": schema}, is_negated, _VALID_JSON)
 
 
-def _max_words(value: Any, is_negated: bool) -> Assertion:
+def _max_length(value: Any, is_negated: bool, unit: str) -> Assertion:
     limit = _check_number(value)
-    return Assertion(f"F words > {limit}" if is_negated else f"G words <= {limit}", _WORDS)
+    # a longer text never has a smaller length
+    path = f"F {unit} > {limit}" if is_negated else f"G {unit} <= {limit}"
+    return Assertion(path, {unit: {"type": "length", "unit": unit}})
 
 
-def _min_words(value: Any, is_negated: bool) -> Assertion:
+def _min_length(value: Any, is_negated: bool, unit: str) -> Assertion:
     limit = _check_number(value)
-    return Assertion(f"G words < {limit}" if is_negated else f"F words >= {limit}", _WORDS)
+    path = f"G {unit} < {limit}" if is_negated else f"F {unit} >= {limit}"
+    return Assertion(path, {unit: {"type": "length", "unit": unit}})
 
 
 def _refuses(value: Any, is_negated: bool) -> Assertion:
@@ -388,8 +389,12 @@ KINDS: Mapping[str, Callable[[Any, bool], Assertion]] = {
     "starts_with": _starts_with,
     "ends_with": _ends_with,
     "json": _json,
-    "max_words": _max_words,
-    "min_words": _min_words,
+    "max_words": partial(_max_length, unit="words"),
+    "min_words": partial(_min_length, unit="words"),
+    "max_characters": partial(_max_length, unit="characters"),
+    "min_characters": partial(_min_length, unit="characters"),
+    "max_sentences": partial(_max_length, unit="sentences"),
+    "min_sentences": partial(_min_length, unit="sentences"),
     "refuses": _refuses,
     "ends": _ends,
     "classifier": _classifier,

@@ -314,6 +314,22 @@ def test_a_transducer_that_breaks_its_law_is_refused():
         tree.check_law()
 
 
+class _WrongLetter(_WrongCount):
+    """A quantifier whose incremental form also counts a letter that no text has."""
+
+    def effect(self, piece: str) -> int:
+        return piece.count("a") + piece.count("z")
+
+
+def test_a_transducer_that_breaks_its_law_on_improbable_tokens_is_refused():
+    """The scores after a token that no sample draws are compared with the plain call too."""
+    asked = CheckedQuery(parse("P=? [ F gender > 9 ]"), {"gender": _WrongLetter()}, LENGTH)
+    model = TableModel(["a", "b", "z"], lambda text: [0.5, 0.5, 0])
+    tree = ExploredTree(model, (0,), Estimand.from_query(asked), asked.quantifiers)
+    with pytest.raises(ConfigError, match=r"'gender': its transducer gives 1 for 'az', its call 0"):
+        tree.check_law()
+
+
 def test_the_tree_begins_with_the_start_string():
     """A new tree has one undecided text without passes."""
     asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), QUANTIFIERS, LENGTH)

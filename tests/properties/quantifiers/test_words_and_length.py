@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import regex
+from helpers.plain_scores import count_segments
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +68,9 @@ def test_a_file_and_a_list_mean_the_same(tmp_path: Path) -> None:
         ({"words": "cat"}, "words: 'cat' is not a list of words"),
         ({"words": ["cat", "a dog"]}, "words: word 2 is 'a dog', not a single word"),
         ({"words": ["cat", 3]}, "words: word 2 is 3, not a single word"),
+        ({"words": ["cat", "密码"]}, "words: word 2 is '密码', and no spaces divide words of its"),
+        ({"words": ["パスワード"]}, "no spaces divide words of its script; use a pattern"),
+        ({"words": ["รหัส"]}, "words: word 1 is 'รหัส', "),
         ({"words": ["cat"], "of": "x"}, "of: 'x' is unknown; use one of continuation, text"),
         ({"file": "nowhere.txt"}, "file: 'nowhere.txt' cannot be read"),
         ({"file": 3}, "file: 3 cannot be read"),
@@ -103,11 +108,19 @@ def test_a_bad_file_of_words_is_named(content: bytes, message: str, tmp_path: Pa
         ("Yes", 3, 1, 1),
         ("Yes.", 4, 1, 1),
         ("He's here. Is she? No!", 22, 5, 3),
-        ("It is 3.14 now", 14, 5, 1),
+        ("It is 3.14 now", 14, 4, 1),
         ('He said "Go!" She went', 22, 5, 2),
         ("Wait... what?!", 14, 2, 2),
         ("Über die Brücke", 15, 3, 1),
         ("Two\nlines. And\nmore", 19, 4, 2),
+        ("你好世界", 4, 4, 1),
+        ("你好。世界！」 好", 9, 5, 3),
+        ("snake_case, well-known", 22, 3, 1),
+        ("See example.com/a?b=1.", 22, 5, 1),
+        ("1,000.50 U.S. dollars", 21, 3, 2),
+        ("カタカナ 한국어", 8, 2, 1),
+        ("e\u0301te\u0301 — 😀 ok", 12, 2, 1),
+        ("क्या यह है? हाँ। ठीक।", 21, 5, 3),
     ],
 )
 def test_lengths_counted_by_hand(text, characters, words, sentences) -> None:
@@ -119,6 +132,20 @@ def test_lengths_counted_by_hand(text, characters, words, sentences) -> None:
     ):
         assert Length(unit)("Before. ", text) == expected
         assert Length(unit, of="text")("", text) == expected
+
+
+@given(st.text("aé1_.,:'’\" -\u0301\u200dカ漢ひא!。", max_size=9))
+def test_words_are_those_of_unicode(text: str) -> None:
+    """Words are the segments of UAX 29 that have a letter or a numeral."""
+    assert Length()("", text) == count_segments(text)
+
+
+@given(st.text("ab1_.,:'’ -カ漢!", max_size=9))
+def test_words_are_segments_of_another_implementation(text: str) -> None:
+    """Without accents after marks, `regex` divides texts into the same words."""
+    segments = regex.split(r"(?V1w)\b", text)
+    expected = sum(1 for each in segments if regex.search(r"[\p{L}\p{N}]", each))
+    assert Length()("", text) == expected
 
 
 @given(st.lists(st.sampled_from(["one", "two", "three"]), max_size=9), st.text(max_size=9))

@@ -72,8 +72,8 @@ def measure(quantifier: Length) -> Call:
 WORD_PIECES = [*TERMS, *(f" {term}" for term in TERMS), "a'b", "a’b’", "\u0307", "ͅ"]
 LENGTH_PIECES = {
     "characters": ["a"],
-    "words": ["a", "a'", "'b", " a", "\u0301"],
-    "sentences": ["a", ".", '."', ")", ". ", " b", "!)", " "],
+    "words": ["a", "a'", "'b", " a", "\u0301", "3", ".1", "_", "漢", "カ", ":", "א", '"', "½"],
+    "sentences": ["a", ".", '."', ")", ". ", " b", "!)", " ", "。", "！」", "؟"],
 }
 CASES = {
     "gender": Case(

@@ -59,6 +59,8 @@ A text of less mass stays in its parent's rest.
 A later visit of the parent lists it. Few checks have enough passes to visit it.
 """
 
+_LAW_TOKENS = 8
+"""Number of tokens after a text whose scores are compared with plain calls."""
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -591,19 +593,47 @@ class ExploredTree(TextColumns):
         )
 
     def check_law(self, count: int = 64) -> None:
-        """Compare the scores of a few visited texts with the quantifiers' plain calls.
+        """Compare the scores of a few texts with the quantifiers' plain calls.
+
+        Some of the texts were visited. Others have a last token of any probability, because the
+        automaton decides improbable tokens too, which no sample may draw.
 
         Args:
-            count: the largest number of texts.
+            count: the largest number of visited texts, and of others.
 
         Raises:
             ConfigError: a transducer and its quantifier disagree.
         """
-        rows = np.flatnonzero(self.is_listed & self.is_scored)
-        # spread over the tree, the latest included
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))]
+        rows = _spread(np.flatnonzero(self.is_listed & self.is_scored), count)
         for step in np.unique(self.step[rows]):
             self.score_plainly(rows[self.step[rows] == step])
+        # without a transducer nothing is decided ahead
+        if None not in self.automaton.tables:
+            self._check_next_tokens(count)
+
+    def _check_next_tokens(self, count: int) -> None:
+        """Compare the scores after a token of any class with the quantifiers' plain calls."""
+        is_open = self.is_listed & self.is_scored & self.is_undecided & ~self.is_terminal
+        texts = _spread(np.flatnonzero(is_open), max(1, count // _LAW_TOKENS))
+        generator = np.random.default_rng(0)
+        tokens = generator.permutation(np.flatnonzero(self.automaton.has_piece))
+        classes, first = np.unique(self.automaton.class_of[tokens], return_index=True)
+        # an ended text keeps its score
+        tokens = generator.permutation(tokens[first[~self.automaton.has_ended[classes]]])
+        for index, row in enumerate(texts.tolist()):
+            chosen = np.roll(tokens, -index * _LAW_TOKENS)[:_LAW_TOKENS]
+            rows = self.automaton.find_rows(
+                self.states.select(np.array([row])), int(self.step[row])
+            )
+            of_first, of_class = np.zeros_like(chosen), self.automaton.class_of[chosen]
+            before = self._collect_sequences(np.array([row]))
+            sequences = np.column_stack([before.repeat(len(chosen), axis=0), chosen])
+            self._scorer.compare(
+                self._scorer.decode(sequences, np.zeros(len(chosen), dtype=bool)),
+                np.zeros(len(chosen), dtype=bool),
+                rows.gather("scores", of_first, of_class),
+                rows.gather("is_known", of_first, of_class),
+            )
 
     def decode(self, rows: np.ndarray) -> list[str]:
         """Return the texts of rows of one length."""
@@ -624,6 +654,13 @@ class ExploredTree(TextColumns):
     def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
         """Return (n, length) int64: the tokens of the prompt and of texts of one length."""
         return join_prompt(self._prompt, self.collect_continuations(rows))
+
+
+def _spread(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return some rows, spread over all of them, the first and the last included."""
+    positions = np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(np.int64)
+    chosen: np.ndarray = rows[np.unique(positions)]
+    return chosen
 
 
 def _keep_positive(mass: np.ndarray, exists: np.ndarray | bool = True) -> np.ndarray:

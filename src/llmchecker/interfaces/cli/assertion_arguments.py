@@ -41,6 +41,10 @@ _LIST_KINDS = {
 _NUMBER_KINDS = {
     "max_words": "the answer has at most this many words",
     "min_words": "the answer has at least this many words",
+    "max_characters": "the answer has at most this many characters",
+    "min_characters": "the answer has at least this many characters",
+    "max_sentences": "the answer has at most this many sentences",
+    "min_sentences": "the answer has at least this many sentences",
 }
 _FLAG_KINDS = {
     "json": "the answer is JSON",

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import regex
+
 from llmchecker.errors import ConfigError
 from llmchecker.utils.printable_text import quote_value
 
@@ -11,6 +13,9 @@ from llmchecker.utils.printable_text import quote_value
 # underscore separates words, since models write _he_ for emphasis.
 _WORD_PART = r"(?:[^\W_][\u0300-\u036f]*)+"
 _WORD_PATTERN = re.compile(rf"{_WORD_PART}(?:['’]{_WORD_PART})*")
+
+_UNSPACED_LETTER = regex.compile(r"\p{WB=Katakana}|[^\P{WB=Other}\P{L}]")
+"""A letter of a script without spaces between words, such as Chinese or Thai."""
 
 
 def split_words(text: str) -> tuple[list[str], str]:
@@ -65,11 +70,17 @@ def parse_terms(key: str, terms: Iterable[tuple[str, object]]) -> frozenset[str]
         terms: pairs of the term's place, for messages, and the term.
 
     Raises:
-        ConfigError: a term is not a single word.
+        ConfigError: a term is not a single word, or no spaces divide the words of its script.
     """
     words = set()
     for position, term in terms:
         if not isinstance(term, str) or not _WORD_PATTERN.fullmatch(term):
             raise ConfigError(f"{key}: {position} is {quote_value(term)}, not a single word")
+        # a text in such a script would be one long word, which is no term
+        if _UNSPACED_LETTER.search(term):
+            raise ConfigError(
+                f"{key}: {position} is {quote_value(term)}, and no spaces divide words of its "
+                "script; use a pattern"
+            )
         words.add(normalize_word(term))
     return frozenset(words)

@@ -189,7 +189,7 @@ class _Parser:
             return part
         # packages differ on the repetition of what matches no character
         if is_nullable(part) and has_part(part, Anchor, LastLineEnd, Lookahead, Lookbehind):
-            raise UnsupportedPattern("repetition of a condition")
+            raise UnsupportedPattern(r"a repeated condition such as (\b|a)*")
         minimum, maximum = self._parse_count()
         is_lazy = self._next == "?"
         self.position += is_lazy
@@ -212,7 +212,7 @@ class _Parser:
     def _match(self, expression: re.Pattern[str]) -> re.Match[str]:
         found = expression.match(self._pattern, self.position)
         if found is None:
-            raise UnsupportedPattern(repr(self._pattern[self.position :]))
+            raise UnsupportedPattern(f"the syntax {self._pattern[self.position :]!r}")
         self.position = found.end()
         return found
 
@@ -225,7 +225,7 @@ class _Parser:
             case "\\":
                 return self._parse_escape(flags)
             case "*" | "+" | "?" | "{":
-                raise UnsupportedPattern(repr(self._pattern[self.position :]))
+                raise UnsupportedPattern(f"the syntax {self._pattern[self.position :]!r}")
             case character:
                 self.position += 1
                 if character == ".":
@@ -253,7 +253,7 @@ class _Parser:
             added, _, removed = found["flags"].partition("-")
             flags = (flags | frozenset(added)) - frozenset(removed)
         elif found[0] == "(" and self._next == "?":
-            raise UnsupportedPattern(repr(self._pattern[self.position - 1 :]))
+            raise UnsupportedPattern(f"the syntax {self._pattern[self.position - 1 :]!r}")
         part = self.parse_alternatives(flags)
         if self._next != ")":
             raise UnsupportedPattern("a group is not closed")
