@@ -30,6 +30,7 @@ from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
 from llmchecker.interfaces.snakemake.rule_params import (
+    compute_quantifier_states,
     list_answers,
     list_checks,
     list_judges,
@@ -37,7 +38,7 @@ from llmchecker.interfaces.snakemake.rule_params import (
     list_suite_modules,
     list_trees,
 )
-from llmchecker.interfaces.snakemake.source_params import describe_dataset
+from llmchecker.interfaces.snakemake.source_params import describe_dataset, describe_model_source
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
@@ -96,6 +97,12 @@ def get_quantifier_files(model):
     """The files on which the scores of a model's trees depend."""
     quantifiers = CONFIG.used_quantifiers(model).values()
     return sorted({file for each in quantifiers for file in find_quantifier_files(each)})
+
+
+@cache
+def get_quantifier_states(model):
+    """The digests of a model's quantifiers with their files, by name."""
+    return compute_quantifier_states(CONFIG, model)
 
 
 def get_quantifier_settings(model):

@@ -57,10 +57,8 @@ class ConfiguredJudge:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The directory or file of a local model; other sources have a checksum or a commit."""
-        source = self.model.source.source
-        is_local = source.scheme == "path" and source.path.exists()
-        return (source.path,) if is_local else ()
+        """The files of a local model or tokenizer; other sources have a checksum or a commit."""
+        return tuple(self.model.source.local_files.values())
 
     def is_same(self, model: object) -> bool:
         """Return whether a model is the judge, with any decoding."""

@@ -148,6 +148,27 @@ def _compare_checksums(
             )
 
 
+def check_same_files(files: Mapping[str, str], directory: str | Path, result: str | Path) -> None:
+    """Check that a result is of the model that is fetched now.
+
+    Args:
+        files: the sha256 of the files from which the result was computed, by name.
+        directory: path of the model directory. One without a record is not compared.
+        result: path of the result, for the message.
+
+    Raises:
+        DamagedFile: the record is damaged.
+        ChecksumMismatch: a fetched file has another checksum.
+    """
+    recorded_checksums = _read_record(Path(directory))
+    for name, expected in recorded_checksums.items():
+        if files.get(name) != expected:
+            raise ChecksumMismatch(
+                f"{result}: computed from another {name} than that of {directory}; delete the "
+                "file and run the same command again"
+            )
+
+
 def check_recorded_checksums(directory: Path) -> None:
     """Raise DamagedFile if the record of a model is truncated or has no checksums."""
     _read_record(directory)
