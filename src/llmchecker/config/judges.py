@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
+from llmchecker.utils.file_state import check_unchanged, compute_checksums
 
 if TYPE_CHECKING:
     from llmchecker.models.judges import JudgeAccess
@@ -70,12 +72,20 @@ class ConfiguredJudge:
         """Open the access to the answers of the judge, of which one process has one."""
         spending = _spending.get()
         # a model that returns texts alone counts its answers in the spending of its run
-        key = f"{self.project} {self!r}", id(spending) if self.model.is_text_only else None
+        number = id(spending) if self.model.is_text_only else None
+        key = f"{self.project} {self!r} {self._state}", number
         if key not in _accesses:
             # the models and stores of a configuration are in the folder of its project
             with contextlib.chdir(self.project):
-                _accesses[key] = _open_access(self.model, self.expansion, spending)
+                opened = _open_access(self.model, self.expansion, spending)
+            check_unchanged(self._state)
+            _accesses[key] = opened
         return _accesses[key]
+
+    @cached_property
+    def _state(self) -> dict[Path, str]:
+        """The sha256 of each file of the judge at its first use, which is that of its answers."""
+        return compute_checksums({path: path for path in self.files})
 
 
 _accesses: dict[tuple[str, int | None], "JudgeAccess"] = {}

@@ -17,6 +17,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.properties.quantifier_state import check_quantifiers
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import Example
 from llmchecker.suites.fingerprint import CaseFingerprint
@@ -24,6 +25,7 @@ from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.file_state import check_unchanged
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.stored_fields import (
@@ -91,8 +93,14 @@ class JsonLinesLog:
         return None if stored is None else stored[0]
 
     def add(self, case: Case, result: CaseResult) -> None:
-        """Append the result of a case."""
+        """Append the result of a case.
+
+        Raises:
+            ChecksumMismatch: a file of its model or quantifiers changed since the run began.
+        """
         fingerprint = self._fingerprints[case.key]
+        check_unchanged(self._suite.model_files)
+        check_quantifiers(fingerprint.quantifiers, case.question.checked_query.quantifiers)
         append_line(self._path, _format_result(case, result, fingerprint))
 
     def complete(self, result: SuiteResult) -> None:
