@@ -35,6 +35,7 @@ from llmchecker.interfaces.snakemake.rule_params import (
     list_checks,
     list_judges,
     list_rows,
+    list_suite_models,
     list_suite_modules,
     list_trees,
 )
@@ -152,6 +153,15 @@ def load_configured_suite(name, model):
 def get_suite(wildcards):
     """The suite that the wildcards `suite` and `model` name."""
     return load_configured_suite(wildcards.suite, wildcards.model)
+
+
+def get_suite_digests():
+    """The digest of each suite of a model, by the file of its results."""
+    return {
+        paths.suite_file(name, model): load_configured_suite(name, model).digest
+        for name, suite in CONFIG.suites.items()
+        for model in suite.models or ()
+    }
 
 
 def get_model_settings(wildcards):

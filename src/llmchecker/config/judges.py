@@ -73,13 +73,13 @@ class ConfiguredJudge:
         spending = _spending.get()
         # a model that returns texts alone counts its answers in the spending of its run
         number = id(spending) if self.model.is_text_only else None
-        key = f"{self.project} {self!r} {self._state}", number
-        if key not in _accesses:
-            # the models and stores of a configuration are in the folder of its project
-            with contextlib.chdir(self.project):
+        # the models and stores of a configuration are in the folder of its project
+        with contextlib.chdir(self.project):
+            key = f"{self.project} {self!r} {self._state}", number
+            if key not in _accesses:
                 opened = _open_access(self.model, self.expansion, spending)
-            check_unchanged(self._state)
-            _accesses[key] = opened
+                check_unchanged(self._state)
+                _accesses[key] = opened
         return _accesses[key]
 
     @cached_property

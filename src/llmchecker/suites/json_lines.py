@@ -112,11 +112,7 @@ class JsonLinesLog:
         if not path.exists() or path.stat().st_size == 0:
             return {}
         header, lines = _read_lines(str(path), path)
-        if header.get("digest") != self._suite.digest:
-            raise ConfigError(
-                f"{path}: results of another suite, model or version; delete it or name "
-                "another file"
-            )
+        _check_header(path, header, self._suite.digest)
         stored = {}
         for line in lines:
             # averages and differences are computed again
@@ -181,6 +177,24 @@ def read_results(path: str | Path) -> list[CaseResult]:
     path = Path(path)
     _, lines = _read_lines(str(path), path)
     return [_parse_result(path, line) for line in lines if "case" in line]
+
+
+def check_digest(path: str | Path, digest: str) -> None:
+    """Check that a file has results of a suite in its present state.
+
+    Raises:
+        ConfigError: it has results of another suite, model or version.
+    """
+    path = Path(path)
+    header, _ = _read_lines(str(path), path)
+    _check_header(path, header, digest)
+
+
+def _check_header(path: Path, header: Mapping[str, Any], digest: str) -> None:
+    if header.get("digest") != digest:
+        raise ConfigError(
+            f"{path}: results of another suite, model or version; delete it or name another file"
+        )
 
 
 def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:

@@ -116,7 +116,7 @@ class _SuiteBuilder:
             )
             checksums = {
                 deployment.model: _hash_model_files(deployment.model)
-                for deployment in _list_deployments(cases)
+                for deployment in list_deployments(cases)
             }
         suite = Suite(
             name=file.path.name.partition(".")[0] or file.path.name,
@@ -347,7 +347,7 @@ def _compute_digest(
     add([__version__, keys.confidence, keys.seed, has_baseline])
     deployments = {case.deployment.key: case.deployment for case in cases}
     numbers = {key: number for number, key in enumerate(deployments)}
-    for deployment in _list_deployments(cases):
+    for deployment in list_deployments(cases):
         files = model_files[deployment.model]
         add([deployment.describe(), sorted((path.name, files[path]) for path in files)])
     for case in cases:
@@ -365,7 +365,7 @@ def _compute_digest(
     return digest.hexdigest()
 
 
-def _list_deployments(cases: Sequence[Case]) -> list[Deployment]:
+def list_deployments(cases: Sequence[Case]) -> list[Deployment]:
     """List the deployments and the models of simulated users, each once."""
     deployments = {case.deployment.key: case.deployment for case in cases}
     return [*deployments.values(), *_list_users(cases)]

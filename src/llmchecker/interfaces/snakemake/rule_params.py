@@ -21,6 +21,7 @@ from llmchecker.models.sources.local_files import learn_local_files
 from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.properties.registry import find_quantifier_modules, list_quantifier_files
 from llmchecker.suites.cases import Suite
+from llmchecker.suites.load import list_deployments
 from llmchecker.utils.atomic_files import read_json
 from llmchecker.utils.file_state import learn_files
 
@@ -86,6 +87,32 @@ def compute_quantifier_states(config: Config, model: str) -> dict[str, str]:
     for judge in list_judge_models(quantifiers.values()):
         learn_local_files(judge.directory, judge.source.local_files)
     return hash_quantifiers(quantifiers)
+
+
+def list_suite_models(config: Config, suite: Suite, model: str) -> list[str]:
+    """List the directories of the configured models that a suite needs besides its own.
+
+    These are models of judges and simulated users, and the model to compare with. A model that
+    returns texts alone has no files.
+    """
+    quantifiers = [
+        quantifier
+        for case in suite.cases
+        for quantifier in case.question.checked_query.quantifiers.values()
+    ]
+    asked = [deployment.model for deployment in list_deployments(suite.cases)]
+    needed = [*asked, *list_judge_models(quantifiers)]
+    return sorted(
+        {
+            str(each.directory)
+            for each in needed
+            # a model that the suite names by a path or source is no rule's output
+            if each.directory == Path(paths.model_directory(each.name))
+            and each.name in config.models
+            and each.name != model
+            and not each.is_text_only
+        }
+    )
 
 
 def _read_file_states(record: Path) -> Any:
