@@ -6,8 +6,8 @@ record. Every result thus refers to the checksums of the bytes that it was compu
 that a failing disk changed give an error and no result.
 
 A link leads to a file that its owner may replace, as a training run does. It is read again after a
-change, also without loading. A model whose links lead to other bytes than the recorded ones gives
-an error: other results of a run may be of the recorded ones.
+change, also without loading. In a job of the workflow, links to other bytes than the recorded ones
+are an error, because other jobs of its run may have read the recorded ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ from llmchecker.models.sources.local_files import learn_local_files
 from llmchecker.models.sources.model_directory import PROVENANCE
 from llmchecker.utils.atomic_files import compute_sha256, is_sha256, read_json
 from llmchecker.utils.file_state import FileStamp, compute_checksums, read_stamp
+from llmchecker.utils.processes import is_workflow_job
 
 _WEIGHTS_SUFFIX = ".safetensors"
 """Suffix of weights, which are read while they are compared."""
@@ -30,11 +31,11 @@ _T = TypeVar("_T")
 def read_checksums(directory: str | Path) -> dict[str, str]:
     """Return the recorded sha256 of every file of a model, by name.
 
-    Links are compared with the record, and files without a record are read.
+    Links and files without a record are read, unless they are unchanged since they were read.
 
     Raises:
         DamagedFile: the record is damaged.
-        ChecksumMismatch: the target of a recorded link has changed or is missing.
+        ChecksumMismatch: in a job of the workflow, the target of a link changed or is missing.
     """
     directory = Path(directory)
     recorded_checksums, files = _read_record(directory), _find_files(directory)
@@ -47,7 +48,8 @@ def read_checksums(directory: str | Path) -> dict[str, str]:
     other_files = {n: path for n, path in files.items() if n not in copied_checksums}
     learn_local_files(directory, other_files)
     other_checksums = compute_checksums(other_files)
-    _compare_checksums(directory, links, files, other_checksums)
+    if is_workflow_job():
+        _compare_checksums(directory, links, files, other_checksums)
     return dict(sorted((copied_checksums | other_checksums).items()))
 
 
@@ -129,19 +131,23 @@ def _compare_checksums(
     files: dict[str, Path],
     checksums: dict[str, str],
 ) -> None:
-    """Raise ChecksumMismatch if a recorded file has another checksum or is missing."""
+    """Raise ChecksumMismatch if a recorded file has another checksum or is missing.
+
+    The target of a link may change between runs, but not between the jobs of a run.
+    """
     for name, expected in recorded_checksums.items():
         path = directory / name
-        if path.is_symlink() and checksums.get(name) != expected:
+        is_link = path.is_symlink()
+        if is_link and checksums.get(name) != expected and is_workflow_job():
             raise ChecksumMismatch(
-                f"{path.readlink()}: the file changed after {directory} was fetched; run the "
-                f"workflow again, or delete {directory}"
+                f"{path.readlink()}: the file changed after {directory} was fetched; run the same "
+                "command again"
             )
         if name not in files:
             raise ChecksumMismatch(
                 f"{directory}: {name} is missing; delete the directory to fetch the model again"
             )
-        if checksums[name] != expected:
+        if not is_link and checksums[name] != expected:
             raise ChecksumMismatch(
                 f"{path}: its sha256 is {checksums[name]}, but {PROVENANCE} records "
                 f"{expected}; delete the directory to fetch the model again"
