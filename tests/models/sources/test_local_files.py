@@ -1,10 +1,10 @@
 """Sources that are a path: a change of any of their files is noticed and fetched."""
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
+from helpers.changes import flip, overwrite
 from helpers.sources import GGUF
 
 from llmchecker.errors import ChecksumMismatch
@@ -15,23 +15,6 @@ from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.local_files import compute_local_state, describe_local_files
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.utils.atomic_files import compute_sha256, read_json, write_json
-
-
-def overwrite(path: Path, content: bytes) -> None:
-    """Overwrite a file in place; its time of modification stays."""
-    times = path.stat()
-    with path.open("r+b") as file:
-        file.write(content)
-        file.truncate()
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def flip(path: Path) -> None:
-    """Change one byte of a file, and neither its size nor its time."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    overwrite(path, bytes(content))
-
 
 CHANGES = {
     "weights": lambda path: flip(path / "model.safetensors"),
