@@ -17,9 +17,11 @@ from helpers.project import GENDER, Project
 
 from llmchecker.checking import storm
 from llmchecker.config.config import Config
+from llmchecker.errors import ChecksumMismatch
 from llmchecker.models import run_metadata
 from llmchecker.reporting import provenance
 from llmchecker.reporting.table_io import write_table
+from llmchecker.trees.top_k_mass import write_masses
 from llmchecker.utils.atomic_files import (
     _DIGEST_KEY,
     read_json_with_digest,
@@ -354,3 +356,40 @@ def test_a_label_breaks_no_footer(tmp_path):
     # one line of code, in which no mark has a meaning
     assert below == f"`{footer}`\n"
     assert "`" not in footer
+
+
+@pytest.mark.parametrize("result", ["tree", "answer", "masses", "verdict"])
+def test_results_of_another_model_or_tree_are_refused(tmp_path, result):
+    """A footer names one model, so a result that was computed from other files is named."""
+    files, other = {"model.safetensors": "e" * 64}, {"model.safetensors": "f" * 64}
+    model, file = tmp_path / "model", tmp_path / f"{result}.json"
+    write_json({"source": "path:/model", "files": files}, model / "source.json")
+    making = {"date": "2026-01-01T00:00:00+00:00", "versions": {}}
+    tree = tmp_path / "grown.json"
+
+    def collect(found: dict, inputs: str) -> dict:
+        write_json_with_digest({"fingerprint": "new", "makings": [making | {"files": files}]}, tree)
+        if result == "tree":
+            write_json_with_digest(
+                {"fingerprint": "", "makings": [making | {"files": found}]}, file
+            )
+        elif result == "answer":
+            write_json_with_digest({"versions": {}, "making": making | {"files": found}}, file)
+        elif result == "masses":
+            columns = {"prompt": [0], "k": [1], "mass": [1.0]}
+            write_masses(pd.DataFrame(columns), file, found)
+        else:
+            write_json_with_digest({"versions": {}, "inputs": {str(tree): inputs}}, file)
+        return provenance.collect_provenance(
+            "c" * 64,
+            {"m": {"label": "One", "kind": "causal", "dtype": "float32", "device": "cpu"}},
+            {"m": model},
+            {"m": [tree, file] if result == "tree" else [tree]},
+            {"m": [file]} if result == "answer" else {},
+            [file] if result == "verdict" else [],
+            {"m": file} if result == "masses" else None,
+        )
+
+    assert "sha256 eeeeeeeeeeee" in provenance.format_footer(collect(files, "new"))
+    with pytest.raises(ChecksumMismatch, match=rf"{result}\.json: .*delete the file and run"):
+        collect(other, "old")

@@ -27,6 +27,8 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             **list_answers(CONFIG, model),
             code=get_code("answers", get_quantifier_modules(model)),
             settings=get_quantifier_settings(model),
+            # changes with the files of the quantifiers
+            states=get_quantifier_states(model),
             model=build_model_settings(CONFIG.models[model], CONFIG.expansion),
         message:
             f"Computing the answers for the whole of {model}"

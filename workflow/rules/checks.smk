@@ -28,6 +28,8 @@ for model in filter(CONFIG.trees, CONFIG.models):
             **list_checks(CONFIG, model),
             code=get_code("checks"),
             ranges=collect_ranges(CONFIG.used_quantifiers(model)),
+            # changes with the files of the quantifiers
+            states=get_quantifier_states(model),
         message:
             f"Answering the queries on {model}"
         script:

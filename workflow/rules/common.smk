@@ -30,14 +30,16 @@ from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
 from llmchecker.interfaces.snakemake.rule_params import (
+    compute_quantifier_states,
     list_answers,
     list_checks,
     list_judges,
     list_rows,
+    list_suite_models,
     list_suite_modules,
     list_trees,
 )
-from llmchecker.interfaces.snakemake.source_params import describe_dataset
+from llmchecker.interfaces.snakemake.source_params import describe_dataset, describe_model_source
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
@@ -98,6 +100,12 @@ def get_quantifier_files(model):
     return sorted({file for each in quantifiers for file in find_quantifier_files(each)})
 
 
+@cache
+def get_quantifier_states(model):
+    """The digests of a model's quantifiers with their files, by name."""
+    return compute_quantifier_states(CONFIG, model)
+
+
 def get_quantifier_settings(model):
     """The configured settings of a model's quantifiers, by name."""
     return {name: config["quantifiers"][name] for name in CONFIG.used_quantifiers(model)}
@@ -145,6 +153,15 @@ def load_configured_suite(name, model):
 def get_suite(wildcards):
     """The suite that the wildcards `suite` and `model` name."""
     return load_configured_suite(wildcards.suite, wildcards.model)
+
+
+def get_suite_digests():
+    """The digest of each suite of a model, by the file of its results."""
+    return {
+        paths.suite_file(name, model): load_configured_suite(name, model).digest
+        for name, suite in CONFIG.suites.items()
+        for model in suite.models or ()
+    }
 
 
 def get_model_settings(wildcards):

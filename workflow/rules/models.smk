@@ -34,7 +34,10 @@ rule fetch_model:
         mem_mb=lambda wildcards: get_model(wildcards).mem_mb,
         runtime=120,
     params:
-        source=lambda wildcards: get_model(wildcards).source.record,
+        # changes with the files of a local source
+        source=lambda wildcards: describe_model_source(
+            get_model(wildcards).source, paths.model_directory(wildcards.model)
+        ),
     message:
         "Fetching the model {wildcards.model}"
     script:

@@ -29,6 +29,10 @@ rule provenance:
             name: [paths.tree_record(tree) for tree in CONFIG.trees(name)]
             for name in CONFIG.used_models
         },
+        masses={
+            name: f"results/topk/{name}.parquet"
+            for name in (CONFIG.used_models if CONFIG.prompts else [])
+        },
         answers={name: CONFIG.answer_files(CONFIG.checks_of(name)) for name in CONFIG.used_models},
     message:
         "Recording the provenance of the results"

@@ -25,6 +25,8 @@ for model in filter(CONFIG.scores_of, CONFIG.models):
             code=get_code("scores", get_quantifier_modules(model)),
             names=[name for _, name in CONFIG.scores_of(model)],
             settings=get_quantifier_settings(model),
+            # changes with the files of the quantifiers
+            states=get_quantifier_states(model),
         message:
             f"Scoring the texts of {model}"
         script:

@@ -9,6 +9,8 @@ rule suite:
         model="resources/models/{model}",
         suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
         shards=lambda wildcards: CONFIG.suite_shard_files(wildcards.suite, wildcards.model),
+        # judges, simulated users and the model to compare with
+        others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
     output:
         results="results/suites/{suite}/{model}.jsonl",
         page="results/suites/{suite}/{model}.html",
@@ -27,6 +29,8 @@ rule suite:
         # the types of its quantifiers, too
         types=lambda wildcards: get_code("suite", list_suite_modules(get_suite(wildcards))),
         digest=lambda wildcards: get_suite(wildcards).digest,
+        # changes with the files of its quantifiers and judges
+        files=lambda wildcards: sorted(get_suite(wildcards).quantifier_files.values()),
         config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
     message:
         "Deciding the requirements of {wildcards.suite} for {wildcards.model}"
@@ -39,6 +43,8 @@ rule suite_shard:
     input:
         model="resources/models/{model}",
         suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
+        # judges, simulated users and the model to compare with
+        others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
     output:
         results="results/suites/{suite}/{model}/{number}-of-{shards}.jsonl",
     log:
@@ -56,6 +62,8 @@ rule suite_shard:
         # the types of its quantifiers, too
         types=lambda wildcards: get_code("suite_shard", list_suite_modules(get_suite(wildcards))),
         digest=lambda wildcards: get_suite(wildcards).digest,
+        # changes with the files of its quantifiers and judges
+        files=lambda wildcards: sorted(get_suite(wildcards).quantifier_files.values()),
         config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
     message:
         "Deciding part {wildcards.number} of {wildcards.shards} of {wildcards.suite} for {wildcards.model}"
@@ -77,6 +85,7 @@ rule suites:
     params:
         code=get_code("suites"),
         labels={name: model.label for name, model in CONFIG.models.items()},
+        digests=lambda _: get_suite_digests(),
     message:
         "The verdicts of all suites"
     script:

@@ -27,7 +27,7 @@ rule fetch_prompts:
     conda:
         "../../environment.yml"
     params:
-        dataset=describe_dataset(CONFIG.prompts.dataset),
+        dataset=describe_dataset(CONFIG.prompts.dataset, paths.PROMPTS_FILE),
     message:
         "Fetching the prompts of the top-k statistics"
     script:

@@ -11,6 +11,7 @@ with job_log(snakemake.log[0]) as work, work():
         tree_records=params.growths,
         answers=params.answers,
         verdicts=snakemake.input.verdicts,
+        masses=params.masses,
         prompts=snakemake.input.get("prompts") or None,
     )
     write_json_with_digest(run, snakemake.output[0])

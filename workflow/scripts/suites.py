@@ -5,6 +5,7 @@ from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work, work():
-    table = build_suites_table(snakemake.input.results, snakemake.params.labels)
+    params = snakemake.params
+    table = build_suites_table(snakemake.input.results, params.labels, params.digests)
     footer = provenance.format_footer(read_json_with_digest(snakemake.input.provenance))
     write_table(table, [snakemake.output.csv, snakemake.output.md], footer)

@@ -11,4 +11,4 @@ with job_log(snakemake.log[0]) as work:
     prompts = read_prompts(snakemake.input.prompts, params.column)
     model = LazyModel(directory=directory, threads=snakemake.threads, **params.model)
     table, work.seconds = load_or_compute_masses(model, params.caches[0], prompts, params.maximum_k)
-    write_masses(table, snakemake.output[0])
+    write_masses(table, snakemake.output[0], model.files)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
+from llmchecker.utils.file_state import check_unchanged, compute_checksums
 
 if TYPE_CHECKING:
     from llmchecker.models.judges import JudgeAccess
@@ -57,10 +59,8 @@ class ConfiguredJudge:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The directory or file of a local model; other sources have a checksum or a commit."""
-        source = self.model.source.source
-        is_local = source.scheme == "path" and source.path.exists()
-        return (source.path,) if is_local else ()
+        """The files of a local model or tokenizer; other sources have a checksum or a commit."""
+        return tuple(self.model.source.local_files.values())
 
     def is_same(self, model: object) -> bool:
         """Return whether a model is the judge, with any decoding."""
@@ -72,12 +72,20 @@ class ConfiguredJudge:
         """Open the access to the answers of the judge, of which one process has one."""
         spending = _spending.get()
         # a model that returns texts alone counts its answers in the spending of its run
-        key = f"{self.project} {self!r}", id(spending) if self.model.is_text_only else None
-        if key not in _accesses:
-            # the models and stores of a configuration are in the folder of its project
-            with contextlib.chdir(self.project):
-                _accesses[key] = _open_access(self.model, self.expansion, spending)
+        number = id(spending) if self.model.is_text_only else None
+        # the models and stores of a configuration are in the folder of its project
+        with contextlib.chdir(self.project):
+            key = f"{self.project} {self!r} {self._state}", number
+            if key not in _accesses:
+                opened = _open_access(self.model, self.expansion, spending)
+                check_unchanged(self._state)
+                _accesses[key] = opened
         return _accesses[key]
+
+    @cached_property
+    def _state(self) -> dict[Path, str]:
+        """The sha256 of each file of the judge at its first use, which is that of its answers."""
+        return compute_checksums({path: path for path in self.files})
 
 
 _accesses: dict[tuple[str, int | None], "JudgeAccess"] = {}

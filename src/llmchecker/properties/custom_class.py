@@ -1,5 +1,6 @@
 """Quantifiers of user-defined classes in Python files."""
 
+import ast
 import sys
 import traceback
 from collections.abc import Hashable, Sequence
@@ -35,6 +36,8 @@ class OwnClass:
         file: path of the file.
         class_: str, name of the class; the setting's key is `class`.
         minimum, maximum: int or None, the declared range.
+        files: paths of further files on which the scores depend: modules next to the file that it
+            imports, and paths among the attributes of the instance.
         instance: the instance of the class.
 
     Raises:
@@ -46,6 +49,7 @@ class OwnClass:
     class_: str
     minimum: int | None = field(init=False)
     maximum: int | None = field(init=False)
+    files: tuple[Path, ...] = field(init=False, repr=False, compare=False)
     instance: Quantifier = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,6 +62,8 @@ class OwnClass:
         # frozen dataclass: only `object.__setattr__` can set derived fields
         object.__setattr__(self, "file", file)
         object.__setattr__(self, "instance", instance)
+        further_files = (*_find_imported_files(file, set()), *_find_path_attributes(instance))
+        object.__setattr__(self, "files", further_files)
         for name, value in zip(("minimum", "maximum"), read_declared_range(instance), strict=True):
             object.__setattr__(self, name, value)
         # the method makes this a `BatchQuantifier`, which is called on visited texts only
@@ -230,6 +236,27 @@ def _create_instance(file: Path, name: str) -> Quantifier:
             f"{format_foreign_error(error, file)}"
         ) from error
     return instance
+
+
+def _find_imported_files(file: Path, found: set[Path]) -> list[Path]:
+    """Find the modules in the folder of a file that it imports, directly or by one of them."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in filter(None, names):
+            path = getattr(sys.modules.get(name), "__file__", None)
+            is_near = path is not None and Path(path).absolute().parent == file.absolute().parent
+            if path is not None and is_near and Path(path) not in found:
+                found.add(Path(path))
+                _find_imported_files(Path(path), found)
+    return sorted(found - {file, file.absolute()})
+
+
+def _find_path_attributes(instance: Quantifier) -> list[Path]:
+    """Find the files among the attributes of an instance."""
+    values = getattr(instance, "__dict__", {}).values()
+    return [value for value in values if isinstance(value, Path) and value.is_file()]
 
 
 def _load_module(file: Path) -> ModuleType:

@@ -131,6 +131,11 @@ def find_quantifier_files(quantifier: Quantifier) -> list[Path]:
     return [*files, Path(inspect.getfile(type(quantifier)))]
 
 
+def list_quantifier_files(quantifier: Quantifier) -> dict[str, Path]:
+    """List the files of a quantifier, by their paths."""
+    return {str(path): path for path in find_quantifier_files(quantifier)}
+
+
 def find_quantifier_modules(quantifiers: Iterable[Quantifier]) -> list[str]:
     """Return the sorted names of the modules that define the types."""
     return sorted({type(quantifier).__module__ for quantifier in quantifiers})

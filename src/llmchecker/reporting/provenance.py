@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from llmchecker.errors import ChecksumMismatch
 from llmchecker.models.run_metadata import (
     MODEL_PACKAGES,
     collect_versions,
@@ -19,8 +20,10 @@ from llmchecker.models.run_metadata import (
     read_provenance,
     utc_now,
 )
+from llmchecker.models.sources.checksums import check_same_files
 from llmchecker.models.sources.model_directory import WEIGHTS
 from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.trees.top_k_mass import read_model_files
 from llmchecker.utils.atomic_files import compute_sha256, read_json_with_digest
 
 _REPORTED_PACKAGES = (*MODEL_PACKAGES, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")
@@ -35,6 +38,7 @@ def collect_provenance(
     tree_records: Mapping[str, Sequence[str | Path]],
     answers: Mapping[str, Sequence[str | Path]],
     verdicts: Iterable[str | Path],
+    masses: Mapping[str, str | Path] | None = None,
     prompts: str | Path | None = None,
 ) -> dict[str, Any]:
     """Build the content of results/provenance.json.
@@ -46,9 +50,23 @@ def collect_provenance(
         tree_records: record files of each model's trees; a tree has run metadata for each shard.
         answers: files of the answers of each model.
         verdicts: files of all verdicts.
+        masses: the file of the top-k statistics of each model; None without these.
         prompts: the file of the prompts of the top-k statistics; None without prompts.
+
+    Raises:
+        ChecksumMismatch: a result is of another model than the fetched one, or a verdict is of
+            another tree than the present one.
     """
     records = {name: list(map(read_json_with_digest, answers.get(name, ()))) for name in models}
+    grown = {
+        name: {str(path): read_json_with_digest(path) for path in tree_records[name]}
+        for name in models
+    }
+    decided = {str(path): read_json_with_digest(path) for path in verdicts}
+    _check_models(directories, grown, answers, records)
+    for name, file in (masses or {}).items():
+        check_same_files(read_model_files(file), directories[name], file)
+    _check_trees(decided, {path: each for group in grown.values() for path, each in group.items()})
     return {
         "date": utc_now(),
         "config": config,
@@ -61,8 +79,8 @@ def collect_provenance(
                 **_read_source_record(Path(directories[name])),
                 "trees": _group_records(
                     run_metadata
-                    for path in tree_records[name]
-                    for run_metadata in read_json_with_digest(path)["makings"]
+                    for tree_record in grown[name].values()
+                    for run_metadata in tree_record["makings"]
                 ),
                 "answers": _group_records(record["making"] for record in records[name]),
             }
@@ -71,11 +89,42 @@ def collect_provenance(
         "prompts": None if prompts is None else compute_sha256(Path(prompts)),
         "verdicts": _group_records(
             [
-                *(read_json_with_digest(path)["versions"] for path in verdicts),
+                *(verdict["versions"] for verdict in decided.values()),
                 *(record["versions"] for group in records.values() for record in group),
             ]
         ),
     }
+
+
+def _check_models(
+    directories: Mapping[str, str | Path],
+    grown: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    answers: Mapping[str, Sequence[str | Path]],
+    records: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> None:
+    """Check that all trees and answers are of the fetched models, which the footers name."""
+    for name, trees in grown.items():
+        makings = [(path, making) for path, tree in trees.items() for making in tree["makings"]]
+        makings += [
+            (str(path), record["making"])
+            for path, record in zip(answers.get(name, ()), records[name], strict=True)
+        ]
+        for path, making in makings:
+            if "files" in making:
+                check_same_files(making["files"], directories[name], path)
+
+
+def _check_trees(
+    verdicts: Mapping[str, Mapping[str, Any]], trees: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Check that all verdicts are of the present trees."""
+    for path, verdict in verdicts.items():
+        for tree, fingerprint in verdict.get("inputs", {}).items():
+            if tree in trees and trees[tree]["fingerprint"] != fingerprint:
+                raise ChecksumMismatch(
+                    f"{path}: of another tree than {tree}; delete the file and run the same "
+                    "command again"
+                )
 
 
 def format_current_footer() -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.checking.measurement import Threshold
@@ -11,6 +11,7 @@ from llmchecker.config.question import Question
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.file_state import check_unchanged
 
 CaseKey = tuple[str, str]
 """The names of a deployment and of one of its cases."""
@@ -125,7 +126,9 @@ class Suite:
         seed: seed of the samples.
         max_tokens, max_dollars: limits of the whole run for models that return texts alone; None
             for no limit.
-        digest: sha256 of everything that determines the results.
+        digest: sha256 of everything that determines the results, but for files of quantifiers.
+        model_files: sha256 of the files of all local models when the suite was loaded, by path.
+        quantifier_files: likewise, those of quantifiers and judges.
     """
 
     name: str
@@ -141,6 +144,16 @@ class Suite:
     digest: str
     max_tokens: int | None = None
     max_dollars: float | None = None
+    model_files: Mapping[Path, str] = field(default_factory=dict)
+    quantifier_files: Mapping[Path, str] = field(default_factory=dict)
+
+    def check_files(self) -> None:
+        """Check that no file of a model or quantifier changed since the suite was loaded.
+
+        Raises:
+            ChecksumMismatch: a file has changed.
+        """
+        check_unchanged({**self.model_files, **self.quantifier_files})
 
     def select(self, keys: AbstractSet[CaseKey]) -> "Suite":
         """Return the part of the suite with these cases, and the averages over them.

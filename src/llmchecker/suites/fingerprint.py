@@ -11,10 +11,9 @@ confidence: an interval of a probability depends on none of these.
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import Field, fields, is_dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict
@@ -23,11 +22,9 @@ from pydantic.dataclasses import dataclass
 from llmchecker.errors import InvalidQuery
 from llmchecker.models.decoding.chat_template import Chat, start_as_json
 from llmchecker.properties.logic.parser import parse
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import find_quantifier_files
+from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.conversations import describe_turns
-from llmchecker.utils.atomic_files import compute_sha256
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True))
@@ -109,7 +106,7 @@ def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]
                 prompt=_compute_digest(_describe_prompt(case)),
                 query=" ".join(case.measure().question.query.text.split()),
                 length=case.question.truncation.length,
-                quantifiers={name: _hash_quantifier(each) for name, each in quantifiers.items()},
+                quantifiers=hash_quantifiers(quantifiers),
                 prompt_name=case.given_names[0],
                 requirement_name=case.given_names[1],
             ),
@@ -176,29 +173,5 @@ def _describe_prompt(case: Case) -> Any:
     return start_as_json(start)
 
 
-def _hash_quantifier(quantifier: Quantifier) -> str:
-    """Return the sha256 of a quantifier's type, settings and files.
-
-    A file counts by its content, so that a checkout in another folder has the same sha256.
-    """
-    columns: tuple[Field[Any], ...] = fields(quantifier) if is_dataclass(quantifier) else ()
-    settings = {each.name: getattr(quantifier, each.name) for each in columns if each.init}
-    checksums = []
-    for file in find_quantifier_files(quantifier):
-        stat = file.stat()
-        checksums.append(_hash_file(file.absolute(), stat.st_size, stat.st_mtime_ns))
-    return _compute_digest([type(quantifier).__qualname__, settings, checksums])
-
-
-@lru_cache(maxsize=256)
-def _hash_file(path: Path, size: int, modified: int) -> str:
-    """Return the sha256 of a file; size and time detect a change since the last call."""
-    return compute_sha256(path)
-
-
 def _compute_digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_encode).encode()).hexdigest()
-
-
-def _encode(value: object) -> str:
-    return "path" if isinstance(value, Path) else repr(value)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -17,6 +17,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.properties.quantifier_state import check_quantifiers
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import Example
 from llmchecker.suites.fingerprint import CaseFingerprint
@@ -24,6 +25,7 @@ from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.results import Baseline, SuiteResult
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.atomic_files import describe_kind
+from llmchecker.utils.file_state import check_unchanged
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.stored_fields import (
@@ -91,8 +93,14 @@ class JsonLinesLog:
         return None if stored is None else stored[0]
 
     def add(self, case: Case, result: CaseResult) -> None:
-        """Append the result of a case."""
+        """Append the result of a case.
+
+        Raises:
+            ChecksumMismatch: a file of its model or quantifiers changed since the run began.
+        """
         fingerprint = self._fingerprints[case.key]
+        check_unchanged(self._suite.model_files)
+        check_quantifiers(fingerprint.quantifiers, case.question.checked_query.quantifiers)
         append_line(self._path, _format_result(case, result, fingerprint))
 
     def complete(self, result: SuiteResult) -> None:
@@ -104,11 +112,7 @@ class JsonLinesLog:
         if not path.exists() or path.stat().st_size == 0:
             return {}
         header, lines = _read_lines(str(path), path)
-        if header.get("digest") != self._suite.digest:
-            raise ConfigError(
-                f"{path}: results of another suite, model or version; delete it or name "
-                "another file"
-            )
+        _check_header(path, header, self._suite.digest)
         stored = {}
         for line in lines:
             # averages and differences are computed again
@@ -173,6 +177,24 @@ def read_results(path: str | Path) -> list[CaseResult]:
     path = Path(path)
     _, lines = _read_lines(str(path), path)
     return [_parse_result(path, line) for line in lines if "case" in line]
+
+
+def check_digest(path: str | Path, digest: str) -> None:
+    """Check that a file has results of a suite in its present state.
+
+    Raises:
+        ConfigError: it has results of another suite, model or version.
+    """
+    path = Path(path)
+    header, _ = _read_lines(str(path), path)
+    _check_header(path, header, digest)
+
+
+def _check_header(path: Path, header: Mapping[str, Any], digest: str) -> None:
+    if header.get("digest") != digest:
+        raise ConfigError(
+            f"{path}: results of another suite, model or version; delete it or name another file"
+        )
 
 
 def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:

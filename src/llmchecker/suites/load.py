@@ -13,7 +13,7 @@ from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
 from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
 from llmchecker.config.judges import list_judge_models
-from llmchecker.config.models import check_prices
+from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.yaml_reader import YamlFile
@@ -26,6 +26,8 @@ from llmchecker.errors import (
 )
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import GREEDY
+from llmchecker.models.servers.settings import SERVER_FILE
+from llmchecker.models.sources.local_files import learn_local_files
 from llmchecker.suites.case_builder import CaseBuilder
 from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.conversations import describe_turns
@@ -37,6 +39,7 @@ from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, re
 from llmchecker.suites.templates import Row, insert_columns, list_columns
 from llmchecker.suites.tools import needs_tools
 from llmchecker.suites.verdicts import parse_threshold
+from llmchecker.utils.file_state import compute_checksums
 
 
 def load_suite(
@@ -111,6 +114,10 @@ class _SuiteBuilder:
             cases, averages = _build_cases(
                 keys, builder, variants if versus is None else [*variants, versus]
             )
+            checksums = {
+                deployment.model: _hash_model_files(deployment.model)
+                for deployment in list_deployments(cases)
+            }
         suite = Suite(
             name=file.path.name.partition(".")[0] or file.path.name,
             project=registry.project,
@@ -122,7 +129,9 @@ class _SuiteBuilder:
             differences=_parse_differences(keys, cases, averages),
             confidence=keys.confidence,
             seed=keys.seed,
-            digest=_compute_digest(cases, averages, keys, self.has_baseline),
+            digest=_compute_digest(cases, averages, keys, checksums, self.has_baseline),
+            model_files={path: each[path] for each in checksums.values() for path in each},
+            quantifier_files=pool.files,
             max_tokens=keys.budget.tokens,
             max_dollars=keys.budget.dollars,
         )
@@ -325,9 +334,10 @@ def _compute_digest(
     cases: Sequence[Case],
     averages: Sequence[Average],
     keys: SuiteKeys,
+    model_files: Mapping[ModelConfig, Mapping[Path, str]],
     has_baseline: bool,
 ) -> str:
-    """Compute the sha256 of everything that determines the results of a suite."""
+    """Compute the sha256 of what determines the results of a suite, but for quantifiers' files."""
     digest = hashlib.sha256()
 
     def add(content: Any) -> None:
@@ -337,8 +347,9 @@ def _compute_digest(
     add([__version__, keys.confidence, keys.seed, has_baseline])
     deployments = {case.deployment.key: case.deployment for case in cases}
     numbers = {key: number for number, key in enumerate(deployments)}
-    for deployment in (*deployments.values(), *_list_users(cases)):
-        add([deployment.describe(), _list_files(deployment)])
+    for deployment in list_deployments(cases):
+        files = model_files[deployment.model]
+        add([deployment.describe(), sorted((path.name, files[path]) for path in files)])
     for case in cases:
         question, number = case.question, numbers[case.deployment.key]
         named = question.checked_query.quantifiers.items()
@@ -354,6 +365,12 @@ def _compute_digest(
     return digest.hexdigest()
 
 
+def list_deployments(cases: Sequence[Case]) -> list[Deployment]:
+    """List the deployments and the models of simulated users, each once."""
+    deployments = {case.deployment.key: case.deployment for case in cases}
+    return [*deployments.values(), *_list_users(cases)]
+
+
 def _list_users(cases: Sequence[Case]) -> list[Deployment]:
     """List the models of the simulated users, each once."""
     conversations = [case.question.conversation for case in cases]
@@ -361,13 +378,14 @@ def _list_users(cases: Sequence[Case]) -> list[Deployment]:
     return list(dict.fromkeys(user.model for user in users))
 
 
-def _list_files(deployment: Deployment) -> list[tuple[str, int, int]]:
-    """Return name, size and time of each file of a local model.
+def _hash_model_files(model: ModelConfig) -> dict[Path, str]:
+    """Return the sha256 of each file of a local model; other sources have a checksum or a commit.
 
-    Other sources have a checksum or a commit.
+    Files that are unchanged since the model was fetched are not read.
     """
-    source = deployment.model.source.source
-    if source.scheme != "path" or not source.path.is_dir():
-        return []
-    stats = {path.name: path.stat() for path in sorted(source.path.iterdir()) if path.is_file()}
-    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()]
+    files = model.source.local_files
+    # a directory that a user names may be that of a served model
+    if model.given_directory is not None and (model.given_directory / SERVER_FILE).is_file():
+        files = {**files, SERVER_FILE: model.given_directory / SERVER_FILE}
+    learn_local_files(model.directory, files)
+    return compute_checksums({path.absolute(): path for path in files.values()})

@@ -9,8 +9,9 @@ from llmchecker.config.deployment import Deployment, DeploymentName, resolve_dep
 from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.registry import Registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES
+from llmchecker.properties.registry import BUILTIN_TYPES, find_quantifier_files
 from llmchecker.suites.tools import needs_tools
+from llmchecker.utils.file_state import compute_checksums
 
 _PATH_KEYS = ("file", "directory")
 """Settings of quantifiers that are paths, relative to the suite file."""
@@ -28,6 +29,7 @@ class QuantifierPool:
 
     Attributes:
         judges: the judges among the quantifiers that were created.
+        files: the sha256 of the files of these quantifiers when they were created, by path.
         properties: as above.
         names: the names of all quantifiers that a query may contain.
     """
@@ -39,6 +41,7 @@ class QuantifierPool:
         self._folder = folder
         self._recent: dict[str, Quantifier] = {}
         self.judges: list[Quantifier] = []
+        self.files: dict[Path, str] = {}
         self.properties = properties
         self.names = {*properties, *registry.quantifiers, *BUILTIN_TYPES}
 
@@ -54,7 +57,7 @@ class QuantifierPool:
             ConfigError: the type is unknown, or a setting is unusable.
         """
         if settings is None and name in self._registry.quantifiers:
-            return self._keep_judge(self._registry.quantifiers[name])
+            return self._keep(self._registry.quantifiers[name])
         key = json.dumps([name, settings], sort_keys=True, default=str)
         if key not in self._recent:
             if len(self._recent) >= _MAX_RECENT:
@@ -65,7 +68,7 @@ class QuantifierPool:
                 lambda model: self.find_deployment(model).model,
                 self._registry.expansion,
             )
-            self._keep_judge(self._recent[key])
+            self._keep(self._recent[key])
         return self._recent[key]
 
     def select(self, settings: Mapping[str, Mapping[str, Any] | None]) -> Mapping[str, Quantifier]:
@@ -80,8 +83,10 @@ class QuantifierPool:
         """Return whether a quantifier reads the calls of the case's own tools."""
         return name not in self._registry.quantifiers and needs_tools(name, settings)
 
-    def _keep_judge(self, quantifier: Quantifier) -> Quantifier:
-        """Return a quantifier, and keep it if it is a judge."""
+    def _keep(self, quantifier: Quantifier) -> Quantifier:
+        """Return a quantifier; keep it if it is a judge, and the checksums of its files."""
+        paths = [path.absolute() for path in find_quantifier_files(quantifier)]
+        self.files |= compute_checksums({p: p for p in paths if p not in self.files})
         if isinstance(quantifier, JudgesAnswers) and quantifier not in self.judges:
             self.judges.append(quantifier)
         return quantifier

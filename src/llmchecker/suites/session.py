@@ -57,6 +57,8 @@ class SuiteRun:
         # its requirements would otherwise be checked against two sides
         if baseline is not None and suite.versus is not None:
             raise ConfigError("baseline: the suite compares with a deployment; load it without")
+        # quantifiers were created when the suite was loaded
+        suite.check_files()
         self._suite, self._open_model = suite, open_model
         self._shard, self._selected, self._is_failing_fast = shard, selected, is_failing_fast
         self._shown = suite if selected is None else suite.select(selected)
@@ -93,6 +95,7 @@ class SuiteRun:
 
         Raises:
             LLMCheckerError: a model cannot be loaded, or the log cannot be written.
+            ChecksumMismatch: a file of a model or quantifier changed since the suite was loaded.
         """
         suite, log = self._suite, self._log
         spending = Spending(suite.max_tokens, suite.max_dollars)
@@ -113,6 +116,7 @@ class SuiteRun:
                 self._results[found.key] = found
                 if self._is_failing_fast and found.status in (Status.VIOLATED, Status.ERROR):
                     break
+        suite.check_files()
         result = self.result
         # the log of a part of the cases keeps the results of the others
         is_whole = self._shard is None and self._selected is None

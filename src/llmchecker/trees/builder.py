@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.errors import DamagedFile
+from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.models import fingerprint
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
@@ -163,16 +163,23 @@ class TreeBuilder:
         Raises:
             DamagedFile: the contents of a file differ from those written.
             InvalidTree: the files do not hold the shards of one tree.
+            ChecksumMismatch: a shard is of another model, code or setting.
         """
         tree = merge_shards([TextTree.read(shard, is_shard=True) for shard in shards])
         records = [BuildRecord(**read_json_with_digest(_record_path(shard))) for shard in shards]
+        fingerprint = self.compute_fingerprint(start, tree.truncation)
+        for shard, record in zip(shards, records, strict=True):
+            if record.fingerprint != fingerprint:
+                raise ChecksumMismatch(
+                    f"{shard}: grown with another model, code or setting than the tree has now; "
+                    "delete the file and run the same command again"
+                )
         # the shards' seconds add up although machines may have worked at the same time
         computed, seconds = (
             sum(record.computed for record in records),
             sum(record.seconds for record in records),
         )
         metadata = [job for record in records for job in record.makings]
-        fingerprint = self.compute_fingerprint(start, tree.truncation)
         return tree, _write_tree(tree, path, fingerprint, computed, seconds, metadata)
 
     def compute_fingerprint(self, start: Start, truncation: Truncation | Horizon) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from llmchecker.models.lazy_model import LazyModel
 
 _COLUMNS = ("prompt", "k", "mass")
+_FILES_KEY = "files"
+"""Key of the metadata with the checksums of the model's files."""
 
 
 def load_or_compute_masses(
@@ -65,9 +67,31 @@ def load_or_compute_masses(
     return table, seconds
 
 
-def write_masses(table: pd.DataFrame, path: str | Path) -> None:
-    """Write the result of `compute_masses` as a parquet file."""
-    write_parquet(pa.Table.from_pandas(table, preserve_index=False), path)
+def write_masses(
+    table: pd.DataFrame, path: str | Path, files: Mapping[str, str] | None = None
+) -> None:
+    """Write the result of `compute_masses` as a parquet file.
+
+    Args:
+        table: the masses.
+        path: path of the file.
+        files: sha256 of the model's files by name, for `read_model_files`; None for none.
+    """
+    metadata = {} if files is None else {_FILES_KEY: dict(files)}
+    write_parquet(pa.Table.from_pandas(table, preserve_index=False), path, metadata)
+
+
+def read_model_files(path: str | Path) -> dict[str, str]:
+    """Read the sha256 of the files of the model whose masses a file has, by name.
+
+    Raises:
+        DamagedFile: the contents differ from those written, or are from another version.
+    """
+    _, metadata = read_parquet(path)
+    if _FILES_KEY not in metadata:
+        raise DamagedFile(f"{path}: no checksums of its model", path)
+    files: dict[str, str] = metadata[_FILES_KEY]
+    return files
 
 
 def read_masses(path: str | Path) -> pd.DataFrame:

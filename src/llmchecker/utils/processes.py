@@ -80,6 +80,11 @@ def raise_interrupt(error: BaseException) -> None:
         raise error
 
 
+def is_workflow_job() -> bool:
+    """Return whether this process belongs to a run of the workflow."""
+    return "LLMCHECKER_JOB" in os.environ
+
+
 def install_sigint_handler() -> None:
     """Make Ctrl-C end this process with one line and without a traceback.
 

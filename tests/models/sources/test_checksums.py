@@ -5,7 +5,9 @@ import os
 import shutil
 import threading
 
+import numpy as np
 import pytest
+import torch
 from helpers.damage import flipped
 
 from llmchecker.errors import ChecksumMismatch, DamagedFile, UnusableModel
@@ -14,6 +16,7 @@ from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
 from llmchecker.models.sources.checksums import check_checksums, load_checked, read_checksums
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.transformers.load import load_model
+from llmchecker.utils import file_state
 from llmchecker.utils.atomic_files import read_json, write_json
 
 
@@ -97,6 +100,82 @@ def test_a_link_is_known_by_what_it_leads_to(linked):
     assert content != recorded
     for found in (read_checksums(directory), check_checksums(directory)):
         assert found["model.safetensors"] == content
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "generation_config.json", "tokenizer.json"]
+)
+def test_a_job_refuses_a_link_to_other_bytes_than_the_recorded_ones(linked, name, monkeypatch):
+    """A changed original is named, whatever its size and time, with and without loading."""
+    directory, original = linked
+    monkeypatch.setenv("LLMCHECKER_JOB", "1")
+    assert load_model(directory).files == read_checksums(directory)
+    damage(original / name, 8 * 100)
+    for use in (read_checksums, check_checksums, load_model):
+        with pytest.raises(ChecksumMismatch, match=rf"original/{name}: .* changed after .*again"):
+            use(directory)
+
+
+def test_a_job_refuses_a_link_to_a_missing_file(linked, monkeypatch):
+    """transformers would do without generation_config.json, and end texts elsewhere."""
+    directory, original = linked
+    monkeypatch.setenv("LLMCHECKER_JOB", "1")
+    (original / "generation_config.json").unlink()
+    for use in (read_checksums, load_model):
+        with pytest.raises(ChecksumMismatch, match=r"generation_config\.json: .* changed after"):
+            use(directory)
+
+
+def test_a_link_is_read_only_after_a_change(linked, monkeypatch):
+    """The checksums of gigabytes cost a look at their metadata while nothing changes."""
+    directory, original = linked
+    moments = record_as_old(directory)
+    monkeypatch.setattr(file_state, "_known_states", {})
+    monkeypatch.setattr(file_state, "compute_sha256", lambda path: pytest.fail(f"{path} was read"))
+    assert read_checksums(directory) == moments
+    monkeypatch.undo()
+    damage(original / "model.safetensors", 8 * 100)
+    content = hashlib.sha256((original / "model.safetensors").read_bytes()).hexdigest()
+    assert read_checksums(directory) == moments | {"model.safetensors": content}
+
+
+def record_as_old(directory):
+    """Let the record be of a moment long after the last change of the originals."""
+    record = read_json(directory / "source.json")
+    for state in record["originals"].values():
+        state["read"] += 60 * 10**9
+    write_json(record, directory / "source.json")
+    return record["files"]
+
+
+def test_a_file_that_changes_while_it_is_loaded_is_refused(linked):
+    """Weights are read for the network and for their checksum; both must be of the same bytes."""
+    directory, original = linked
+
+    def load() -> None:
+        content = (original / "config.json").read_bytes()
+        (original / "config.json").write_bytes(content)
+
+    with pytest.raises(ChecksumMismatch, match="changed while they were loaded"):
+        load_checked(directory, load)
+
+
+def test_a_loaded_network_does_not_follow_its_file(tmp_path, random_model):
+    """Weights that are overwritten in place do not change a network that was loaded before."""
+    directory = shutil.copytree(random_model("llama"), tmp_path / "model")
+    model, prompt = load_model(directory), [1, 5]
+    (before,) = probabilities_after(model, prompt)
+    weights = directory / "model.safetensors"
+    with weights.open("r+b") as file:
+        file.seek(weights.stat().st_size // 2)
+        file.write(bytes(weights.stat().st_size // 2))
+    assert np.array_equal(probabilities_after(model, prompt)[0], before)
+    assert not np.array_equal(probabilities_after(load_model(directory), prompt)[0], before)
+
+
+def probabilities_after(model, prompt):
+    with torch.no_grad():
+        return model.network(input_ids=torch.tensor([prompt])).logits[:, -1].softmax(-1).numpy()
 
 
 def test_a_loaded_model_tells_the_checksums_of_what_was_loaded(linked):

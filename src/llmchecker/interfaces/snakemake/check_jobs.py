@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
@@ -9,7 +10,9 @@ from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, quantifiers_in
+from llmchecker.models.sources.checksums import check_same_files
 from llmchecker.properties.logic.valuations import ScoreRange
+from llmchecker.properties.quantifier_state import check_scores_state
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
@@ -22,6 +25,7 @@ def answer_checks(
     checks: Iterable[Check],
     notes: Iterable[Sequence[str]],
     ranges: Mapping[str, ScoreRange],
+    states: Mapping[str, str],
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
@@ -31,25 +35,30 @@ def answer_checks(
         checks: the checks; those on one tree are adjacent.
         notes: the notes on each answer.
         ranges: the declared range of each quantifier, by name.
-        outputs: the file of each answer.
+        states: the state of each quantifier at the start of the run, by name.
+        outputs: the file of each answer, with the fingerprint of the tree by its record.
         work: the stopwatch of the job.
 
     Raises:
+        ChecksumMismatch: a tree is of another model than the fetched one, or scores are of another
+            state of their quantifier.
         CheckFailed: the sums over a tree and Storm disagree.
     """
     trees: dict[object, TextTree] = {}
     for check, check_notes, output in zip(checks, notes, outputs, strict=True):
         names = quantifiers_in(check.query)
-        records = [
-            paths.tree_record(check.tree),
-            *(paths.scores_record(check.tree, name) for name in names),
-        ]
+        tree_record = paths.tree_record(check.tree)
+        scores_records = {name: paths.scores_record(check.tree, name) for name in names}
+        records = {p: read_json_with_digest(p) for p in (tree_record, *scores_records.values())}
+        check_made_of_model(records[tree_record]["makings"], tree_record, check.tree.model)
+        for name, path in scores_records.items():
+            check_scores_state(path, records[path].get("quantifier"), states[name])
         # Only the last tree is kept, because checks on one tree are adjacent.
         if check.tree not in trees:
             trees = {check.tree: TextTree.read(paths.tree_file(check.tree))}
         tree = trees[check.tree]
         values = read_all_scores(tree, paths.scores_of_check(check))
-        seconds = sum(read_json_with_digest(record)["seconds"] for record in records)
+        seconds = sum(record["seconds"] for record in records.values())
         # The time to read files is not part of the work.
         with work():
             scored = ScoredTree(tree, values, ranges)
@@ -61,5 +70,22 @@ def answer_checks(
             )
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
-        write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
+        inputs = {tree_record: records[tree_record]["fingerprint"]}
+        details = {"evaluators": evaluators, "inputs": inputs}
+        write_json_with_digest(answer.as_json() | details, output)
         _log.info("%s: %s", check, answer.bounded)
+
+
+def check_made_of_model(makings: Iterable[Mapping[str, Any]], result: str, model: str) -> None:
+    """Check that a result was computed from the files of the model that is fetched now.
+
+    Args:
+        makings: the run metadata of the result.
+        result: the file of the result, for the message.
+        model: the name of the model.
+
+    Raises:
+        ChecksumMismatch: it was computed from other files.
+    """
+    for making in makings:
+        check_same_files(making["files"], paths.model_directory(model), result)

@@ -8,14 +8,22 @@ Each item has all that a job needs, so that a change of another item does not re
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from llmchecker.config import paths
 from llmchecker.config.config import Config
-from llmchecker.config.judges import ConfiguredJudge, list_judge_notes
+from llmchecker.config.judges import ConfiguredJudge, list_judge_models, list_judge_notes
 from llmchecker.config.plan import TableRow, TreeSpec, quantifiers_in
+from llmchecker.errors import DamagedFile
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.properties.registry import find_quantifier_modules
+from llmchecker.models.sources.local_files import learn_local_files
+from llmchecker.properties.quantifier_state import hash_quantifiers
+from llmchecker.properties.registry import find_quantifier_modules, list_quantifier_files
 from llmchecker.suites.cases import Suite
+from llmchecker.suites.load import list_deployments
+from llmchecker.utils.atomic_files import read_json
+from llmchecker.utils.file_state import learn_files
 
 
 def list_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, Any]]:
@@ -64,6 +72,56 @@ def list_judges(config: Config, model: str) -> list[str]:
     """List the names of the configured models that judge the texts of a model."""
     judges = (getattr(each, "model", None) for each in config.used_quantifiers(model).values())
     return sorted({judge.model.name for judge in judges if isinstance(judge, ConfiguredJudge)})
+
+
+def compute_quantifier_states(config: Config, model: str) -> dict[str, str]:
+    """Compute the states of a model's quantifiers, whose change reruns jobs.
+
+    Files that are unchanged since the last run are not read again.
+    """
+    quantifiers = config.used_quantifiers(model)
+    records = {name: paths.scores_record(tree, name) for tree, name in config.scores_of(model)}
+    for name, quantifier in quantifiers.items():
+        if name in records:
+            learn_files(_read_file_states(Path(records[name])), list_quantifier_files(quantifier))
+    for judge in list_judge_models(quantifiers.values()):
+        learn_local_files(judge.directory, judge.source.local_files)
+    return hash_quantifiers(quantifiers)
+
+
+def list_suite_models(config: Config, suite: Suite, model: str) -> list[str]:
+    """List the directories of the configured models that a suite needs besides its own.
+
+    These are models of judges and simulated users, and the model to compare with. A model that
+    returns texts alone has no files.
+    """
+    quantifiers = [
+        quantifier
+        for case in suite.cases
+        for quantifier in case.question.checked_query.quantifiers.values()
+    ]
+    asked = [deployment.model for deployment in list_deployments(suite.cases)]
+    needed = [*asked, *list_judge_models(quantifiers)]
+    return sorted(
+        {
+            str(each.directory)
+            for each in needed
+            # a model that the suite names by a path or source is no rule's output
+            if each.directory == Path(paths.model_directory(each.name))
+            and each.name in config.models
+            and each.name != model
+            and not each.is_text_only
+        }
+    )
+
+
+def _read_file_states(record: Path) -> Any:
+    """Read the states of files in a record of scores; None without a usable record."""
+    try:
+        return read_json(record).get("files")
+    # a damaged record is reported by the job that needs it
+    except (OSError, DamagedFile):
+        return None
 
 
 def list_suite_modules(suite: Suite) -> list[str]:

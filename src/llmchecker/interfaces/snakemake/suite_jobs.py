@@ -10,7 +10,7 @@ import pandas as pd
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
-from llmchecker.suites.json_lines import read_results
+from llmchecker.suites.json_lines import check_digest, read_results
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import CaseResult
@@ -68,7 +68,9 @@ def _run(suite: Suite, threads: int, **options: Any) -> SuiteResult:
     )
 
 
-def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
+def build_suites_table(
+    files: Sequence[str], labels: Mapping[str, str], digests: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Build the table of all suites: a row for each verdict.
 
     The columns of the estimate are empty where samples narrowed nothing.
@@ -76,7 +78,14 @@ def build_suites_table(files: Sequence[str], labels: Mapping[str, str]) -> pd.Da
     Args:
         files: the files of results, as `paths.suite_file` names them.
         labels: labels of models by name.
+        digests: the present digest of the suite of each file; None to take the results as they are.
+
+    Raises:
+        ConfigError: a file has results of another suite, model or version.
     """
+    for file in files:
+        if digests is not None:
+            check_digest(file, digests[file])
     return pd.DataFrame(
         [
             {

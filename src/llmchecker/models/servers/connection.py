@@ -29,10 +29,17 @@ from llmchecker.models.servers.text_apis import TEXT_APIS
 from llmchecker.models.servers.text_client import TEXT_LIMITS, TextClient, read_key
 from llmchecker.models.sources.checkpoints import check_record
 from llmchecker.models.sources.checksums import check_checksums
-from llmchecker.models.sources.model_directory import MODEL_CONFIG, PROVENANCE, TOKENIZER_FILES
+from llmchecker.models.sources.local_files import check_same, describe_local_files, is_outdated
+from llmchecker.models.sources.model_directory import (
+    MODEL_CONFIG,
+    PROVENANCE,
+    TOKENIZER_FILES,
+    find_tokenizer_files,
+)
 from llmchecker.models.sources.source_spec import Source
 from llmchecker.models.transformers.tokenizer import format_loading_error, load_tokenizer
 from llmchecker.utils.atomic_files import compute_sha256, partial_prefix, read_json, write_json
+from llmchecker.utils.file_state import compute_checksums
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,16 +47,6 @@ if TYPE_CHECKING:
     from llmchecker.models.servers.served_model import ServedModel
 
 _GENERATION_CONFIG = "generation_config.json"
-
-_COPIED_FILES = (
-    MODEL_CONFIG,
-    _GENERATION_CONFIG,
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    *TOKENIZER_FILES,
-)
-"""Files to copy: the tokenizer's files and the configurations with the end tokens."""
 
 _LIMITS = RequestLimits()
 """Limits of requests to servers with distributions."""
@@ -63,17 +60,22 @@ _TOKENIZER_PROBES = (
 
 
 def ensure_served_model(source: ServerSource, directory: str | Path) -> None:
-    """Create the directory of a served model if it is absent; otherwise check its record.
+    """Create the directory of a served model, also after a change of its tokenizer.
+
+    The record of a directory that is current is checked.
 
     Raises:
-        SourceError: the directory is absent and the server cannot be used.
+        SourceError: the directory is absent or outdated, and the server cannot be used.
+        ChecksumMismatch: the tokenizer changed during a run of the workflow.
         ConfigError: the directory contains another model, or one with other settings.
         DamagedFile: the record of the model's source is damaged.
     """
-    if Path(directory).exists():
-        check_record(source.record, Path(directory))
-    else:
-        fetch_served_model(source, directory)
+    directory = Path(directory)
+    if directory.exists():
+        check_record(source.record, directory)
+        if not is_outdated(directory, str(source.tokenizer), source.local_files):
+            return
+    fetch_served_model(source, directory)
 
 
 def fetch_served_model(
@@ -106,7 +108,9 @@ def fetch_served_model(
         if source.tokenizer is None:
             info = _read_text_model_info(client, source)
         else:
+            local_files = compute_checksums(source.local_files)
             _copy_tokenizer(source.tokenizer, model_directory)
+            check_same(str(source.tokenizer), local_files, describe_local_files(source.local_files))
             tokenizer = load_tokenizer(model_directory)
             api = _select_api(source, tokenizer)
             info = client.run(partial(api.read_model_info, served_as=source.served_as))
@@ -115,7 +119,12 @@ def fetch_served_model(
         write_json(settings | asdict(info), model_directory / SERVER_FILE)
         files = {path.name: compute_sha256(path) for path in sorted(model_directory.iterdir())}
         versions = {source.api: info.version}
-        record = {"serving": asdict(info), "versions": versions, "files": files}
+        record = {
+            "serving": asdict(info),
+            "versions": versions,
+            "files": files,
+            **describe_local_files(source.local_files),
+        }
         write_json(source.record | record, model_directory / PROVENANCE)
         if tokenizer is not None and api is not None:
             _probe_server(
@@ -269,9 +278,8 @@ def _copy_tokenizer(source: Source, directory: Path) -> None:
             f"tokenizer {source}: {source_directory} holds no tokenizer; add one "
             f"of {', '.join(TOKENIZER_FILES)}"
         )
-    for name in _COPIED_FILES:
-        if (source_directory / name).is_file():
-            shutil.copyfile(source_directory / name, directory / name)
+    for file in find_tokenizer_files(source_directory):
+        shutil.copyfile(file, directory / file.name)
 
 
 def _select_api(source: ServerSource, tokenizer: "PreTrainedTokenizerBase") -> ServerApi:

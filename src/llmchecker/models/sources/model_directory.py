@@ -85,6 +85,15 @@ def find_model_files(directory: Path) -> list[Path]:
     )
 
 
+def find_tokenizer_files(directory: Path) -> list[Path]:
+    """Return the files of a model directory except the weights, sorted by name."""
+    return [
+        file
+        for file in find_model_files(directory)
+        if not any(file.match(pattern) for pattern in _WEIGHT_FILES)
+    ]
+
+
 def find_weight_files(directory: Path) -> list[Path]:
     """Return the safetensors files of a model directory that passed `check_loadable`."""
     if (directory / WEIGHTS).is_file():

@@ -166,12 +166,23 @@ def _load_network(
         # the annotation of transformers leaves the second value out
         network, loading_info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
         check_weights(network, loading_info)
+        if device_map is None:
+            _copy_weights(network)
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         if is_out_of_memory(error):
             raise
         reason = format_loading_error(error)
         raise UnusableModel(f"{directory}: does not load as {description}: {reason}") from error
     return network, tokenizer
+
+
+def _copy_weights(network: PreTrainedModel) -> None:
+    """Copy the weights of a network into memory of this process.
+
+    transformers leaves them in the mapped file, whose later change would change the network.
+    """
+    for tensor in (*network.parameters(), *network.buffers()):
+        tensor.data = tensor.data.clone()
 
 
 def wrap_model(
