@@ -17,9 +17,10 @@ from functools import partial
 from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.properties.definitions import PROBABILITY_KEYS
 from llmchecker.utils.printable_text import quote_value
 
-AT_LEAST, AT_MOST = "at_least", "at_most"
+AT_LEAST, AT_MOST = PROBABILITY_KEYS
 """Keys of the probability of an assertion."""
 
 _NEGATION = "not_"

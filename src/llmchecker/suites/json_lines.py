@@ -38,7 +38,7 @@ from llmchecker.utils.stored_fields import (
 )
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}7"
+_FORMAT = f"{_FORMAT_NAME}8"
 """The format of a file of results; its number changes with the keys of a line."""
 _HEADER_FIELDS = {"confidence": NUMBER, "complete": TRUTH}
 _CASE_FIELDS = {

@@ -36,7 +36,10 @@ def project(tmp_path, random_model, monkeypatch):
 
 
 def asked(*more: str, query: str = QUERY) -> list[str]:
-    return ["check", query, "--start", START, "--length", "3", "--passes", "80", *more]
+    # an option may not be given twice
+    usual = [("--length", "3"), ("--passes", "80")]
+    limits = [word for pair in usual if pair[0] not in more for word in pair]
+    return ["check", query, "--start", START, *limits, *more]
 
 
 def answered(capfd, *more: str, status: int = 0, **changes: str) -> dict:

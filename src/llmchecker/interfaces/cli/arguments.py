@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
         )
     quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
     checked_query = resolve_query(asked.text, arguments.length, quantifiers)
+    checked_query = replace(checked_query, assertion=asked.assertion)
     question = Question(
         **dict(process),
         checked_query=add_judge_notes(checked_query, process.model),

@@ -78,7 +78,8 @@ def _check_tree(query: str | Query, tree: TextTree, quantifiers: Mapping[str, Sc
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
     scored = ScoredTree.from_quantifiers(tree, checked_query.quantifiers)
-    return Answer.from_answer(check_query(scored, checked_query.query, notes=checked_query.notes))
+    found = check_query(scored, checked_query.query, notes=checked_query.notes)
+    return Answer.from_answer(checked_query.define(found))
 
 
 def ask(

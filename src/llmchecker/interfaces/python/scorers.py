@@ -1,7 +1,8 @@
 """Scores of trees, and queries with their quantifiers, for the Python library."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.config import question
@@ -21,17 +22,17 @@ Scorer = Quantifier | Callable[[str, str], int]
 """A quantifier, or a function from start and continuation to an integer."""
 
 
+@dataclass(frozen=True)
 class _FunctionQuantifier:
     """A function as a quantifier, with unbounded scores."""
 
-    minimum: int | None = None
-    maximum: int | None = None
-
-    def __init__(self, function: Callable[[str, str], int]) -> None:
-        self._function = function
+    function: Callable[[str, str], int]
+    type_name: ClassVar[str] = "function"
+    minimum: ClassVar[int | None] = None
+    maximum: ClassVar[int | None] = None
 
     def __call__(self, start: str, continuation: str) -> int:
-        return self._function(start, continuation)
+        return self.function(start, continuation)
 
 
 def score(tree: TextTree, quantifier: Scorer) -> "pd.Series":

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
@@ -20,6 +22,7 @@ _log = logging.getLogger(__name__)
 def answer_checks(
     checks: Iterable[Check],
     notes: Iterable[Sequence[str]],
+    definitions: Iterable[Mapping[str, Mapping[str, Any]]],
     ranges: Mapping[str, ScoreRange],
     outputs: Sequence[str],
     work: Stopwatch,
@@ -29,6 +32,7 @@ def answer_checks(
     Args:
         checks: the checks; those on one tree are adjacent.
         notes: the notes on each answer.
+        definitions: the settings of the quantifiers of each query, by name.
         ranges: the declared range of each quantifier, by name.
         outputs: the file of each answer.
         work: the stopwatch of the job.
@@ -37,7 +41,9 @@ def answer_checks(
         CheckFailed: the sums over a tree and Storm disagree.
     """
     trees: dict[object, TextTree] = {}
-    for check, check_notes, output in zip(checks, notes, outputs, strict=True):
+    for check, check_notes, settings, output in zip(
+        checks, notes, definitions, outputs, strict=True
+    ):
         names = quantifiers_in(check.query)
         records = [
             paths.tree_record(check.tree),
@@ -53,6 +59,7 @@ def answer_checks(
         with work():
             scored = ScoredTree(tree, values, ranges)
             answer = check_query(scored, check.query, seconds, check_notes)
+            answer = replace(answer, quantifiers=settings)
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         write_json_with_digest(answer.as_json() | {"evaluators": evaluators}, output)
