@@ -79,7 +79,8 @@ def build_assertion(kind: str, value: Any = None) -> Assertion:
 
 def _check_kind(kind: str) -> None:
     if kind.removeprefix(_NEGATION) not in KINDS:
-        hint = did_you_mean(kind, (*KINDS, AT_LEAST, AT_MOST)) or ";"
+        negations = (f"{_NEGATION}{each}" for each in KINDS)
+        hint = did_you_mean(kind, (*KINDS, *negations, AT_LEAST, AT_MOST)) or ";"
         raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
 
 

@@ -290,6 +290,7 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
+        ({"stop": ["a"]}, "unknown key 'stop': there are no stop sequences; a text ends at the"),
         ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
         ({"temperature": -0.1}, "temperature: -0.1 is not at least 0"),
         ({"temperature": 0, "top_p": 0.9}, r"top_p: no effect with greedy \(temperature: 0\)"),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.errors import ConfigError, did_you_mean, explain_absence
 from llmchecker.utils.printable_text import quote_value
 
 AS_PUBLISHED: Final = "as_published"
@@ -107,6 +107,8 @@ class Decoding:
         known_names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known_names:
+                if (reason := explain_absence(str(name))) is not None:
+                    raise ConfigError(f"unknown key {name!r}: {reason}")
                 hint = did_you_mean(str(name), known_names) or ";"
                 raise ConfigError(
                     f"unknown key {name!r}{hint} known keys are {', '.join(known_names)}"
