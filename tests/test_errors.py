@@ -19,11 +19,41 @@ from llmchecker.errors import (
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("gendr", ", did you mean 'gender'?"), ("polarity", ", did you mean 'polarity'?"), ("x", "")],
+    [
+        ("stop", ""),
+        ("--polartiy=3", ", did you mean 'polarity'?"),
+        ("gendr", ", did you mean 'gender'?"),
+        ("polarity", ", did you mean 'polarity'?"),
+        ("x", ""),
+    ],
 )
 def test_the_closest_known_name_is_asked_for(name: str, hint: str) -> None:
     """A name that resembles a known one gets a question, and any other gets none."""
     assert did_you_mean(name, iter(("gender", "polarity"))) == hint
+
+
+KEYS = ("temperature", "top_k", "top_p", "min_p", "length", "matches", "not_matches", "refuses")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        *((name, KEYS, None) for name in ("stop", "--stop", "seed", "user", "k")),
+        ("topp", KEYS, "top_p"),
+        ("regex", KEYS, "matches"),
+        ("not-regex", KEYS, "not_matches"),
+        ("regex", ("pattern", "words"), "pattern"),
+        ("--regex=^a", [f"--{key}" for key in KEYS], "--matches"),
+        ("is-refusal", KEYS, "refuses"),
+        ("max_tokens", KEYS, "length"),
+        ("regex", ("temperature", "top_p"), None),
+        ("--lenght", [f"--{key}" for key in KEYS], "--length"),
+        ("Temperature", KEYS, "temperature"),
+    ],
+)
+def test_a_hint_is_a_near_miss_or_the_same_thing(name, known, hint) -> None:
+    """A hint is a name that differs by little, or that of the same thing in other programs."""
+    assert did_you_mean(name, known) == ("" if hint is None else f", did you mean {hint!r}?")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ Every message names the wrong value, its place, and the fix.
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
@@ -265,10 +265,57 @@ def _replace_message(error: LLMCheckerError, replace: Callable[[str], str]) -> L
     return type(error)(replace(str(problem)), *fields)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the closest known name, or "" without a close match.
+_MIN_SIMILARITY = 0.7
+"""The least similarity of a misspelt name: `stop` is not `top_p`."""
+_SYNONYMS = {
+    **dict.fromkeys(("regex", "regexp"), ("matches", "pattern")),
+    **dict.fromkeys(("refusal", "is_refusal"), ("refuses",)),
+    **dict.fromkeys(("is_json", "json_schema", "schema"), ("json",)),
+    **dict.fromkeys(("max_tokens", "max_new_tokens", "num_predict"), ("length",)),
+    **dict.fromkeys(("startswith", "prefix"), ("starts_with",)),
+    **dict.fromkeys(("endswith", "suffix"), ("ends_with",)),
+    **dict.fromkeys(("llm_rubric", "g_eval"), ("judge",)),
+    "sentiment": ("polarity",),
+    "word_count": ("max_words", "words"),
+}
+"""Names in other programs, each with its names here."""
+_ABSENT_FEATURES = dict.fromkeys(
+    ("stop", "stop_sequences", "stop_strings"),
+    "there are no stop sequences; a text ends at the model's end token or its length",
+)
+"""Reasons why features of other programs are absent, by their names there."""
+_NEGATION = "not_"
 
-    The hint is the end of a message about an unknown name.
+
+def explain_absence(name: str) -> str | None:
+    """Return why a key or option of other programs is not one here; None for other names."""
+    return _ABSENT_FEATURES.get(_strip(name))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known name that is meant or the closest, or "" without one.
+
+    The hint is the end of a message about an unknown name. Keys and options are compared without
+    dashes, which would make all options similar.
     """
-    matches = difflib.get_close_matches(name, list(known), n=1)
-    return f", did you mean {matches[0]!r}?" if matches else ""
+    # of equal names, the first one
+    plain_names = {_strip(each): each for each in reversed(list(known))}
+    plain_name = _strip(name)
+    match = _find_synonym(plain_name, plain_names)
+    if match is None:
+        similar = difflib.get_close_matches(plain_name, plain_names, n=1, cutoff=_MIN_SIMILARITY)
+        match = similar[0] if similar else None
+    return "" if match is None else f", did you mean {plain_names[match]!r}?"
+
+
+def _find_synonym(name: str, known: Collection[str]) -> str | None:
+    """Return the known name for a name of another program; None without one."""
+    negation = _NEGATION if name.startswith(_NEGATION) else ""
+    synonyms = _SYNONYMS.get(name.removeprefix(_NEGATION), ())
+    return next((negation + each for each in synonyms if negation + each in known), None)
+
+
+def _strip(name: str) -> str:
+    """Return a key, or an option without its value, as a key."""
+    option = name.partition("=")[0] if name.startswith("-") else name
+    return option.lstrip("-").replace("-", "_").lower()

@@ -159,7 +159,7 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
         write_json_with_digest({"seconds": 1.0}, record)
     output = paths.verdict_file(check)
     with job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], RANGES, [output], work)
+        answer_checks([check], [()], [{}], RANGES, [output], work)
     assert Answer.read(output).bounded == pytest.approx(3 / 8)
     outcome = read_json_with_digest(output)["evaluators"]
     assert outcome["compared"] is True
@@ -167,5 +167,5 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     assert sums == pytest.approx(by_storm)
     monkeypatch.setattr(storm, "compute_values", lambda *_: np.array([0.5]))
     with pytest.raises(SystemExit), job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], RANGES, [output], work)
+        answer_checks([check], [()], [{}], RANGES, [output], work)
     assert f"{NEGATIVE}: value is 0.375 by sums" in (tmp_path / "log").read_text()

@@ -24,6 +24,7 @@ def raw(**changes) -> dict:
     ("entry", "expected"),
     [
         ({"temperature": 0.2, "top_p": 0.9}, Decoding(temperature=0.2, top_p=0.9)),
+        ({"temperature": 0}, Decoding(do_sample=False)),
         ({"bad_words_ids": [[3, 4], [5]]}, Decoding(bad_words_ids=((3, 4), (5,)))),
         ({"do_sample": False, "repetition_penalty": 1.1}, Decoding(False, repetition_penalty=1.1)),
         ("greedy", Decoding(do_sample=False)),
@@ -42,10 +43,11 @@ def test_a_model_has_the_decoding_that_is_written(entry, expected):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"decoding": {"stop": 1}}, "models.m.decoding: unknown key 'stop': there are no stop"),
         ({"decoding": {"topp": 1}}, "models.m.decoding: unknown key 'topp', did you mean 'top_p'"),
         (
-            {"decoding": {"temperature": 0}},
-            "models.m.decoding.temperature: 0 is too small; it must be above 0",
+            {"decoding": {"temperature": -1}},
+            "models.m.decoding.temperature: -1 is too small; it must be at least 0",
         ),
         ({"decoding": {"top_p": 1.2}}, "models.m.decoding.top_p: 1.2 is too large"),
         ({"decoding": {"top_k": 2.0}}, "models.m.decoding.top_k: 2.0 is not of type integer"),

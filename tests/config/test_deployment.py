@@ -99,6 +99,17 @@ def test_the_keys_of_a_model_need_no_configuration(folder):
         ("owner/name", "no directory in .*; for a model of the hub write hf:owner/name$"),
         ("smal", "'smal' is no model and no directory in .*, did you mean 'small'"),
         ("absent", "no directory in .*; known are small"),
+        *(
+            (name, f"no directory in .*, did you mean '{source}{name}'")
+            for source, names in {
+                "openai:": ("gpt-4o", "gpt-5-mini", "o3-mini", "o4", "chatgpt-4o-latest"),
+                "anthropic:": ("claude-haiku-4-5", "claude-3-5-sonnet-20241022"),
+                "openrouter:google/": ("gemini-2.5-flash",),
+                "ollama:": ("llama3.2:3b", "mistral", "qwen2.5:7b", "gemma3", "deepseek-r1:8b"),
+            }.items()
+            for name in names
+        ),
+        ("gpt2", "no directory in .*; known are small"),
         ("./absent", "'./absent' is no model and no directory in .*; name a directory, hf:owner"),
     ],
 )

@@ -256,6 +256,81 @@ def test_a_second_ctrl_c_does_not_wait_for_the_provider(capsys):
     assert seconds < 2.5
 
 
+BILLING = "https://platform.openai.com/docs/guides/error-codes"
+NO_ACCOUNT = {
+    "OpenAI's quota": (
+        429,
+        {
+            "message": f"You exceeded your current quota, please check your plan. See {BILLING}.",
+            "type": "insufficient_quota",
+            "param": None,
+            "code": "insufficient_quota",
+        },
+        "insufficient_quota: the quota of the account is used up",
+    ),
+    "OpenAI's limit": (
+        429,
+        {"message": "Billing hard limit", "code": "billing_hard_limit_reached"},
+        "billing_hard_limit_reached: the limit of the account's costs",
+    ),
+    "OpenAI's account": (
+        429,
+        {"message": "Your account is not active", "code": "billing_not_active"},
+        "billing_not_active: the account",
+    ),
+    "Anthropic's credit": (
+        400,
+        {"type": "invalid_request_error", "message": "Your credit balance is too low to access"},
+        "the account has no credit",
+    ),
+    "OpenRouter's credit": (402, {"code": 402, "message": "Insufficient credits"}, "no credit"),
+    "Google's day": (
+        429,
+        {
+            "code": 429,
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}],
+        },
+        "the quota of the day is used up",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_ACCOUNT)
+def test_an_account_that_cannot_pay_is_no_rate_limit(case, capsys, monkeypatch):
+    """What no waiting changes is requested once, and the error says what to do."""
+    status, error, message = NO_ACCOUNT[case]
+    provider = FakeProvider("openai-chat", share(1.0))
+    provider.fault = raising(lambda: Status(status, {"error": error}))
+    # a retry would take minutes
+    limits = RequestLimits(attempts=8, first_pause_seconds=60.0)
+    monkeypatch.setitem(text_client.TextClient.__init__.__kwdefaults__, "limits", limits)
+    with running(provider) as address:
+        found, _, err = call(capsys, "check", f"P=? [ {YES} ]", *PROMPT, *name(address))
+    assert found == 3
+    assert message in err
+    assert len(provider.questions) <= 16
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "Rate limit reached for requests", "code": "rate_limit_exceeded"},
+        {"message": "RESOURCE_EXHAUSTED", "details": [{"quotaId": "RequestsPerMinute"}]},
+        {"message": "Overloaded", "type": "overloaded_error"},
+    ],
+)
+def test_a_rate_limit_is_waited_for(error, capsys):
+    """A limit that passes is requested again, whatever else has its status."""
+    provider = FakeProvider("openai-chat", share(1.0))
+    provider.fault = times(3, raising(lambda: Status(429, {"error": error})))
+    with running(provider) as address:
+        arguments = ["check", f"P=? [ {YES} ]", *PROMPT, *name(address), "--answers=30", "--json"]
+        found, out, _ = call(capsys, *arguments)
+    assert found == 0
+    assert json.loads(out)["answers"] == 30
+
+
 def test_a_watch_ends_the_work_with_the_answer_so_far():
     """A watch that returns true ends the work, without a further round."""
     provider = FakeProvider("openai-chat", share(1.0))

@@ -62,6 +62,7 @@ def test_several_quantifiers_have_one_type() -> None:
     ("kind", "message"),
     [
         ("similarty", "type: 'similarty' is unknown, did you mean 'similarity'?"),
+        ("regex", "type: 'regex' is unknown, did you mean 'pattern'?"),
         (3, "type: 3 is unknown; known are "),
         (["polarity"], r"type: \['polarity'\] is unknown"),
         (None, "type: null is unknown"),

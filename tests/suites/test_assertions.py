@@ -166,6 +166,9 @@ def test_an_assertion_stands_for_a_query(entry, query):
         ({"contains": "a", "at_least": "1.01"}, "not a probability"),
         ({"contains": "a", "at_least": "much"}, "not a number"),
         ({"not_contians": "a", "at_least": 0.5}, "not_contians: there is no such assertion"),
+        ({"regex": "a", "at_least": 0.5}, "regex: there is no .*, did you mean 'matches'"),
+        ({"not_regex": "a", "at_least": 0.5}, "did you mean 'not_matches'"),
+        ({"not_contain": "a", "at_least": 0.5}, "did you mean 'not_contains'"),
         ({"contains": "a", "at_leest": 0.5}, "at_leest: there is no .*, did you mean 'at_least'"),
     ],
 )

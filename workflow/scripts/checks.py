@@ -3,4 +3,12 @@ from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
     params = snakemake.params
-    answer_checks(params.checks, params.notes, params.ranges, params.states, snakemake.output, work)
+    answer_checks(
+        params.checks,
+        params.notes,
+        params.definitions,
+        params.ranges,
+        params.states,
+        snakemake.output,
+        work,
+    )

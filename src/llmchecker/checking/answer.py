@@ -19,6 +19,7 @@ from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interva
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
+from llmchecker.properties.definitions import format_definitions
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -28,6 +29,7 @@ from llmchecker.utils.stored_fields import (
     COUNT,
     END,
     NUMBER,
+    OBJECT,
     TEXT,
     TRUTH,
     check_fields,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
-_FORMAT = "llmchecker answer 4"
+_FORMAT = "llmchecker answer 5"
 """The format of an answer as JSON; its number changes with the keys."""
 _INTERVAL = record({"lower": NUMBER, "upper": NUMBER})
 _FIELDS = {
@@ -73,6 +75,8 @@ _FIELDS = {
     **dict.fromkeys(("states_explored", "transitions_explored"), optional(COUNT)),
     **dict.fromkeys(("encode_seconds", "check_seconds", "seconds"), optional(NUMBER)),
     "versions": mapping_of(TEXT),
+    "quantifiers": mapping_of(OBJECT),
+    "assertion": optional(OBJECT),
 }
 """The fields of an answer as JSON that are read."""
 _HISTORY = {
@@ -241,6 +245,8 @@ class Answer:
         evidence: what the answer was computed from; None for a tree and for a stored answer.
         turns: number of turns of the conversation that the query is about, each of which has the
             horizon; None for the tokens of one text.
+        quantifiers: type and settings of each quantifier of the query by name, as values of JSON.
+        assertion: the assertion that the query stands for, likewise; None for none.
     """
 
     query: Query
@@ -258,6 +264,13 @@ class Answer:
     forecast: Forecast | None = None
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
     turns: int | None = None
+    quantifiers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    assertion: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """What the query asks for in words, by `assertion` or `quantifiers`; see there."""
+        return format_definitions(self.quantifiers, self.assertion)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for a copy or another process, without what stays in memory."""
@@ -407,7 +420,13 @@ class Answer:
             )
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         endings = self.endings.narrow(other.endings)
-        answer = replace(self, certain=Interval(lower, upper), notes=notes, endings=endings)
+        answer = replace(
+            self,
+            certain=Interval(lower, upper),
+            notes=notes,
+            endings=endings,
+            quantifiers=self.quantifiers or other.quantifiers,
+        )
         return answer if other.sampled is None else answer.with_samples(other.sampled)
 
     def as_json(self) -> dict[str, Any]:
@@ -444,6 +463,8 @@ class Answer:
             "notes": list(self.notes),
             **asdict(self.costs),
             "versions": dict(self.versions),
+            "quantifiers": {name: dict(each) for name, each in self.quantifiers.items()},
+            "assertion": None if self.assertion is None else dict(self.assertion),
         }
 
     @classmethod
@@ -489,6 +510,8 @@ class Answer:
                 notes=tuple(content["notes"]),
                 costs=Costs(**{name: content[name] for name in Costs.__dataclass_fields__}),
                 versions=content["versions"],
+                quantifiers=content["quantifiers"],
+                assertion=content["assertion"],
                 probability=PROBABILITIES if probability is None else Interval(**probability),
                 endings=Endings(
                     Interval(**content["ended"]),

@@ -17,6 +17,7 @@ from llmchecker.checking.formatting import (
     CERTAIN_MEANING,
     UNKNOWN,
     build_forecast_row,
+    format_definitions,
     format_interval,
     format_start,
     list_continuations,
@@ -97,7 +98,13 @@ def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display
     outcome = Figure(_format_outcome(comparison), outcome=comparison.outcome.value)
     # an expected score has no axis
     rows = {
-        **build_text_rows({"query": " ".join(query.text.split()), **describe_sides(sides)}),
+        **build_text_rows(
+            {
+                "query": " ".join(query.text.split()),
+                **format_definitions(comparison.first),
+                **describe_sides(sides),
+            }
+        ),
         "verdict": (outcome,),
         "first − versus": _build_difference(comparison, None if is_score else DIFFERENCES),
     }

@@ -46,6 +46,14 @@ _SOURCE_SCHEMES = ("path:", *_REMOTE_SCHEMES)
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?")
 """A name such as `owner/name`, which may be meant for the hub."""
 
+_PROVIDER_MODELS = (
+    (re.compile(r"(gpt-[3-9]|chatgpt-|o[1-9](-|$))[^/]*$"), "openai:"),
+    (re.compile(r"claude-[^/]*$"), "anthropic:"),
+    (re.compile(r"gemini-[^/]*$"), "openrouter:google/"),
+    (re.compile(r"(llama|mistral|mixtral|qwen|gemma|phi|deepseek)-?[\w.-]*(:[^/]*)?$"), "ollama:"),
+)
+"""Usual names of the models of providers, each with the beginning of the source."""
+
 DeploymentName = str | Mapping[str, Any]
 """A name, a source, a path, or the keys of a model."""
 
@@ -242,6 +250,9 @@ def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:
     known = f" known are {', '.join(registry.models)}" if registry.models else ""
     if hint := did_you_mean(name, registry.models):
         return f"{text}{hint}{known}"
+    for pattern, provider in _PROVIDER_MODELS:
+        if pattern.match(name):
+            return f"{text}, did you mean '{provider}{name}'?{known}"
     if _HUB_NAME.fullmatch(name):
         return f"{text}; for a model of the hub write hf:{name}{known and f';{known}'}"
     other = known or " name a directory, hf:owner/name or pypi:wheel==version"

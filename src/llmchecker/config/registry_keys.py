@@ -33,8 +33,8 @@ class DecodingKeys(Section):
 
     do_sample: OptionalKey[bool] = None
     """Whether tokens are drawn; otherwise the most probable one follows."""
-    temperature: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """The divisor of the logits; by default 1."""
+    temperature: OptionalKey[float] = Field(default=None, ge=0, le=1_000_000)
+    """The divisor of the logits; by default 1. 0 is `greedy`."""
     top_k: OptionalKey[int] = Field(default=None, ge=0, le=10_000_000)
     """The number of most probable tokens that remain. 0 keeps all."""
     top_p: OptionalKey[float] = Field(default=None, gt=0, le=1)

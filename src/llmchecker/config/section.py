@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
-from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.errors import ConfigError, did_you_mean, explain_absence
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import quote_value
 
@@ -71,6 +71,8 @@ class Section(BaseModel):
                     {"key": key, "replacement": cls.renamed_keys[key]},
                 )
             if key not in known_keys:
+                if (reason := explain_absence(str(key))) is not None:
+                    raise build_error(f"unknown key {key!r}: {reason}")
                 hint = did_you_mean(str(key), known_keys) or ";"
                 raise build_error(
                     f"unknown key {key!r}{hint} known keys are {', '.join(known_keys)}"

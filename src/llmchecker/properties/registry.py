@@ -27,7 +27,7 @@ from llmchecker.utils.optional_packages import explain_missing_packages
 from llmchecker.utils.plugins import QUANTIFIERS
 from llmchecker.utils.printable_text import quote_value
 
-_TYPE_KEY = "type"
+TYPE_KEY = "type"
 """Key of the setting for the type; its default is the quantifier's name."""
 
 _CLASS_PATHS = {
@@ -70,7 +70,7 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
             f"quantifier {name!r}: settings {quote_value(settings)} are not a mapping"
         )
     quantifier_type = _find_type(name, settings)
-    settings = {key: value for key, value in settings.items() if key != _TYPE_KEY}
+    settings = {key: value for key, value in settings.items() if key != TYPE_KEY}
     setting_fields = _collect_setting_fields(quantifier_type)
     _check_keys(name, setting_fields, settings)
     try:
@@ -168,7 +168,7 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
 
     Entry points of installed packages are read only if the type is not built in.
     """
-    type_name = settings.get(_TYPE_KEY, name)
+    type_name = settings.get(TYPE_KEY, name)
     if isinstance(type_name, str) and type_name in BUILTIN_TYPES:
         # a built-in type imports its module only here, since modules may need large libraries
         builtin_type: type[Quantifier] = BUILTIN_TYPES[type_name].load()
@@ -178,11 +178,11 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
         return load_type(installed_types[type_name])
     type_names = sorted({*BUILTIN_TYPES, *installed_types})
     hint = f"{did_you_mean(str(type_name), type_names) or ';'} known are {', '.join(type_names)}"
-    if _TYPE_KEY in settings:
-        raise UnknownName(f"{_TYPE_KEY}: {quote_value(type_name)} is unknown{hint}")
+    if TYPE_KEY in settings:
+        raise UnknownName(f"{TYPE_KEY}: {quote_value(type_name)} is unknown{hint}")
     raise UnknownName(
         f"quantifier {name!r}: unknown{hint}; a quantifier with another name needs the "
-        f"key {_TYPE_KEY!r}"
+        f"key {TYPE_KEY!r}"
     )
 
 

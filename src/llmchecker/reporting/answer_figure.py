@@ -81,7 +81,7 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
     axes.set_xlabel("answers" if answer.is_text_only else "evaluated texts")
     axes.set_ylabel(_name_axis(answer.query))
     decision = "" if answer.decision is None else str(answer.decision)
-    _set_title(axes, answer.query.text, decision)
+    _set_title(axes, answer.query.text, *_define(answer), decision)
     axes.legend()
     return axes
 
@@ -124,7 +124,7 @@ def _draw_intervals(answer: Answer, label: str | None, axes: Axes | None) -> Axe
     axes.set_xlabel(_name_axis(answer.query))
     if not isinstance(answer.query.root, Expectation):
         axes.set_xlim(-0.02, 1.02)
-    _set_title(axes, answer.query.text)
+    _set_title(axes, answer.query.text, *_define(answer))
     # the rows have figures of the same kinds, which the legend lists once
     entries = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
@@ -157,8 +157,14 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
     axes.set_xlim(left=0)
     axes.set_xlabel("\n".join(_wrap(label)))
     axes.xaxis.label.set_parse_math(False)
-    _set_title(axes, answer.query.text, describe_query(answer.query), str(answer.decision))
+    words = (*_define(answer), describe_query(answer.query), str(answer.decision))
+    _set_title(axes, answer.query.text, *words)
     return axes
+
+
+def _define(answer: Answer) -> list[str]:
+    """Return what the query asks for in words, in printable form."""
+    return [escape_unprintable(f"{name}: {words}") for name, words in answer.definitions.items()]
 
 
 def _find_event(query: Query) -> str:

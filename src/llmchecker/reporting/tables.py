@@ -262,6 +262,7 @@ def _format_section(answer: AnsweredQuery) -> str:
         f"## {' · '.join(headings)}",
         "",
         f"{query}: {format_answer(answer)}. {format_text(summarize_witnesses(result))}",
+        *(f"\n{name}: {format_code(words)}" for name, words in result.definitions.items()),
         *(f"\n{format_text(note)}" for note in result.notes),
     ]
     # Without witnesses, the table would only have a header.

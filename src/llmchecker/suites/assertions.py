@@ -17,9 +17,10 @@ from functools import partial
 from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.properties.definitions import PROBABILITY_KEYS
 from llmchecker.utils.printable_text import quote_value
 
-AT_LEAST, AT_MOST = "at_least", "at_most"
+AT_LEAST, AT_MOST = PROBABILITY_KEYS
 """Keys of the probability of an assertion."""
 
 _NEGATION = "not_"
@@ -76,7 +77,8 @@ def build_assertion(kind: str, value: Any = None) -> Assertion:
 
 def _check_kind(kind: str) -> None:
     if kind.removeprefix(_NEGATION) not in KINDS:
-        hint = did_you_mean(kind, (*KINDS, AT_LEAST, AT_MOST)) or ";"
+        negations = (f"{_NEGATION}{each}" for each in KINDS)
+        hint = did_you_mean(kind, (*KINDS, *negations, AT_LEAST, AT_MOST)) or ";"
         raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
 
 

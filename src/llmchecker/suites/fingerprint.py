@@ -11,7 +11,7 @@ confidence: an interval of a probability depends on none of these.
 import contextlib
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any

@@ -41,6 +41,7 @@ TEXT = FieldType("a text", lambda value: isinstance(value, str))
 TRUTH = FieldType("true or false", lambda value: isinstance(value, bool))
 COUNT = FieldType("a whole number of 64 bits", _is_count)
 NUMBER = FieldType("a finite number", _is_number)
+OBJECT = FieldType("an object", lambda value: isinstance(value, dict))
 END = FieldType("a finite number, true or false", lambda v: isinstance(v, bool) or _is_number(v))
 """An end of an interval of probabilities, scores or truths."""
 

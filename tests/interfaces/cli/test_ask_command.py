@@ -36,7 +36,10 @@ def project(tmp_path, random_model, monkeypatch):
 
 
 def asked(*more: str, query: str = QUERY) -> list[str]:
-    return ["check", query, "--start", START, "--length", "3", "--passes", "80", *more]
+    # an option may not be given twice
+    usual = [("--length", "3"), ("--passes", "80")]
+    limits = [word for pair in usual if pair[0] not in more for word in pair]
+    return ["check", query, "--start", START, *limits, *more]
 
 
 def answered(capfd, *more: str, status: int = 0, **changes: str) -> dict:
@@ -436,7 +439,8 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--temperature", "0"), "error: --temperature: 0.0 is not above 0"),
+        (("--temperature", "-1"), "error: --temperature: -1.0 is not at least 0"),
+        (("--temperature", "0", "--top-p", "0.5"), "top_p: no effect with greedy (temperature: 0)"),
         (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p: no effect with greedy"),
         (("--top-k", "-4"), "error: --top-k: -4 is negative"),
         (("--temperature", "1", "--top-p", "2"), "error: --top-p: 2.0 is not above 0"),

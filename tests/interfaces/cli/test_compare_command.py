@@ -32,7 +32,8 @@ def project(tmp_path, random_model, monkeypatch):
 
 
 def arguments(*more: str, query: str = QUERY) -> list[str]:
-    return ["compare", query, "--start", START, "--length", "3", "--passes", "90", *more]
+    passes = [] if "--passes" in more else ["--passes", "90"]
+    return ["compare", query, "--start", START, "--length", "3", *passes, *more]
 
 
 def compared(capfd, *more: str, status: int) -> dict:
@@ -66,8 +67,9 @@ def test_the_sides_name_what_differs(project, capfd):
     assert main([*words, "--versus-top-k", "1", "--passes", "90"]) in (0, 2)
     out, err = capfd.readouterr()
     lines = out.splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
         "query           P=? [ F contains = 1 ]",
+        'assertion       contains "a"',
         f'both            Small GPT-2, "{START}"',
         "first           top_k 2",
         "versus          top_k 1",

@@ -1,4 +1,4 @@
-"""An option with one value that is given twice is an error of every command, which names it."""
+"""Mistakes on the command line: options given twice, and mistyped words, are named with a fix."""
 
 import argparse
 import re
@@ -8,6 +8,7 @@ import yaml
 
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
+from llmchecker.properties.registry import BUILTIN_TYPES
 from loop_invariants.cli import main as loop_invariants
 
 
@@ -49,6 +50,42 @@ def test_an_option_given_twice_is_named(command, capsys):
             main([command, *given, *given])
         assert ended.value.code == 3
         assert f"error: {given[0]}: given twice, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chek"], "invalid choice: 'chek', did you mean 'check'? See llmchecker --help"),
+        (["judgecheck"], "did you mean 'judge-check'?"),
+        (["completion", "bahs"], "did you mean 'bash'?"),
+        (["check", "--stop", "x", "--user=y"], "--stop: there are no stop sequences; a text ends"),
+        (
+            ["check", "--regex", "x", "--user=y"],
+            "--regex, did you mean '--matches'?",
+        ),
+        (["zzz"], "invalid choice: 'zzz' (choose from"),
+    ],
+)
+def test_a_mistyped_word_has_a_hint(words, message, capsys):
+    """An unknown command, choice or option names the one that is meant, or the reason."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 3
+    assert message in capsys.readouterr().err
+
+
+def test_all_types_are_listed_without_a_configuration(tmp_path, monkeypatch, capsys):
+    """`quantifiers` prints the types in any folder; a named file must exist."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["quantifiers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Types, with their settings:"
+    names = {line.split()[0] for line in lines[1:] if line.startswith("  ")}
+    assert set(BUILTIN_TYPES) <= names
+    assert main(["quantifiers", "--names"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["quantifiers", "--config", "absent.yaml"]) == 3
+    assert "absent.yaml: absent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", TEXTS)

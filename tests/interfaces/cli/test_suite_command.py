@@ -116,7 +116,7 @@ def test_a_configuration_that_does_not_exist_is_named(write, capfd, tmp_path):
 @pytest.mark.parametrize("place", ["--prices", "--versus-prices"])
 def test_a_price_without_a_unit_is_named_by_its_option(capfd, place):
     """The message about a price begins with its option on either side of a comparison."""
-    models = ["--model=openai:a", f"--{'versus-' * (place != '--prices')}model=openai:b"]
+    models = ["--model=openai:a", "--versus-model=openai:b"]
     command = ["compare", "P=? [ F refuses = 1 ]", "--user=x", *models, place, "1", "2"]
     assert main(command) == 3
     assert f"error: {place}: '1' is no price with a unit; write" in capfd.readouterr().err

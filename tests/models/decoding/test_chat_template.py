@@ -247,6 +247,52 @@ def test_a_template_is_told_one_day_for_ever(chatting):
     assert text == "26 Jul 20242024" + plain
 
 
+@pytest.mark.parametrize(
+    ("before", "date"),
+    [
+        ("", None),
+        ("{{ strftime_now('%d %b %Y') }}", "26 July 2024"),
+        ("{{ strftime_now('%Y') }}", "26 July 2024"),
+        ("{% if tools %}{{ strftime_now('%Y') }}{% endif %}", None),
+        (
+            "{% if not date_string is defined %}{% set date_string = '3 May 2025' %}{% endif %}",
+            None,
+        ),
+        (
+            "{% if not date_string is defined %}{% set date_string = '3 May 2025' %}{% endif %}"
+            "Today: {{ date_string }}. ",
+            "3 May 2025",
+        ),
+        (
+            "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}"
+            "{% endif %}Today: {{ date_string }}. ",
+            "26 July 2024",
+        ),
+        ("{{ (date_string or '3 May 2025').split(' ')[0] }}", "3"),
+    ],
+)
+def test_the_date_of_a_prompt_is_named(before, date, chatting):
+    """A date that the template writes is found, and none where the text of the chat has none."""
+    model = chatting("gpt2")
+    chat = Chat.from_messages(CHATS[0])
+    model.tokenizer.chat_template = before + TEMPLATE
+    try:
+        found = model.find_prompt_date(chat)
+        text = model.tokenizer.apply_chat_template(
+            chat.as_json, tokenize=False, add_generation_prompt=True
+        )
+        answer = lc.ask("P=? [ F gender > 0 ]", model, chat.as_json, length=1, passes=2)
+    finally:
+        model.tokenizer.chat_template = TEMPLATE
+    assert found == date
+    # the text of a plain call has a date that the variable alone defines
+    assert date is None or "strftime" in before or date in text
+    noted = [note for note in answer.notes if "the chat template writes the date" in note]
+    assert len(noted) == (date is not None)
+    assert all(f"the date {date} into the prompt" in note for note in noted)
+    assert model.find_prompt_date("a plain text") is None
+
+
 def test_a_decoded_model_answers_chats(chatting):
     """A chat and a decoding go together: the repetition penalty counts the chat's tokens too."""
     model = chatting("gpt2")

@@ -9,11 +9,13 @@ import pytest
 import torch
 from helpers.marks import long
 from scipy.stats import chisquare
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, InvalidDistribution
+from llmchecker.models.decoding.logits_processor import LogitsDecoder, parse_generation_config
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.servers.text_apis import _build_sampling
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
 from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.expansion import build_tree
@@ -288,8 +290,10 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
+        ({"stop": ["a"]}, "unknown key 'stop': there are no stop sequences; a text ends at the"),
         ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
-        ({"temperature": 0}, "temperature: 0 is not above 0; use `greedy`"),
+        ({"temperature": -0.1}, "temperature: -0.1 is not at least 0"),
+        ({"temperature": 0, "top_p": 0.9}, r"top_p: no effect with greedy \(temperature: 0\)"),
         ({"temperature": float("nan")}, "temperature: nan"),
         ({"temperature": True}, "temperature: true"),
         ({"top_k": -1}, "top_k: -1"),
@@ -322,6 +326,43 @@ def test_settings_that_change_nothing_are_no_decoding():
     assert Decoding(temperature=2) == Decoding(temperature=2.0)
     assert str(parse_decoding("greedy")) == "greedy"
     assert parse_decoding(Decoding(top_k=3)) == Decoding(top_k=3)
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0, "0"])
+def test_temperature_0_is_greedy(zero):
+    """Whoever writes temperature 0 gets the decoding that `greedy` names, in one form."""
+    if isinstance(zero, str):
+        with pytest.raises(ConfigError, match="temperature: '0' is not"):
+            parse_decoding({"temperature": zero})
+        return
+    found = parse_decoding({"temperature": zero})
+    assert found == parse_decoding("greedy") == Decoding(temperature=zero, do_sample=False)
+    assert (str(found), found.settings) == ("greedy", {"do_sample": False})
+    penalty = {"repetition_penalty": 1.5}
+    assert parse_decoding(penalty | {"temperature": zero}) == parse_decoding(
+        penalty | {"do_sample": False}
+    )
+    for defaults in ({"temperature": 1.0, "top_p": 1.0}, {"temperature": 1.0}):
+        assert _build_sampling(found, defaults) == {"temperature": 0.0}
+
+
+def test_temperature_0_is_the_most_probable_token(random_model):
+    """At temperature 0 the first of equal logits follows, as in plain greedy decoding."""
+    model = load_model(random_model("llama"))
+    logits = torch.tensor([[1.0, 3.0, 3.0, 2.0], [0.0, -1.0, 5.0, 5.0]])
+    decoder = LogitsDecoder(Decoding(temperature=0), 4, frozenset())
+    chosen = decoder(torch.zeros((2, 1), dtype=torch.int64), logits, 1).softmax(1)
+    assert chosen.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    tree = lc.grow(model, START, alpha=1, k=1, length=2, decoding={"temperature": 0})
+    same = lc.grow(model, START, alpha=1, k=1, length=2, decoding="greedy")
+    assert tree.token.tolist() == same.token.tolist()
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 0, "do_sample": True}])
+def test_a_published_temperature_0_is_greedy(settings, random_model):
+    """A generation_config.json with temperature 0 is greedy, with or without do_sample."""
+    config = GenerationConfig(**settings)
+    assert parse_generation_config(config) == Decoding(do_sample=False)
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,48 @@ def test_formats_are_asserted(name: str, caplog) -> None:
     assert not caplog.messages
 
 
+# by RFC 3339, with the same verdicts as in the official JSON-Schema-Test-Suite
+LEAP_SECONDS = {
+    "time": (
+        ["23:59:60Z", "23:59:60.52Z", "23:59:60+00:00", "01:29:60+01:30", "23:29:60+23:30"],
+        ["22:59:60Z", "23:58:60Z", "23:59:61Z", "23:59:60+01:00", "23:59:60+00:30", "23:59:60"],
+    ),
+    "date-time": (
+        ["1998-12-31T23:59:60Z", "1998-12-31T15:59:60.123-08:00", "1999-01-01T00:59:60+01:00"],
+        ["1998-12-31T22:59:60Z", "1998-12-31T23:58:60Z", "1998-12-31T23:59:61Z"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEAP_SECONDS)
+def test_a_leap_second_ends_a_minute_at_midnight(name: str) -> None:
+    """A leap second is valid at 23:59:60 UTC alone, by the plain call and by the transducer."""
+    schema = {"type": "string", "format": name}
+    found = JsonText(schema)
+    for texts, score in zip(LEAP_SECONDS[name], (2, 1), strict=True):
+        for text in texts:
+            assert is_valid(schema, text) == (score == 2), text
+            scores = run_transducer(found, json.dumps(text))
+            assert scores is None or scores[-1] == found("", json.dumps(text))
+    assert is_valid({"format": "date-time"}, "9999-12-31T23:59:60Z")
+    # no month of UTC ends on these days
+    assert not is_valid({"format": "date-time"}, "1998-12-30T23:59:60Z")
+    assert not is_valid({"format": "date-time"}, "1998-12-31T01:29:60+01:30")
+
+
+def run_transducer(quantifier: JsonText, text: str) -> list[int] | None:
+    """The scores of the beginnings of a text by the transducer; None without one."""
+    transducer = quantifier.build_transducer()
+    if transducer is None:
+        return None
+    state, score = transducer.start("")
+    scores = [score]
+    for character in text:
+        state, score = transducer.advance(state, transducer.effect(character))
+        scores.append(score)
+    return scores
+
+
 @pytest.mark.parametrize(
     ("draft", "count"), [(DRAFT_4, 8), (DRAFT_6, 11), (DRAFT_7, 17), (DRAFT_2019, 19), (LATEST, 19)]
 )

@@ -32,7 +32,7 @@ from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.check import add_texts, bound_query
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Probability
@@ -80,9 +80,12 @@ class AnytimeRun:
         asked.query.check_without_tree()
         self._asked, self._budget, self._watch = asked, budget, watch
         self._share_passes = share_passes
-        self._probability_spread = model.probability_spread
         self._start_time = time.monotonic()
         prompt = model.encode(start)
+        self._model_notes = (
+            *describe_prompt_date(model, start),
+            *describe_spread(model.probability_spread),
+        )
         open_prefix = cache(lambda: model.open_prefix(prompt, batch_invariant=batch_invariant))
         estimand = Estimand.from_query(asked)
         tree = ExploredTree(
@@ -152,9 +155,10 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *asked.notes, *describe_spread(self._probability_spread)),
+            notes=(*answer.notes, *asked.notes, *self._model_notes),
         )
-        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        answer = replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        return asked.define(answer)
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""

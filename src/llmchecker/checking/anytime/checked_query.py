@@ -4,8 +4,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.properties.definitions import describe_quantifiers, encode
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
 from llmchecker.properties.logic.continuation import reads_last_state
 from llmchecker.properties.logic.monitor import (
@@ -31,12 +34,14 @@ class CheckedQuery:
         quantifiers: the quantifiers that the query names, by name.
         length: the horizon L in tokens.
         notes: notes on every answer, as of a judge.
+        assertion: the assertion that the query stands for, as in a suite; None for none.
     """
 
     query: Query
     quantifiers: Mapping[str, Quantifier]
     length: int
     notes: tuple[str, ...] = ()
+    assertion: Mapping[str, Any] | None = None
 
     def create_quantifiers(self) -> "CheckedQuery":
         """Return a copy that keeps its quantifiers, which a suite creates on each access.
@@ -44,6 +49,12 @@ class CheckedQuery:
         So thousands of waiting and finished cases have no quantifiers and monitors in memory.
         """
         return replace(self, quantifiers=dict(self.quantifiers))
+
+    def define(self, answer: Answer) -> Answer:
+        """Return an answer to the query with the settings of its quantifiers and its assertion."""
+        assertion = None if self.assertion is None else encode(self.assertion)
+        settings = describe_quantifiers(self.quantifiers)
+        return replace(answer, quantifiers=settings, assertion=assertion)
 
     @cached_property
     def ranges(self) -> dict[str, ScoreRange]:

@@ -202,6 +202,7 @@ class TextCheck:
                 (*self._list_texts(True), *self._list_texts(False)),
             ),
         )
+        answer = self._asked.define(answer)
         if count == 0:
             return answer
         low, high = self._interval.lower, self._interval.upper

@@ -47,6 +47,7 @@ from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError, InterruptedCheck
+from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.utils.number_format import format_count, format_number
@@ -264,7 +265,11 @@ class _ConversationCheck:
             turns=self._conversation.turn_count,
             certain=certain,
             witnesses=() if self._threshold is None else texts[not is_lower_limit],
-            notes=(*describe_spread(spread), *self._asked.notes),
+            notes=(
+                *describe_prompt_date(self._explored.model, self._conversation.chat),
+                *describe_spread(spread),
+                *self._asked.notes,
+            ),
             costs=Costs(passes=tree.passes, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             probability=probability,
@@ -279,7 +284,8 @@ class _ConversationCheck:
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        answer = replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        return self._asked.define(answer)
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
         """Return the interval of the samples, rounded outwards; None without samples."""

@@ -63,7 +63,7 @@ class AnsweredQuestion:
             else format_count(truncation.length, "token")
         )
         rows = {
-            "query": figures.pop("query"),
+            **{name: figures.pop(name) for name in ("query", *answer.definitions)},
             **build_text_rows(
                 {
                     "model": f"{question.model.display_name()}, {length}",

@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ _SERVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 _DECODING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "temperature": {"type": float, "help": "divide logits by this"},
+    "temperature": {"type": float, "help": "divide logits by this; 0 is --greedy"},
     "top-k": {"type": int, "help": "leave only so many of the most probable tokens"},
     "top-p": {"type": float, "help": "leave the most probable tokens that hold this together"},
     "min-p": {"type": float, "help": "leave tokens with this share of the largest probability"},
@@ -247,6 +248,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
         )
     quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
     checked_query = resolve_query(asked.text, _find_length(arguments), quantifiers)
+    checked_query = replace(checked_query, assertion=asked.assertion)
     question = Question(
         **dict(process),
         checked_query=add_judge_notes(checked_query, process.model),
@@ -370,6 +372,9 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
         replaced = dict.fromkeys(_SAMPLING_OPTIONS)
     elif is_sampling:
         replaced = {"greedy": False}
+        # the other settings of the first side have no effect at temperature 0
+        if versus.get("temperature") == 0:
+            replaced |= dict.fromkeys(_SAMPLING_OPTIONS)
     if "model" in versus:
         # a key must not reach another host, and a name is that of one server
         replaced |= dict.fromkeys(("served_as", *_PROVIDER_OPTIONS))

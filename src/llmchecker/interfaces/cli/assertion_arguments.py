@@ -60,10 +60,12 @@ class AskedQuery:
     Attributes:
         text: the query.
         settings: settings of these quantifiers by name.
+        assertion: the assertion that the query stands for, as in a suite; None for none.
     """
 
     text: str
     settings: Mapping[str, Mapping[str, Any]]
+    assertion: Mapping[str, Any] | None = None
 
     def create_quantifiers(self, registry: Registry) -> dict[str, Quantifier]:
         """Create the quantifiers by name.
@@ -161,7 +163,8 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
     # a quantifier of the command line with the same name would change the assertion
     if clash := assertion.properties.keys() & settings.keys():
         raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
-    asked = AskedQuery(text, settings | dict(assertion.properties))
+    entry = {kind: value, **({} if threshold is None else {key: f"{threshold:f}"})}
+    asked = AskedQuery(text, settings | dict(assertion.properties), entry)
     # the assertion stands for a query, which the user can extend
     logging.info("the same as %s", asked.format_command(arguments.command))
     return asked

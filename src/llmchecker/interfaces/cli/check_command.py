@@ -29,6 +29,7 @@ from llmchecker.interfaces.cli.output import (
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
+from llmchecker.models.decoding.chat_template import find_prompt_date, format_date_notes
 from llmchecker.trees.text_tree import Truncation
 
 
@@ -98,7 +99,9 @@ def check_on_tree(registry: Registry, question: Question) -> AnsweredQuestion:
     scored = ScoredTree.from_quantifiers(tree, question.checked_query.quantifiers)
     scoring_seconds = time.monotonic() - start_time
     seconds = growing_seconds + scoring_seconds
-    answer = check_query(scored, question.query, seconds, question.checked_query.notes)
+    notes = (*_describe_date(question), *question.checked_query.notes)
+    answer = check_query(scored, question.query, seconds, notes)
+    answer = question.checked_query.define(answer)
     # A tree from the cache took no time in this run.
     growth_text = f"growing {growing_seconds:.1f}" if growing_seconds else "tree from the cache"
     costs = {
@@ -112,3 +115,15 @@ def check_on_tree(registry: Registry, question: Question) -> AnsweredQuestion:
         "scoring_seconds": scoring_seconds,
     }
     return AnsweredQuestion(question, answer, costs, fields)
+
+
+def _describe_date(question: Question) -> tuple[str, ...]:
+    """Return a note on the date in a chat's prompt; the tree of a chat does not have its model."""
+    chat = question.prompt
+    if isinstance(chat, str):
+        return ()
+    # Imported here, because transformers takes seconds to import.
+    from llmchecker.models.transformers.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(question.model.directory)
+    return format_date_notes(find_prompt_date(tokenizer, chat, question.model.name))

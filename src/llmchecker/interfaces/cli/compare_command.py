@@ -163,6 +163,8 @@ def _format_json(first: Question, versus: Question, comparison: "Comparison") ->
     """Return the fields of the comparison and of both sides; an absent value is null."""
     return {
         "query": first.query.text,
+        "quantifiers": comparison.first.quantifiers,
+        "assertion": comparison.first.assertion,
         "L": first.truncation.length,
         "first": _describe_side(first, comparison.first),
         "versus": _describe_side(versus, comparison.versus),

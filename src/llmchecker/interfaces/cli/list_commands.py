@@ -123,14 +123,17 @@ def _format_start(start: str | list[Any]) -> str:
 
 
 def _run_quantifiers(arguments: argparse.Namespace) -> int:
-    quantifiers = _read_section(arguments.config, "quantifiers", dict)
+    # the types need no configuration, which may be absent unless a user names it
+    has_config = arguments.config != Path(DEFAULT_CONFIG) or arguments.config.is_file()
+    quantifiers = _read_section(arguments.config, "quantifiers", dict) if has_config else {}
     rows = [
         (name, str(entry.get("type", name)), _format_settings(entry))
         for name, entry in quantifiers.items()
     ]
     _print_rows(rows, ("quantifier", "type", "settings"), arguments.names)
     if not arguments.names:
-        print("\nTypes, with their settings:")
+        title = "Types, with their settings:"
+        print(f"\n{title}" if rows else title)
         types = []
         for name, reference in (QUANTIFIER_TYPES | _describe_installed_types()).items():
             types.append((f"  {name:<11}", reference.summary))

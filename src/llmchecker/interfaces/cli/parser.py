@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from llmchecker import __version__
-from llmchecker.errors import did_you_mean
+from llmchecker.errors import did_you_mean, explain_absence
 from llmchecker.utils import job_logging
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.exit_status import ExitStatus
@@ -89,9 +89,19 @@ class ArgumentParser(argparse.ArgumentParser):
         # argparse reports what no command uses as an error of the whole, which lists no options
         self.set_defaults(parser=self)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Reject a value that is no choice, with the closest choice; see `argparse`."""
+        is_unknown = action.choices is not None and value not in action.choices
+        hint = did_you_mean(str(value), map(str, action.choices or ())) if is_unknown else ""
+        if hint:
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+        super()._check_value(action, value)
+
     def reject(self, unknown: Sequence[str]) -> NoReturn:
         """Print the arguments that the command does not have, with the closest option, and exit."""
+        reason = explain_absence(unknown[0])
         hint = did_you_mean(unknown[0], self._option_string_actions)
+        hint = hint if reason is None else f": {reason}"
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def error(self, message: str) -> NoReturn:

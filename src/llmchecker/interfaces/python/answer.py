@@ -64,7 +64,7 @@ class Answer(answer.Answer):
         rows = formatting.build_rows(self)
         # the bounded figure has the name of its kind
         bounded = formatting.name_bounded_figure(self.query)
-        names = ("verdict", "certain", "estimate", "horizon", bounded)
+        names = ("assertion", "quantifiers", "verdict", "certain", "estimate", "horizon", bounded)
         figures = [f"{name} {format_row(rows[name])}" for name in names if name in rows]
         return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 

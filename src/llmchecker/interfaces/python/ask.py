@@ -82,7 +82,8 @@ def _check_tree(query: QueryForm, tree: TextTree, quantifiers: Mapping[str, Scor
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
     scored = ScoredTree.from_quantifiers(tree, checked_query.quantifiers)
-    return Answer.from_answer(check_query(scored, checked_query.query, notes=checked_query.notes))
+    found = check_query(scored, checked_query.query, notes=checked_query.notes)
+    return Answer.from_answer(checked_query.define(found))
 
 
 def ask(

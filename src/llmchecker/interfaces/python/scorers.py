@@ -1,7 +1,8 @@
 """Scores of trees, and queries with their quantifiers, for the Python library."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.config import question
@@ -24,17 +25,17 @@ QueryForm = str | Query | Mapping[str, Any]
 """A query as a text, a parsed query, or an assertion such as `{"contains": "yes"}`."""
 
 
+@dataclass(frozen=True)
 class _FunctionQuantifier:
     """A function as a quantifier, with unbounded scores."""
 
-    minimum: int | None = None
-    maximum: int | None = None
-
-    def __init__(self, function: Callable[[str, str], int]) -> None:
-        self._function = function
+    function: Callable[[str, str], int]
+    type_name: ClassVar[str] = "function"
+    minimum: ClassVar[int | None] = None
+    maximum: ClassVar[int | None] = None
 
     def __call__(self, start: str, continuation: str) -> int:
-        return self._function(start, continuation)
+        return self.function(start, continuation)
 
 
 def merge_scorers(
@@ -108,6 +109,7 @@ def resolve_scorers(
         ConfigError: a given object is no quantifier, or a quantifier needs settings.
         InvalidBound: the horizon is out of range.
     """
+    entry = query if isinstance(query, Mapping) else None
     if isinstance(query, Mapping):
         if turn_count is not None:
             raise ConfigError(
@@ -122,7 +124,8 @@ def resolve_scorers(
         if not is_variable_name(name):
             raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
     defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
-    return question.resolve_query(query, length, defined, _create_quantifier, turn_count)
+    found = question.resolve_query(query, length, defined, _create_quantifier, turn_count)
+    return replace(found, assertion=entry)
 
 
 def _resolve_assertion(entry: Mapping[str, Any]) -> tuple[str, dict[str, Quantifier]]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.check import check_query
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 def answer_checks(
     checks: Iterable[Check],
     notes: Iterable[Sequence[str]],
+    definitions: Iterable[Mapping[str, Mapping[str, Any]]],
     ranges: Mapping[str, ScoreRange],
     states: Mapping[str, str],
     outputs: Sequence[str],
@@ -34,6 +36,7 @@ def answer_checks(
     Args:
         checks: the checks; those on one tree are adjacent.
         notes: the notes on each answer.
+        definitions: the settings of the quantifiers of each query, by name.
         ranges: the declared range of each quantifier, by name.
         states: the state of each quantifier at the start of the run, by name.
         outputs: the file of each answer, with the fingerprint of the tree by its record.
@@ -45,7 +48,9 @@ def answer_checks(
         CheckFailed: the sums over a tree and Storm disagree.
     """
     trees: dict[object, TextTree] = {}
-    for check, check_notes, output in zip(checks, notes, outputs, strict=True):
+    for check, check_notes, settings, output in zip(
+        checks, notes, definitions, outputs, strict=True
+    ):
         names = quantifiers_in(check.query)
         tree_record = paths.tree_record(check.tree)
         scores_records = {name: paths.scores_record(check.tree, name) for name in names}
@@ -68,6 +73,7 @@ def answer_checks(
                 seconds,
                 (*list_vacuous_thresholds(check.query.root), *check_notes),
             )
+            answer = replace(answer, quantifiers=settings)
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
         inputs = {tree_record: records[tree_record]["fingerprint"]}

@@ -18,6 +18,7 @@ from llmchecker.config.plan import TableRow, TreeSpec, quantifiers_in
 from llmchecker.errors import DamagedFile
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.local_files import learn_local_files
+from llmchecker.properties.definitions import describe_quantifiers
 from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.properties.registry import find_quantifier_modules, list_quantifier_files
 from llmchecker.suites.cases import Suite
@@ -41,13 +42,20 @@ def list_trees(config: Config, trees: Iterable[TreeSpec]) -> list[dict[str, Any]
 
 
 def list_checks(config: Config, model: str) -> dict[str, Any]:
-    """List the checks on the trees of a model, and the notes of the judges in each query."""
+    """List the checks on the trees of a model, with the quantifiers of each query.
+
+    These are the notes of its judges, and the settings of its quantifiers by name.
+    """
     checks = config.bounded_checks_of(model)
-    judges = [
-        [config.quantifiers[name] for name in quantifiers_in(check.query)] for check in checks
+    quantifiers = [
+        {name: config.quantifiers[name] for name in quantifiers_in(check.query)} for check in checks
     ]
-    notes = tuple(tuple(list_judge_notes(each, config.models[model])) for each in judges)
-    return {"checks": checks, "notes": notes}
+    notes = tuple(
+        tuple(list_judge_notes(each.values(), config.models[model])) for each in quantifiers
+    )
+    # in a list, Snakemake would read the braces of a pattern as wildcards
+    definitions = tuple(map(describe_quantifiers, quantifiers))
+    return {"checks": checks, "notes": notes, "definitions": definitions}
 
 
 def list_answers(config: Config, model: str) -> dict[str, Any]:

@@ -24,6 +24,10 @@ It is the default of Llama's own templates.
 """
 
 _DATE_CALL = "strftime_now("
+_DATE_VARIABLE = "date_string"
+"""The variable that Llama's templates write as the date."""
+_DATE_MARK = "\ue000"
+"""A private character, which a template writes in place of a date."""
 _DATE_PATTERN = re.compile(r"""strftime_now\(\s*(["'])([^"'\\]*)\1\s*\)""")
 
 
@@ -195,6 +199,67 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
         return rendered.encode_as_text(typed_tokens)
 
 
+def find_prompt_date(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> str | None:
+    """Find the date that a chat template writes into the text of a chat.
+
+    It is the same in every run, and so it is rarely the date of the run.
+
+    Args:
+        tokenizer, chat, name: as in `encode_chat`, which accepts them.
+
+    Returns:
+        The date as it is written, `26 July 2024` for a part of it; None without a date.
+    """
+    tools = [tool.description for tool in chat.tools] or None
+    template = _build_template(tokenizer, name, tools)
+    if _DATE_CALL not in template and _DATE_VARIABLE not in template:
+        return None
+
+    def apply_template(template: str, **variables: str) -> str:
+        text = tokenizer.apply_chat_template(
+            chat.as_json,
+            **variables,
+            tools=tools,
+            chat_template=template,
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+        assert isinstance(text, str)
+        return text
+
+    text = apply_template(template)
+    marked = _build_template(tokenizer, name, tools, _DATE_MARK)
+    # the date of a call, and any other default of the variable
+    if apply_template(marked) != text:
+        return f"{_FIXED_DATE:%d %B %Y}"
+    try:
+        parts = apply_template(template, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
+    except Exception:  # a template that computes with the date rejects the mark
+        return None
+    # the text before the first mark and after the last one is not the date
+    if len(parts) == 1 or _DATE_MARK in text:
+        return None
+    date_text = text.removeprefix(parts[0]).removesuffix(parts[-1])
+    return date_text if len(parts) == 2 else date_text.partition(parts[1])[0]
+
+
+def describe_prompt_date(model: object, start: Start) -> tuple[str, ...]:
+    """Return a note on the date in a model's prompt, as of `format_date_notes`."""
+    # a model of a user has no chat template of its own
+    find = getattr(model, "find_prompt_date", None)
+    return format_date_notes(None if find is None else find(start))
+
+
+def format_date_notes(date_text: str | None) -> tuple[str, ...]:
+    """Return a note on the date in a prompt, which is rarely that of today; none without a date."""
+    if date_text is None:
+        return ()
+    return (
+        f"the chat template writes the date {date_text} into the prompt, whatever the day of the "
+        "run",
+    )
+
+
 def _check_tools(tokenizer: "PreTrainedTokenizerBase", tools: Sequence[Tool]) -> None:
     """Check that no description of a tool contains a control token.
 
@@ -241,11 +306,19 @@ def _parse_message(number: int, entry: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _build_template(
-    tokenizer: "PreTrainedTokenizerBase", name: str, tools: list[dict[str, Any]] | None
+    tokenizer: "PreTrainedTokenizerBase",
+    name: str,
+    tools: list[dict[str, Any]] | None,
+    date_text: str | None = None,
 ) -> str:
-    """Return the chat template of a tokenizer, with `_FIXED_DATE` as the current date.
+    """Return the chat template of a tokenizer, with a fixed text as the current date.
 
     A tokenizer may have a template of its own for tools.
+
+    Args:
+        tokenizer, name: as in `encode_chat`.
+        tools: the descriptions of the tools.
+        date_text: the text in place of every date; None for `_FIXED_DATE` in its format.
 
     Raises:
         UnusableText: the template is absent, or requests the date in an unknown way.
@@ -266,7 +339,8 @@ def _build_template(
             "whose template has a literal format"
         )
     cases = (
-        f"{{%- if f == {f!r} -%}}{_FIXED_DATE.strftime(f)}{{%- endif -%}}" for f in set(formats)
+        f"{{%- if f == {f!r} -%}}{date_text or _FIXED_DATE.strftime(f)}{{%- endif -%}}"
+        for f in set(formats)
     )
     branches = "".join(sorted(cases))
     # transformers' Jinja environment removes the line break after the macro

@@ -79,6 +79,9 @@ None is harmless for every field, and no other value of a field without an entry
 """
 
 
+_GREEDY_SETTINGS = Decoding(do_sample=False).settings
+
+
 class LogitsDecoder:
     """Decoding of logits: the softmax of the result is the distribution of `generate`.
 
@@ -225,7 +228,8 @@ def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
             {name: settings[name] for name in SAMPLING_SETTINGS if name in settings}
         )
         # without do_sample, transformers ignores these settings and other programs use them
-        if sampling:
+        # at temperature 0 they do not sample either
+        if sampling.settings not in ({}, _GREEDY_SETTINGS):
             raise ConfigError(
                 f"generation_config.json: {sampling} without do_sample, so programs sample "
                 "differently; write the settings into the configuration, or greedy"
@@ -233,6 +237,6 @@ def parse_generation_config(generation_config: GenerationConfig) -> Decoding:
         settings = {
             name: value for name, value in settings.items() if name not in SAMPLING_SETTINGS
         }
-    elif "top_k" not in settings:
+    elif "top_k" not in settings and settings.get("temperature") != 0:
         settings["top_k"] = _DEFAULT_TOP_K
     return Decoding.from_settings(settings)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.errors import ConfigError, did_you_mean, explain_absence
 from llmchecker.utils.printable_text import quote_value
 
 AS_PUBLISHED: Final = "as_published"
@@ -27,7 +27,7 @@ class Decoding:
 
     Attributes:
         do_sample: whether a token is sampled; if not, the most probable token follows.
-        temperature: divisor of the logits.
+        temperature: divisor of the logits; 0 is greedy decoding, as in the limit.
         top_k: number of most probable tokens that remain, with ties of the last; 0 for all.
         top_p: cumulative probability of the most probable tokens that remain.
         min_p: smallest probability of the remaining tokens, relative to the most probable token.
@@ -63,8 +63,12 @@ class Decoding:
     def __post_init__(self) -> None:
         if not isinstance(self.do_sample, bool):
             raise ConfigError(f"do_sample: {quote_value(self.do_sample)} is not true or false")
-        hint = "; use `greedy` for the most probable token"
-        _check_number(self, "temperature", lambda x: x > 0, "above 0", hint)
+        _check_number(self, "temperature", lambda x: x >= 0, "at least 0")
+        greedy_setting = "temperature: 0" if self.temperature == 0 else "do_sample: false"
+        # one decoding has one form, so that its results are stored once
+        if self.temperature == 0:
+            object.__setattr__(self, "do_sample", False)
+            object.__setattr__(self, "temperature", 1.0)
         for name in ("repetition_penalty", "encoder_repetition_penalty"):
             _check_number(self, name, lambda x: x > 0, "above 0")
         for name in ("top_p", "typical_p"):
@@ -82,7 +86,7 @@ class Decoding:
             for name in SAMPLING_SETTINGS:
                 if name in self.settings:
                     raise ConfigError(
-                        f"{name}: no effect with {GREEDY} (do_sample: false); remove one of them"
+                        f"{name}: no effect with {GREEDY} ({greedy_setting}); remove one of them"
                     )
 
     @classmethod
@@ -103,6 +107,8 @@ class Decoding:
         known_names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known_names:
+                if (reason := explain_absence(str(name))) is not None:
+                    raise ConfigError(f"unknown key {name!r}: {reason}")
                 hint = did_you_mean(str(name), known_names) or ";"
                 raise ConfigError(
                     f"unknown key {name!r}{hint} known keys are {', '.join(known_names)}"
@@ -196,16 +202,12 @@ def parse_end_tokens(value: int | list[int] | None) -> frozenset[int] | None:
     return frozenset(token for token in tokens if token >= 0)
 
 
-def _check_number(
-    decoding: Decoding, name: str, is_valid: Any, requirement: str, hint: str = ""
-) -> None:
+def _check_number(decoding: Decoding, name: str, is_valid: Any, requirement: str) -> None:
     value = getattr(decoding, name)
     # `bool` is a subclass of int
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not is_valid(value):
-        raise ConfigError(
-            f"{name}: {quote_value(value)} is not {requirement}{(hint if value == 0 else '')}"
-        )
+        raise ConfigError(f"{name}: {quote_value(value)} is not {requirement}")
     object.__setattr__(decoding, name, float(value))  # 1 and 1.0 are one setting
 
 

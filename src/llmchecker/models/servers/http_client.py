@@ -37,6 +37,30 @@ from llmchecker.utils.number_format import format_count
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP status codes after which the same request may succeed."""
 
+_EXHAUSTED = {
+    # OpenAI
+    "insufficient_quota": "the quota of the account is used up; pay, or use another key",
+    "billing_hard_limit_reached": "the limit of the account's costs is reached; raise it",
+    "billing_not_active": "the account has no active billing; activate it, or use another key",
+    "account_deactivated": "the account is deactivated; use another key",
+    "access_terminated": "the access of the account is terminated; use another key",
+    # Anthropic, which answers with status 400
+    "billing_error": "the account has no credit; pay, or use another key",
+    # OpenRouter and others
+    "insufficient_credits": "the account has no credit; pay, or use another key",
+    "insufficient_balance": "the account has no credit; pay, or use another key",
+}
+"""Codes and types of errors that do not pass while a run waits, each with its fix."""
+_EXHAUSTED_MESSAGE = re.compile(
+    r"exceeded your current quota, please check your plan|credit balance is too low"
+    r"|insufficient (?:credits|balance|quota)",
+    re.IGNORECASE,
+)
+"""Messages of providers that give no code."""
+
+_DAILY_QUOTA = re.compile(rb"\"quotaId\"\s*:\s*\"[^\"]*PerDay|free-models-per-day")
+"""Beginnings of the names of Google's and OpenRouter's quotas of a day."""
+
 _UNREAD_STATUSES = frozenset({429, 503})
 """HTTP status codes of servers that have not read the request."""
 
@@ -397,6 +421,8 @@ class ServerSession:
                 f"server: it redirects to {location!r}; name the address that answers as the "
                 "model's source"
             )
+        if (reason := _find_exhaustion(status, body)) is not None:
+            raise RequestRefused(f"server: status {status}: {reason}")
         if status in (401, 403):
             raise RequestRefused(
                 f"server: status {status} refuses access; put a valid key into the environment "
@@ -429,6 +455,30 @@ class ServerSession:
         key = self._client.key
         message = message if key is None else message.replace(key, "…")
         return quote(message)
+
+
+def _find_exhaustion(status: int, body: bytes) -> str | None:
+    """Return why an account cannot be used, which no retry changes; None for other errors.
+
+    A limit of requests per minute has the same status, and passes.
+    """
+    if status < 400:
+        return None
+    if status == 429 and _DAILY_QUOTA.search(body):
+        return "the quota of the day is used up; go on tomorrow, earlier answers are kept"
+    error: Any = None
+    # the body is no error of a known provider unless it has this form
+    with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+        error = json.loads(body)["error"]
+    if not isinstance(error, dict):
+        return None
+    for key in ("code", "type"):
+        if isinstance(code := error.get(key), str) and code in _EXHAUSTED:
+            return f"{code}: {_EXHAUSTED[code]}"
+    # a message of OpenRouter has the status as its code
+    if status == 402 or _EXHAUSTED_MESSAGE.search(str(error.get("message", ""))):
+        return _EXHAUSTED["billing_error"]
+    return None
 
 
 def _build_headers(api: ApiName, key: str | None) -> dict[str, str]:

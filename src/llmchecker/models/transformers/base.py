@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llmchecker.errors import InvalidDistribution, UnusableText
-from llmchecker.models.decoding.chat_template import Start, encode_chat
+from llmchecker.models.decoding.chat_template import Start, encode_chat, find_prompt_date
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.device import find_free_bytes
@@ -75,6 +75,12 @@ class TokenizedModel:
         if not isinstance(start, str):
             return encode_chat(self.tokenizer, start, self.name)
         return self._encode_text(start)
+
+    def find_prompt_date(self, start: Start) -> str | None:
+        """Find the date that the chat template writes into a chat; see there."""
+        return (
+            None if isinstance(start, str) else find_prompt_date(self.tokenizer, start, self.name)
+        )
 
     def _encode_text(self, text: str) -> tuple[int, ...]:
         settings = {"split_special_tokens": True, "verbose": False}

@@ -7,7 +7,9 @@ multiples are exact, and `nullable` has its meaning of OpenAPI 3.0. Formats are 
 import logging
 import math
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -97,6 +99,15 @@ _FORMAT_SYNTAX = {
     "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
 }
 """Necessary syntax where jsonschema's checkers accept more, such as a line break at the end."""
+
+_TIME_FORMATS = ("time", "date-time")
+"""Formats whose texts may have a leap second."""
+_LEAP_SECOND = re.compile(
+    r"(?P<minute>(?:(?P<date>\d{4}-\d\d-\d\d)[Tt])?(?P<hours>\d\d):(?P<minutes>\d\d))"
+    r":60(?P<rest>(?:\.\d+)?(?:[Zz]|(?P<sign>[+-])(?P<offset_hours>\d\d):(?P<offset_minutes>\d\d)))",
+    re.ASCII,
+)
+"""A time of RFC 3339 in the second 60."""
 
 _IRI_LETTERS = re.compile(
     "[\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
@@ -421,6 +432,10 @@ def _build_format_check(
         if syntax.fullmatch(value) is None:
             return False
         try:
+            if name in _TIME_FORMATS and (leap := _LEAP_SECOND.fullmatch(value)) is not None:
+                # the second before it has the same form
+                usual = f"{leap['minute']}:59{leap['rest']}"
+                return bool(is_conforming(usual)) and _is_leap_minute(leap)
             return bool(is_conforming(value))
         except (RecursionError, MemoryError):
             raise
@@ -429,6 +444,28 @@ def _build_format_check(
             return False
 
     return check_format
+
+
+def _is_leap_minute(leap: re.Match[str]) -> bool:
+    """Return whether a leap second may end the minute of a time of RFC 3339.
+
+    It follows 23:59:59 UTC, with a date at the end of a month.
+
+    Args:
+        leap: a match of `_LEAP_SECOND`.
+    """
+    hours, minutes = int(leap["hours"]), int(leap["minutes"])
+    offset = 0
+    if leap["sign"] is not None:
+        offset = 60 * int(leap["offset_hours"]) + int(leap["offset_minutes"])
+    offset = -offset if leap["sign"] == "-" else offset
+    days, minute = divmod(60 * hours + minutes - offset, 24 * 60)
+    if minute != 24 * 60 - 1:
+        return False
+    if leap["date"] is None:
+        return True
+    day = date.fromisoformat(leap["date"]) + timedelta(days=days)
+    return day.day == monthrange(day.year, day.month)[1]
 
 
 def _is_pattern(value: object) -> bool:

@@ -90,7 +90,7 @@ def _convert_settings(settings: Mapping[str, Any], place: Place, report: Report)
         else:
             # a value may be a secret
             report.omit(place.child(name), f"{name} of the provider has no counterpart")
-    # temperature 0 means the most probable token
+    # other settings have no effect on the most probable token
     if decoding.get("temperature") == 0:
         return {"decoding": "greedy"} | converted
     return ({"decoding": decoding} if decoding else {}) | converted
