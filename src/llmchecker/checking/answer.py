@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
-_FORMAT = "llmchecker answer 4"
+_FORMAT = "llmchecker answer 5"
 """The format of an answer as JSON; its number changes with the keys."""
 _INTERVAL = record({"lower": NUMBER, "upper": NUMBER})
 _FIELDS = {
@@ -59,12 +59,14 @@ _FIELDS = {
     "ended": _INTERVAL,
     "cut": NUMBER,
     "counted": optional(list_of(COUNT, 2)),
+    "tally": optional(list_of(COUNT, 2)),
     "forecast": optional(record({"passes": COUNT, "seconds": NUMBER, "width": optional(NUMBER)})),
     "witnesses": list_of(
         record(
             {
                 **{"uid": COUNT, "text": TEXT, "probability": NUMBER},
-                **{"kind": TEXT, "rest": TRUTH, "kept": COUNT},
+                **{"kind": TEXT, "rest": TRUTH, "kept": COUNT, "ending": TEXT},
+                "scores": mapping_of(NUMBER),
             }
         )
     ),
@@ -235,6 +237,8 @@ class Answer:
         evidence: what the answer was computed from; None for a tree and for a stored answer.
         turns: number of turns of the conversation that the query is about, each of which has the
             horizon; None for the tokens of one text.
+        tally: for a path formula and a model that returns texts alone, how many of its answers, or
+            of its conversations, satisfy the formula, and how many violate it; else None.
     """
 
     query: Query
@@ -252,6 +256,7 @@ class Answer:
     forecast: Forecast | None = None
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
     turns: int | None = None
+    tally: tuple[int, int] | None = None
 
     @property
     def decision(self) -> Decision | None:
@@ -427,6 +432,7 @@ class Answer:
             "ended": asdict(self.endings.ended),
             "cut": self.endings.cut,
             "counted": self.endings.counted,
+            "tally": self.tally,
             "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "witnesses": [asdict(witness) for witness in self.witnesses],
@@ -463,7 +469,7 @@ class Answer:
             limits = select_trivial_interval(query)
             lower, upper = content["lower"], content["upper"]
             probability, forecast = content["probability"], content["forecast"]
-            counted = content["counted"]
+            counted, tally = content["counted"], content["tally"]
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -485,6 +491,7 @@ class Answer:
                     None if counted is None else tuple(counted),
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
+                tally=None if tally is None else (tally[0], tally[1]),
             )
         except (TypeError, ValueError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error

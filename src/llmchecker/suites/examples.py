@@ -1,6 +1,7 @@
 """Examples of the answers to a case: the most probable that violate its requirement, and others."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from typing import NamedTuple
 
 from pydantic import ConfigDict
@@ -9,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, OPEN, WITNESS, Witness
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.printable_text import shorten
@@ -18,7 +19,7 @@ _MAX_TEXTS = 5
 """Maximum number of texts of each kind."""
 _MAX_EXAMPLES = 3
 """Maximum number of examples of each kind that a result keeps."""
-_MAX_CHARACTERS = 300
+_MAX_CHARACTERS = 20_000
 """Maximum number of characters of an example, or of a message of a conversation."""
 
 
@@ -27,10 +28,12 @@ class Example:
     """An answer, or the beginning of answers that all meet a requirement or all violate it.
 
     Attributes:
-        text: the text, cut after some characters. That of a conversation has a line for each of its
-            messages, which are cut.
+        text: the whole text, but for one that is far longer than any answer. That of a conversation
+            has a line for each of its messages.
         probability: its probability; for a model that returns texts alone, its share.
         is_violating: whether it speaks against the requirement.
+        ending: how the text ends, as in `Witness`.
+        scores: the scores that decide it, by the name of the quantifier.
 
     Raises:
         ValueError: a value has another type, as in a damaged file.
@@ -39,6 +42,28 @@ class Example:
     text: str
     probability: float
     is_violating: bool
+    ending: str = OPEN
+    scores: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_witness(
+        cls, text: Witness, is_violating: bool, cut: Callable[[str], str] = lambda text: text
+    ) -> "Example":
+        """Return a witness without its prompt as an example.
+
+        Args:
+            text: the witness.
+            is_violating: whether it speaks against the requirement.
+            cut: shortens the text.
+        """
+        return cls(
+            cut(text.continuation), text.probability, is_violating, text.ending, dict(text.scores)
+        )
+
+    @property
+    def reason(self) -> str:
+        """The scores that decide the text, as `contains = 1`; empty without scores."""
+        return ", ".join(f"{name} = {score}" for name, score in self.scores.items())
 
     @property
     def messages(self) -> tuple[tuple[str, str], ...]:
@@ -64,7 +89,7 @@ class CaseTexts(NamedTuple):
         """The first texts of both kinds, without the prompt."""
         cut = _cut_messages if self.are_conversations else _cut
         return tuple(
-            Example(cut(text.continuation), text.probability, is_violating)
+            Example.from_witness(text, is_violating, cut)
             for texts, is_violating in ((self.violating, True), (self.others, False))
             for text in texts[:_MAX_EXAMPLES]
         )

@@ -33,12 +33,13 @@ from llmchecker.utils.stored_fields import (
     TRUTH,
     check_fields,
     list_of,
+    mapping_of,
     optional,
     record,
 )
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}7"
+_FORMAT = f"{_FORMAT_NAME}8"
 """The format of a file of results; its number changes with the keys of a line."""
 _HEADER_FIELDS = {"confidence": NUMBER, "complete": TRUTH}
 _CASE_FIELDS = {
@@ -46,7 +47,14 @@ _CASE_FIELDS = {
     "certain": TRUTH,
     "required_passes": optional(COUNT),
     "error": optional(TEXT),
-    "examples": list_of(record({"text": TEXT, "probability": NUMBER, "is_violating": TRUTH})),
+    "examples": list_of(
+        record(
+            {
+                **{"text": TEXT, "probability": NUMBER, "is_violating": TRUTH, "ending": TEXT},
+                "scores": mapping_of(COUNT),
+            }
+        )
+    ),
     "seconds": NUMBER,
 }
 """The fields of a case that are read; those of objects are checked by their readers."""

@@ -76,6 +76,7 @@ class _Sample:
         answers: its answers so far.
         simulated: the messages of simulated users so far.
         truth: the truth of the formula; None if it is open.
+        scores: the scores of the last answer.
         is_over: whether no further answer is wanted.
     """
 
@@ -84,6 +85,7 @@ class _Sample:
     answers: list[TextAnswer] = field(default_factory=list)
     simulated: list[TextAnswer] = field(default_factory=list)
     truth: bool | None = None
+    scores: dict[str, int] = field(default_factory=dict)
     is_over: bool = False
 
     @property
@@ -216,7 +218,7 @@ class _TextConversations:
         sample.answers.append(answer)
         turn = len(sample.answers)
         if answer.is_sample:
-            scores = {}
+            sample.scores = scores = {}
             for name, quantifier in self._asked.quantifiers.items():
                 start = choose_start(quantifier, "", chat)
                 scores[name] = int(score_texts(quantifier, start, [start + answer.text], name)[0])
@@ -234,7 +236,7 @@ class _TextConversations:
             if self._check.is_finished:
                 return
             sample = self._samples[self._counted]
-            self._check.count_answer(self._join(sample), sample.truth)
+            self._check.count_answer(self._join(sample), sample.truth, sample.scores)
             self._counted += 1
 
     def _join(self, sample: _Sample) -> TextAnswer:
