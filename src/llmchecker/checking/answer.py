@@ -187,12 +187,15 @@ class Evidence:
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
+        list_samples: returns the sampled texts that the explored tree leaves out, up to a number of
+            each kind.
     """
 
     explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
+    list_samples: "Callable[[int], tuple[Witness, ...]]" = lambda max_texts: ()
 
     @property
     def scored(self) -> "ScoredTree":

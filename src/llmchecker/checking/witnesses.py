@@ -45,6 +45,8 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
+SAMPLE = "sample"
+"""The kind of a sampled text that decides nothing so far."""
 
 ENDED, CUT, OPEN = "ended", "cut", "open"
 """How a text ends: the model ended it, the horizon cuts it, or it goes on in any way."""
@@ -57,7 +59,8 @@ class Witness:
     Attributes:
         uid: the state's row in the tree.
         text: the start string and the generated text; for `rest`, which has none, the parent's.
-        probability: probability of the path from the root to the state.
+        probability: probability of the path from the root to the state; 0 for a sampled text with a
+            token whose probability a server does not list.
         kind: `witness` if the path formula is satisfied, and `counterexample` if it is violated.
             This is the same for P>=p and P<=p.
         rest: whether the state is `rest`: the text continues with a token that was not selected.

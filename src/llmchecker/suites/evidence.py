@@ -33,7 +33,9 @@ class ShownText:
 
     @property
     def probability(self) -> str:
-        """Its probability, or its share of the answers."""
+        """Its probability or its share of the answers; `sampled` where this is no information."""
+        if self.example.is_violating is None or self.example.probability == 0:
+            return "sampled"
         return format_number(self.example.probability, _DIGITS)
 
     @property
@@ -67,20 +69,27 @@ def describe_evidence(case: Case, result: CaseResult) -> str | None:
 
 
 def iter_shown_texts(result: CaseResult) -> Iterator[ShownText]:
-    """Yield the texts of a row: against a violated requirement, of both kinds for an unknown one.
+    """Yield the texts of a row that is violated or unknown.
 
-    An unknown requirement has texts that meet it only if none violates it.
+    These are texts against the requirement. An unknown row without one has a text that meets it,
+    and each row without a decided text has one that decides nothing so far.
     """
     if result.status is Status.VIOLATED:
         for witness in result.witnesses:
             yield ShownText(Example.from_witness(witness, is_violating=True))
-    elif result.status is Status.UNKNOWN:
-        violating = [each for each in result.examples if each.is_violating]
-        others = [each for each in result.examples if not each.is_violating]
-        for example in violating[:_MAX_VIOLATING]:
-            yield ShownText(example, "violates it")
-        for example in others[: 0 if violating else 1]:
-            yield ShownText(example, "meets it")
+    if result.status not in (Status.VIOLATED, Status.UNKNOWN):
+        return
+    violating, others, undecided = (
+        [each for each in result.examples if each.is_violating is kind]
+        for kind in (True, False, None)
+    )
+    if violating:
+        # those of a violated requirement are its witnesses
+        shown = violating[:_MAX_VIOLATING] if result.status is Status.UNKNOWN else []
+        yield from (ShownText(each, "violates it") for each in shown)
+        return
+    yield from (ShownText(each, "meets it") for each in others[:1])
+    yield from (ShownText(each, "so far") for each in undecided[:1])
 
 
 def _count_verb(number: int, verb: str) -> str:

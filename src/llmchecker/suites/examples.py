@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, OPEN, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, OPEN, SAMPLE, WITNESS, Witness
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.printable_text import shorten
@@ -30,8 +30,10 @@ class Example:
     Attributes:
         text: the whole text, but for one that is far longer than any answer. That of a conversation
             has a line for each of its messages.
-        probability: its probability; for a model that returns texts alone, its share.
-        is_violating: whether it speaks against the requirement.
+        probability: its probability; for a model that returns texts alone, its share; 0 if a server
+            does not list it.
+        is_violating: whether it speaks against the requirement; None for a sampled text that
+            decides nothing so far.
         ending: how the text ends, as in `Witness`.
         scores: the scores that decide it, by the name of the quantifier.
 
@@ -41,19 +43,19 @@ class Example:
 
     text: str
     probability: float
-    is_violating: bool
+    is_violating: bool | None
     ending: str = OPEN
     scores: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_witness(
-        cls, text: Witness, is_violating: bool, cut: Callable[[str], str] = lambda text: text
+        cls, text: Witness, is_violating: bool | None, cut: Callable[[str], str] = lambda text: text
     ) -> "Example":
         """Return a witness without its prompt as an example.
 
         Args:
             text: the witness.
-            is_violating: whether it speaks against the requirement.
+            is_violating: as in the class.
             cut: shortens the text.
         """
         return cls(
@@ -77,20 +79,26 @@ class CaseTexts(NamedTuple):
     Attributes:
         violating: those that speak against it.
         others: those that meet it.
+        undecided: sampled texts that decide nothing so far; empty where others show both sides.
         are_conversations: whether the texts are conversations.
     """
 
     violating: tuple[Witness, ...] = ()
     others: tuple[Witness, ...] = ()
+    undecided: tuple[Witness, ...] = ()
     are_conversations: bool = False
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The first texts of both kinds, without the prompt."""
+        """The first texts of each kind, without the prompt."""
         cut = _cut_messages if self.are_conversations else _cut
         return tuple(
             Example.from_witness(text, is_violating, cut)
-            for texts, is_violating in ((self.violating, True), (self.others, False))
+            for texts, is_violating in (
+                (self.violating, True),
+                (self.others, False),
+                (self.undecided, None),
+            )
             for text in texts[:_MAX_EXAMPLES]
         )
 
@@ -113,7 +121,7 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     if evidence is None or evidence.explore is None:
         texts = answer.witnesses if evidence is None else evidence.texts
         violating, others = (_select(texts, kind) for kind in kinds)
-        return CaseTexts(violating, others, answer.turns is not None)
+        return CaseTexts(violating, others, are_conversations=answer.turns is not None)
     # imported here: Storm takes seconds, and a suite is checked before
     from llmchecker.checking import witnesses
 
@@ -121,7 +129,15 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
         witnesses.find_path_texts(evidence.scored, root.path, kind, _MAX_TEXTS, evidence.truth[0])
         for kind in kinds
     )
-    return CaseTexts(violating, others)
+    if (violating and others) or not answer.samples:
+        return CaseTexts(violating, others)
+    # what samples visited is mostly too improbable for the tree
+    samples = evidence.list_samples(_MAX_EXAMPLES)
+    return CaseTexts(
+        violating or _select(samples, kinds[0]),
+        others or _select(samples, kinds[1]),
+        _select(samples, SAMPLE),
+    )
 
 
 def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:

@@ -50,7 +50,8 @@ _CASE_FIELDS = {
     "examples": list_of(
         record(
             {
-                **{"text": TEXT, "probability": NUMBER, "is_violating": TRUTH, "ending": TEXT},
+                **{"text": TEXT, "probability": NUMBER, "is_violating": optional(TRUTH)},
+                "ending": TEXT,
                 "scores": mapping_of(COUNT),
             }
         )
