@@ -171,7 +171,7 @@ def build_rows(answer: Answer) -> dict[str, Row]:
     rows = _build_answer_rows(answer, format_figures(answer))
     # texts without probabilities have no chain
     if answer.is_text_only:
-        return rows | build_text_rows({"answers": f"{answer.costs.answers:,}"})
+        return rows | build_text_rows({"answers": _describe_answers(answer)})
     # a conversation is no chain of tokens
     if answer.turns is not None:
         return rows | build_text_rows({"passes": f"{answer.passes:,}"})
@@ -181,6 +181,17 @@ def build_rows(answer: Answer) -> dict[str, Row]:
         return rows | build_text_rows(sizes | {"passes": f"{answer.passes:,}"})
     bounded = {name_bounded_figure(answer.query): format_value(answer.bounded)}
     return rows | build_text_rows(bounded | sizes)
+
+
+def _describe_answers(answer: Answer) -> str:
+    """Describe the answers of a model that returns texts alone, and how many satisfy the query."""
+    text = f"{answer.costs.answers:,}"
+    if answer.tally is None or not answer.samples:
+        return text
+    if answer.turns is not None:
+        text += f" in {format_count(answer.samples, 'conversation')}"
+    satisfying, violating = answer.tally
+    return f"{text}, of which {satisfying:,} satisfy the formula and {violating:,} violate it"
 
 
 def name_bounded_figure(query: Query) -> str:

@@ -203,16 +203,14 @@ def describe_counts(counts: Counts) -> str:
 
 def _describe_certainties(counts: Counts, outcome: Outcome) -> str:
     """Describe how the verdicts of an outcome are known: ` (1 certain, 2 with confidence 0.99)`."""
-    found = Counter(
-        {
-            each.certainty: number
-            for each, number in counts.decisions.items()
-            if each.outcome is outcome
-        }
-    )
+    found: Counter[str] = Counter()
+    for each, number in counts.decisions.items():
+        if each.outcome is outcome and each.certainty is not None:
+            found[each.certainty] += number
     parts = [f"{number:,} {certainty}" for certainty, number in sorted(found.items())]
     # one kind has the number of all verdicts of the outcome
-    return f" ({', '.join(parts if len(parts) > 1 else found)})" if found else ""
+    shown = parts if len(parts) > 1 else list(found)
+    return f" ({', '.join(shown)})" if found else ""
 
 
 def describe_deployments(suite: Suite) -> list[str]:
@@ -394,10 +392,10 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     if (evidence := describe_evidence(case, result)) is not None:
         yield evidence
     if case.question.conversation is None:
-        for shown in iter_shown_texts(result):
-            text = _clean(shown.example.text, quoted=True)
-            reason = f"  {_clean(shown.reason)}" if shown.reason else ""
-            yield f"{shown.probability}  {text}{shown.mark}{reason}"
+        for found in iter_shown_texts(result):
+            text = _clean(found.example.text, quoted=True)
+            reason = f"  {_clean(found.reason)}" if found.reason else ""
+            yield f"{found.probability}  {text}{found.mark}{reason}"
     answers = None if result.answer is None else result.answer.costs.answers
     unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
@@ -442,7 +440,7 @@ def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[Transcript]:
                 example.probability,
                 _find_opening(case),
                 _clean_messages(example.messages),
-                example.is_violating,
+                bool(example.is_violating),
                 _clean(shown.reason),
             )
 

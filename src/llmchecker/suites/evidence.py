@@ -57,8 +57,10 @@ def describe_evidence(case: Case, result: CaseResult) -> str | None:
         return None
     noun = "answer" if answer.turns is None else "conversation"
     if answer.tally is None:
-        samples = format_count(answer.samples, f"sampled {noun}")
-        return f"estimate {format_number(answer.sampled.estimate, _DIGITS)} from {samples}"
+        samples, estimate = format_count(answer.samples, f"sampled {noun}"), answer.sampled.estimate
+        if estimate is None:
+            return samples
+        return f"estimate {format_number(estimate, _DIGITS)} from {samples}"
     satisfying, violating = answer.tally
     is_lower_bound = case.threshold is not None and case.threshold.comparison in (">=", ">")
     against, others = (violating, satisfying) if is_lower_bound else (satisfying, violating)

@@ -142,7 +142,8 @@ class TextCheck:
     def add(self, answer: TextAnswer) -> None:
         """Read an answer."""
         assert self._monitor is not None
-        found, scores = None, {}
+        found: float | None = None
+        scores: dict[str, int] = {}
         if answer.is_sample:
             found, scores = self._monitor.read(answer.text, answer.finish == Finish.ENDED)
         self.count_answer(answer, found, scores)
