@@ -167,7 +167,8 @@ def test_an_unreachable_text_is_no_evidence():
     tree = by_hand([(0, 1.0, StateKind.TEXT), (0, 0.0, StateKind.TEXT)])
     chain = ScoredTree(tree, {"gender": np.array([0, 1, 0])})
     found = find_witnesses(chain, parse("A [ F gender > 0 ]"))
-    assert found == (Witness(1, "wb", 1.0, WITNESS, rest=False, kept=1),)
+    reason = {"ending": "cut", "scores": {"gender": 1}}
+    assert found == (Witness(1, "wb", 1.0, WITNESS, rest=False, kept=1, **reason),)
 
 
 def test_rounding_does_not_hide_the_last_counterexample():

@@ -68,15 +68,17 @@ def test_examples_are_the_most_probable_answers_of_both_kinds(result):
     assert result.results[2].witnesses == ()
 
 
-def test_examples_are_few_and_short(tmp_path):
-    """A result keeps three answers of each kind, each up to 300 characters."""
-    words = ["once", *(f" {letter * 400}" for letter in "abcdefgh")]
+def test_examples_are_few_and_whole(tmp_path):
+    """A result keeps three answers of each kind, each whole; a page cuts long ones."""
+    words = ["once", *(f" {letter * 3_000}" for letter in "abcdefgh")]
     model = lc.TableModel(words, lambda tokens: [0.0, *[0.125] * 8])
     properties = {"x": {"type": "pattern", "pattern": "[abcd]"}}
     suite = load(tmp_path, CASES[:1], properties=properties, length=1)
-    for found in run(suite, model).results:
+    result = run(suite, model)
+    for found in result.results:
         assert Counter(e.is_violating for e in found.examples) == {True: 3, False: 3}
-        assert {len(e.text) for e in found.examples} == {301}
+        assert {len(e.text) for e in found.examples} == {3_001}
+    assert max(len(e.text) for entry in build_entries(result) for e in entry.examples) < 2_010
 
 
 def test_a_stored_result_has_the_same_page(suite, result, tmp_path):

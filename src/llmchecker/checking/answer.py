@@ -61,12 +61,14 @@ _FIELDS = {
     "ended": _INTERVAL,
     "cut": NUMBER,
     "counted": optional(list_of(COUNT, 2)),
+    "tally": optional(list_of(COUNT, 2)),
     "forecast": optional(record({"passes": COUNT, "seconds": NUMBER, "width": optional(NUMBER)})),
     "witnesses": list_of(
         record(
             {
                 **{"uid": COUNT, "text": TEXT, "probability": NUMBER},
-                **{"kind": TEXT, "rest": TRUTH, "kept": COUNT},
+                **{"kind": TEXT, "rest": TRUTH, "kept": COUNT, "ending": TEXT},
+                "scores": mapping_of(NUMBER),
             }
         )
     ),
@@ -195,12 +197,15 @@ class Evidence:
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
+        list_samples: returns the sampled texts that the explored tree leaves out, up to a number of
+            each kind.
     """
 
     explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
+    list_samples: "Callable[[int], tuple[Witness, ...]]" = lambda max_texts: ()
 
     @property
     def scored(self) -> "ScoredTree":
@@ -247,6 +252,8 @@ class Answer:
             horizon; None for the tokens of one text.
         quantifiers: type and settings of each quantifier of the query by name, as values of JSON.
         assertion: the assertion that the query stands for, likewise; None for none.
+        tally: for a path formula and a model that returns texts alone, how many of its answers, or
+            of its conversations, satisfy the formula, and how many violate it; else None.
     """
 
     query: Query
@@ -266,6 +273,7 @@ class Answer:
     turns: int | None = None
     quantifiers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     assertion: Mapping[str, Any] | None = field(default=None, repr=False)
+    tally: tuple[int, int] | None = None
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -457,6 +465,7 @@ class Answer:
             "ended": asdict(self.endings.ended),
             "cut": self.endings.cut,
             "counted": self.endings.counted,
+            "tally": self.tally,
             "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "witnesses": [asdict(witness) for witness in self.witnesses],
@@ -495,7 +504,7 @@ class Answer:
             limits = select_trivial_interval(query)
             lower, upper = content["lower"], content["upper"]
             probability, forecast = content["probability"], content["forecast"]
-            counted = content["counted"]
+            counted, tally = content["counted"], content["tally"]
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -520,6 +529,7 @@ class Answer:
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
                 history=_decode_history(content.get("history"), limits),
+                tally=None if tally is None else (tally[0], tally[1]),
             )
         except (TypeError, ValueError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error

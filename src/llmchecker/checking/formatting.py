@@ -171,7 +171,7 @@ def build_rows(answer: Answer) -> dict[str, Row]:
     rows = _build_answer_rows(answer, format_figures(answer))
     # texts without probabilities have no chain
     if answer.is_text_only:
-        return rows | build_text_rows({"answers": f"{answer.costs.answers:,}"})
+        return rows | build_text_rows({"answers": _describe_answers(answer)})
     # a conversation is no chain of tokens
     if answer.turns is not None:
         return rows | build_text_rows({"passes": f"{answer.passes:,}"})
@@ -186,6 +186,17 @@ def build_rows(answer: Answer) -> dict[str, Row]:
 def format_definitions(answer: Answer) -> dict[str, str]:
     """Format what an answer's query asks for, on one line each, by `Answer.definitions`."""
     return {name: escape_unprintable(text) for name, text in answer.definitions.items()}
+
+
+def _describe_answers(answer: Answer) -> str:
+    """Describe the answers of a model that returns texts alone, and how many satisfy the query."""
+    text = f"{answer.costs.answers:,}"
+    if answer.tally is None or not answer.samples:
+        return text
+    if answer.turns is not None:
+        text += f" in {format_count(answer.samples, 'conversation')}"
+    satisfying, violating = answer.tally
+    return f"{text}, of which {satisfying:,} satisfy the formula and {violating:,} violate it"
 
 
 def name_bounded_figure(query: Query) -> str:

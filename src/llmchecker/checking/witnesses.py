@@ -18,8 +18,8 @@ first k paths in the order of their probability.
 """
 
 import os.path
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -45,6 +45,11 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 WITNESS = "witness"
 COUNTEREXAMPLE = "counterexample"
+SAMPLE = "sample"
+"""The kind of a sampled text that decides nothing so far."""
+
+ENDED, CUT, OPEN = "ended", "cut", "open"
+"""How a text ends: the model ended it, the horizon cuts it, or it goes on in any way."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,15 @@ class Witness:
     Attributes:
         uid: the state's row in the tree.
         text: the start string and the generated text; for `rest`, which has none, the parent's.
-        probability: probability of the path from the root to the state.
+        probability: probability of the path from the root to the state; 0 for a sampled text with a
+            token whose probability a server does not list.
         kind: `witness` if the path formula is satisfied, and `counterexample` if it is violated.
             This is the same for P>=p and P<=p.
         rest: whether the state is `rest`: the text continues with a token that was not selected.
         kept: number of characters at the beginning of `text` that belong to the start string.
+        ending: `ended`, `cut` or `open`: a text that goes on decides the formula with any
+            continuation.
+        scores: the scores of the text by the name of the quantifier; empty for `rest`.
     """
 
     uid: int
@@ -67,6 +76,8 @@ class Witness:
     kind: str
     rest: bool
     kept: int
+    ending: str = OPEN
+    scores: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def continuation(self) -> str:
@@ -182,7 +193,7 @@ def find_witnesses(
     else:
         states, count = _select_smallest_set(query, decisions)
     count = count if max_witnesses is None else min(count, max_witnesses)
-    return tuple(_iter_witnesses(scored.tree, states, count))
+    return tuple(_iter_witnesses(scored, states, count))
 
 
 def find_path_texts(
@@ -211,7 +222,7 @@ def find_path_texts(
     if decisions is None:
         return ()
     states = decisions.satisfied if kind == WITNESS else decisions.violated
-    return tuple(_iter_witnesses(scored.tree, states, max_texts))
+    return tuple(_iter_witnesses(scored, states, max_texts))
 
 
 def _is_state(path: Temporal) -> bool:
@@ -300,8 +311,9 @@ def _is_above(threshold: Decimal, inclusive: bool, mass: DecidedMass) -> bool | 
 
 
 def _iter_witnesses(
-    tree: TextTree, states: _DecidingStates, count: int | None
+    scored: ScoredTree, states: _DecidingStates, count: int | None
 ) -> Iterator[Witness]:
+    tree = scored.tree
     for uid, probability in zip(
         states.uids[:count].tolist(), states.probabilities[:count].tolist(), strict=True
     ):
@@ -315,4 +327,14 @@ def _iter_witnesses(
             kind=states.kind,
             rest=rest,
             kept=len(os.path.commonprefix((tree.start, text))),  # noqa: RUF071 - of characters
+            ending=_find_ending(tree, uid),
+            scores={} if rest else {name: int(each[uid]) for name, each in scored.scores.items()},
         )
+
+
+def _find_ending(tree: TextTree, uid: int) -> str:
+    """Return how the text of a state ends."""
+    if tree.kind[uid] == StateKind.END:
+        return ENDED
+    is_cut = tree.kind[uid] == StateKind.TEXT and tree.step[uid] == tree.truncation.length
+    return CUT if is_cut else OPEN

@@ -19,6 +19,7 @@ from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
+from llmchecker.suites.evidence import describe_evidence, iter_shown_texts
 from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
@@ -33,6 +34,8 @@ _MAX_DIGITS = 17
 """The number of significant digits that tell all floats apart."""
 _MAX_NAME = 300
 """Maximum number of characters of a name in an output."""
+_MAX_ANSWER = 2_000
+"""Maximum number of characters of an answer, or of a message of a conversation, on a page."""
 _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.MEASURED)
 """The order of entries: failures first."""
 
@@ -45,17 +48,23 @@ class Transcript:
         probability: its probability; for a model that returns texts alone, its share.
         opening: role and text of the messages before the first answer.
         messages: role and text of the answers and of the messages between them.
+        is_violating: whether it speaks against the requirement.
+        reason: the scores of the last answer, which decide, and for an unknown requirement what
+            the conversation does; empty without both.
     """
 
     probability: float
     opening: tuple[tuple[str, str], ...]
     messages: tuple[tuple[str, str], ...]
+    is_violating: bool = True
+    reason: str = ""
 
     @property
     def lines(self) -> list[str]:
-        """The probability, and a line for each message after the opening."""
+        """The probability, a line for each message after the opening, and why it counts."""
         first, *others = map(_clean, format_messages(self.messages).split("\n"))
         probability = format_number(self.probability, _DIGITS)
+        others += [_clean(self.reason)] if self.reason else []
         return [f"{probability}  {first}", *(f"        {line}" for line in others)]
 
 
@@ -78,7 +87,8 @@ class Entry:
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: texts, passes or an error.
-        transcripts: the most probable conversations that violate the requirement.
+        transcripts: the most probable conversations that violate a violated or an unknown
+            requirement, or one that meets an unknown one.
         examples: answers that violate the requirement, and others.
         opening: for a conversation, role and text of the messages before the first answer.
         conversation: the most probable answers of a conversation, to be drawn; else None.
@@ -193,16 +203,14 @@ def describe_counts(counts: Counts) -> str:
 
 def _describe_certainties(counts: Counts, outcome: Outcome) -> str:
     """Describe how the verdicts of an outcome are known: ` (1 certain, 2 with confidence 0.99)`."""
-    found = Counter(
-        {
-            each.certainty: number
-            for each, number in counts.decisions.items()
-            if each.outcome is outcome
-        }
-    )
+    found: Counter[str] = Counter()
+    for each, number in counts.decisions.items():
+        if each.outcome is outcome and each.certainty is not None:
+            found[each.certainty] += number
     parts = [f"{number:,} {certainty}" for certainty, number in sorted(found.items())]
     # one kind has the number of all verdicts of the outcome
-    return f" ({', '.join(parts if len(parts) > 1 else found)})" if found else ""
+    shown = parts if len(parts) > 1 else list(found)
+    return f" ({', '.join(shown)})" if found else ""
 
 
 def describe_deployments(suite: Suite) -> list[str]:
@@ -381,10 +389,13 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     """Yield the lines that explain a result."""
     if result.error is not None:
         yield _clean(result.error)
+    if (evidence := describe_evidence(case, result)) is not None:
+        yield evidence
     if case.question.conversation is None:
-        for witness in result.witnesses:
-            probability = format_number(witness.probability, _DIGITS)
-            yield f"{probability}  {_clean(witness.continuation, quoted=True)}"
+        for found in iter_shown_texts(result):
+            text = _clean(found.example.text, quoted=True)
+            reason = f"  {_clean(found.reason)}" if found.reason else ""
+            yield f"{found.probability}  {text}{found.mark}{reason}"
     answers = None if result.answer is None else result.answer.costs.answers
     unit, units = ("pass", "passes") if answers is None else ("answer", "answers")
     if result.status is Status.UNKNOWN:
@@ -421,11 +432,17 @@ def _describe_horizon(case: Case, result: CaseResult, confidence: float) -> str:
 
 
 def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[Transcript]:
-    """Yield the most probable conversations that speak against a violated requirement."""
+    """Yield the most probable conversations that count for or against a requirement."""
     if case.question.conversation is not None:
-        for witness in result.witnesses:
-            messages = _clean_messages(parse_messages(witness.continuation))
-            yield Transcript(witness.probability, _find_opening(case), messages)
+        for shown in iter_shown_texts(result):
+            example = shown.example
+            yield Transcript(
+                example.probability,
+                _find_opening(case),
+                _clean_messages(example.messages),
+                bool(example.is_violating),
+                _clean(shown.reason),
+            )
 
 
 def _find_opening(case: Case) -> tuple[tuple[str, str], ...]:
@@ -443,9 +460,10 @@ def _clean_messages(messages: Iterable[tuple[str, str]]) -> tuple[tuple[str, str
 
 def _clean_example(case: Case, text: str) -> str:
     """Return an answer without control characters, or a conversation with a line a message."""
-    if case.question.conversation is not None:
-        return format_messages(_clean_messages(parse_messages(text)))
-    return escape_unprintable(text)
+    if case.question.conversation is None:
+        return escape_unprintable(shorten(text, _MAX_ANSWER))
+    messages = ((role, shorten(said, _MAX_ANSWER)) for role, said in parse_messages(text))
+    return format_messages(_clean_messages(messages))
 
 
 def _clean(text: str, *, quoted: bool = False) -> str:

@@ -1,6 +1,7 @@
 """Examples of the answers to a case: the most probable that violate its requirement, and others."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from typing import NamedTuple
 
 from pydantic import ConfigDict
@@ -9,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, OPEN, SAMPLE, WITNESS, Witness
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.printable_text import shorten
@@ -18,7 +19,7 @@ _MAX_TEXTS = 5
 """Maximum number of texts of each kind."""
 _MAX_EXAMPLES = 3
 """Maximum number of examples of each kind that a result keeps."""
-_MAX_CHARACTERS = 300
+_MAX_CHARACTERS = 20_000
 """Maximum number of characters of an example, or of a message of a conversation."""
 
 
@@ -27,10 +28,14 @@ class Example:
     """An answer, or the beginning of answers that all meet a requirement or all violate it.
 
     Attributes:
-        text: the text, cut after some characters. That of a conversation has a line for each of its
-            messages, which are cut.
-        probability: its probability; for a model that returns texts alone, its share.
-        is_violating: whether it speaks against the requirement.
+        text: the whole text, but for one that is far longer than any answer. That of a conversation
+            has a line for each of its messages.
+        probability: its probability; for a model that returns texts alone, its share; 0 if a server
+            does not list it.
+        is_violating: whether it speaks against the requirement; None for a sampled text that
+            decides nothing so far.
+        ending: how the text ends, as in `Witness`.
+        scores: the scores that decide it, by the name of the quantifier.
 
     Raises:
         ValueError: a value has another type, as in a damaged file.
@@ -38,7 +43,29 @@ class Example:
 
     text: str
     probability: float
-    is_violating: bool
+    is_violating: bool | None
+    ending: str = OPEN
+    scores: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_witness(
+        cls, text: Witness, is_violating: bool | None, cut: Callable[[str], str] = lambda text: text
+    ) -> "Example":
+        """Return a witness without its prompt as an example.
+
+        Args:
+            text: the witness.
+            is_violating: as in the class.
+            cut: shortens the text.
+        """
+        return cls(
+            cut(text.continuation), text.probability, is_violating, text.ending, dict(text.scores)
+        )
+
+    @property
+    def reason(self) -> str:
+        """The scores that decide the text, as `contains = 1`; empty without scores."""
+        return ", ".join(f"{name} = {score}" for name, score in self.scores.items())
 
     @property
     def messages(self) -> tuple[tuple[str, str], ...]:
@@ -52,20 +79,26 @@ class CaseTexts(NamedTuple):
     Attributes:
         violating: those that speak against it.
         others: those that meet it.
+        undecided: sampled texts that decide nothing so far; empty where others show both sides.
         are_conversations: whether the texts are conversations.
     """
 
     violating: tuple[Witness, ...] = ()
     others: tuple[Witness, ...] = ()
+    undecided: tuple[Witness, ...] = ()
     are_conversations: bool = False
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The first texts of both kinds, without the prompt."""
+        """The first texts of each kind, without the prompt."""
         cut = _cut_messages if self.are_conversations else _cut
         return tuple(
-            Example(cut(text.continuation), text.probability, is_violating)
-            for texts, is_violating in ((self.violating, True), (self.others, False))
+            Example.from_witness(text, is_violating, cut)
+            for texts, is_violating in (
+                (self.violating, True),
+                (self.others, False),
+                (self.undecided, None),
+            )
             for text in texts[:_MAX_EXAMPLES]
         )
 
@@ -88,7 +121,7 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
     if evidence is None or evidence.explore is None:
         texts = answer.witnesses if evidence is None else evidence.texts
         violating, others = (_select(texts, kind) for kind in kinds)
-        return CaseTexts(violating, others, answer.turns is not None)
+        return CaseTexts(violating, others, are_conversations=answer.turns is not None)
     # imported here: Storm takes seconds, and a suite is checked before
     from llmchecker.checking import witnesses
 
@@ -96,7 +129,15 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
         witnesses.find_path_texts(evidence.scored, root.path, kind, _MAX_TEXTS, evidence.truth[0])
         for kind in kinds
     )
-    return CaseTexts(violating, others)
+    if (violating and others) or not answer.samples:
+        return CaseTexts(violating, others)
+    # what samples visited is mostly too improbable for the tree
+    samples = evidence.list_samples(_MAX_EXAMPLES)
+    return CaseTexts(
+        violating or _select(samples, kinds[0]),
+        others or _select(samples, kinds[1]),
+        _select(samples, SAMPLE),
+    )
 
 
 def _select(texts: Iterable[Witness], kind: str) -> tuple[Witness, ...]:

@@ -128,8 +128,7 @@ def format_html(result: SuiteResult, date: datetime | None = None) -> str:
             systems={escape_unprintable(k): escape_unprintable(v) for k, v in systems.items()},
             length=_describe_length(suite),
             date=date or datetime.now(UTC),
-            duration=_format_duration(result.seconds),
-            passes=format_count(result.passes, "pass"),
+            costs=_describe_costs(result),
             version=__version__,
             summary=summarize(result),
             confidence=" ".join(describe_confidence(result, entries)),
@@ -156,6 +155,13 @@ def _describe_length(suite: Suite) -> str:
     lengths = [case.question.checked_query.length for case in suite.cases]
     least, most = min(lengths), format_count(max(lengths), "token")
     return most if least == max(lengths) else f"{least:,} to {most}"
+
+
+def _describe_costs(result: SuiteResult) -> str:
+    """Describe the duration and the passes: `5.2 s, 300 passes`."""
+    duration = _format_duration(result.seconds)
+    # a model that returns texts alone has no passes
+    return f"{duration}, {format_count(result.passes, 'pass')}" if result.passes else duration
 
 
 def _format_duration(seconds: float) -> str:

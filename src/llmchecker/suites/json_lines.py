@@ -35,6 +35,7 @@ from llmchecker.utils.stored_fields import (
     TRUTH,
     check_fields,
     list_of,
+    mapping_of,
     optional,
     record,
 )
@@ -48,7 +49,15 @@ _CASE_FIELDS = {
     "certain": TRUTH,
     "required_passes": optional(COUNT),
     "error": optional(TEXT),
-    "examples": list_of(record({"text": TEXT, "probability": NUMBER, "is_violating": TRUTH})),
+    "examples": list_of(
+        record(
+            {
+                **{"text": TEXT, "probability": NUMBER, "is_violating": optional(TRUTH)},
+                "ending": TEXT,
+                "scores": mapping_of(COUNT),
+            }
+        )
+    ),
     "seconds": NUMBER,
 }
 """The fields of a case that are read; those of objects are checked by their readers."""

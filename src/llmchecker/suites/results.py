@@ -153,7 +153,8 @@ class SuiteResult:
         statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
         decided = [status for status in statuses if status is not Status.ERROR]
         counts = count_statuses([*decided, *(error.status for error in errors)])
-        decisions = [self._find_decision(each) for each in (*verdicts, *aggregates)]
+        found: list[CaseResult | Aggregate] = [*verdicts, *aggregates]
+        decisions = [self._find_decision(each) for each in found]
         return replace(counts, decisions=Counter(each for each in decisions if each is not None))
 
     def _find_decision(self, result: CaseResult | Aggregate) -> Decision | None:

@@ -162,12 +162,11 @@ class Counts:
 
 def count_statuses(statuses: Sequence[Status]) -> Counts:
     """Count the verdicts by status; measurements and unfinished cases are no verdicts."""
-    return Counts(
-        *(
-            sum(status == kind for status in statuses)
-            for kind in (Status.HOLDS, Status.VIOLATED, Status.UNKNOWN, Status.ERROR)
-        )
+    holds, violated, unknown, errors = (
+        sum(status == kind for status in statuses)
+        for kind in (Status.HOLDS, Status.VIOLATED, Status.UNKNOWN, Status.ERROR)
     )
+    return Counts(holds, violated, unknown, errors)
 
 
 def average_members(

@@ -66,10 +66,20 @@ class AnswerMonitor:
             text: the answer.
             has_ended: whether the model ended it.
         """
-        if self._scored is not None:
-            quantifier, start = self._quantifiers[self._scored], self._start
-            return int(score_texts(quantifier, start, [start + text], self._scored)[0])
-        return self._evaluate(self._path, _Answer(self._quantifiers, self._start, text, has_ended))
+        return self.read(text, has_ended)[0]
+
+    def read(self, text: str, has_ended: bool) -> tuple[int | None, dict[str, int]]:
+        """Return what `evaluate` returns, and the scores that decide it.
+
+        The scores are those of the first beginning that decides an operator, or of the whole text.
+        """
+        if (name := self._scored) is not None:
+            start = self._start
+            score = int(score_texts(self._quantifiers[name], start, [start + text], name)[0])
+            return score, {name: score}
+        answer = _Answer(self._quantifiers, self._start, text, has_ended)
+        found = self._evaluate(self._path, answer)
+        return found, answer.scores
 
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
         match formula:
@@ -92,6 +102,9 @@ class _Answer:
         start: the text before the answer.
         text: the answer.
         has_ended: whether the model ended it.
+
+    Attributes:
+        scores: the scores that decided the last evaluation of each quantifier.
     """
 
     def __init__(
@@ -103,6 +116,7 @@ class _Answer:
     ) -> None:
         self._quantifiers, self._start, self.text = quantifiers, start, text
         self._has_ended = has_ended
+        self.scores: dict[str, int] = {}
 
     @property
     def certain_positions(self) -> list[int]:
@@ -129,9 +143,14 @@ class _Answer:
             name: score_texts(self._quantifiers[name], self._start, texts, name)
             for name in variables
         }
+        names = list(columns)
         columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)
-        return evaluate_proposition(formula, lambda atom: atom.evaluate(columns), {"end": is_end})
+        truth = evaluate_proposition(formula, lambda atom: atom.evaluate(columns), {"end": is_end})
+        # the first text that meets the formula decides, or else the last one
+        index = int(np.argmax(truth)) if truth.any() else -1
+        self.scores |= {name: int(columns[name][index]) for name in names}
+        return truth
 
 
 def check_decidable(asked: CheckedQuery) -> None:

@@ -28,7 +28,7 @@ from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.anytime.tree_export import build_scored_tree
+from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts, bound_query
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
@@ -142,7 +142,11 @@ class AnytimeRun:
         # the sums are the bounds, so that the tree only shows the most probable texts
         max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None
         build_tree = partial(build_scored_tree, check.tree, max_texts)
-        evidence = Evidence(build_tree, check.samples.mean_evidence)
+        evidence = Evidence(
+            build_tree,
+            check.samples.mean_evidence,
+            list_samples=partial(list_sampled_texts, check.tree),
+        )
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:

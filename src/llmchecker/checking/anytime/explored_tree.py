@@ -92,6 +92,8 @@ class ExploredTree(TextColumns):
         lists_vocabulary: whether the model lists all tokens of a distribution.
         batch_texts: number of texts that take the model about as long as one.
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
+        start_text: the text of the prompt.
+        end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
         decided: (outcomes,) float64, the sums of the estimand's shares over decided texts, weighted
             by their probabilities.
     Args:
@@ -142,6 +144,7 @@ class ExploredTree(TextColumns):
         self._min_share = min_share
         self.messages = messages
         self._scorer = TextScorer(model, prompt, messages, self.quantifiers, end_scores)
+        self.start_text, self.end_scores = self._scorer.start_text, frozenset(end_scores)
         self.decided = np.zeros(len(monitors) + 1)
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)

@@ -13,7 +13,7 @@ scores are computed with as numbers from 0 to 1.
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,7 +42,7 @@ from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
 from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
@@ -102,6 +102,8 @@ class TextCheck:
         self._finishes: Counter[Finish] = Counter()
         self._repeated_count = self._open_count = self._plural_count = 0
         self._texts: Counter[tuple[bool, str]] = Counter()
+        # how the first of equal answers ends, and its scores
+        self._readings: dict[tuple[bool, str], tuple[str, dict[str, int]]] = {}
         self._times: list[str] = []
         self._history: list[Progress] = []
         self._start_time = time.monotonic()
@@ -139,19 +141,30 @@ class TextCheck:
     def add(self, answer: TextAnswer) -> None:
         """Read an answer."""
         assert self._monitor is not None
-        found = None
+        found: float | None = None
+        scores: dict[str, int] = {}
         if answer.is_sample:
-            found = self._monitor.evaluate(answer.text, answer.finish == Finish.ENDED)
-        self.count_answer(answer, found)
+            found, scores = self._monitor.read(answer.text, answer.finish == Finish.ENDED)
+        self.count_answer(answer, found, scores)
 
-    def count_answer(self, answer: TextAnswer, found: float | None) -> None:
-        """Count an answer, with the truth or the score that was found; None if it is open."""
+    def count_answer(
+        self, answer: TextAnswer, found: float | None, scores: Mapping[str, int]
+    ) -> None:
+        """Count an answer.
+
+        Args:
+            answer: the answer.
+            found: the truth or the score that was found; None if it is open.
+            scores: the scores that decide it.
+        """
         value = None
         if answer.is_sample:
             # an open answer of a whole sample depends on its tokens
             self._open_count += found is None
             if found is not None:
                 self._texts[bool(found), answer.text] += 1
+                ending = ENDED if answer.finish == Finish.ENDED else CUT
+                self._readings.setdefault((bool(found), answer.text), (ending, dict(scores)))
                 value = self._normalize(found)
         self._finishes[answer.finish] += 1
         self._repeated_count += answer.is_repeated
@@ -195,6 +208,7 @@ class TextCheck:
             costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
+            tally=None if is_score else (self._count_texts(True), self._count_texts(False)),
             history=tuple(self._history),
             evidence=Evidence(
                 None,
@@ -271,6 +285,10 @@ class TextCheck:
         self._next_round = count + 1 + count // _ROUND_SHARE
         self._history.append(self.compute_progress())
 
+    def _count_texts(self, truth: bool) -> int:
+        """Return the number of answers that satisfy or violate the path formula."""
+        return sum(count for (found, _), count in self._texts.items() if found is truth)
+
     def _list_witnesses(self) -> tuple[Witness, ...]:
         """List the most frequent answers that speak against a requirement."""
         if self._threshold is None:
@@ -288,6 +306,8 @@ class TextCheck:
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
                 kept=len(self._start),
+                ending=self._readings[truth, text][0],
+                scores=self._readings[truth, text][1],
             )
             for (_, text), count in found[:_MAX_TEXTS]
         )

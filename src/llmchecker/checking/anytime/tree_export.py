@@ -5,7 +5,17 @@ import numpy as np
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.checking.markov.scored_tree import ScoredTree
+from llmchecker.checking.witnesses import (
+    COUNTEREXAMPLE,
+    CUT,
+    ENDED,
+    OPEN,
+    SAMPLE,
+    WITNESS,
+    Witness,
+)
 from llmchecker.properties.quantifiers.interface import collect_ranges
+from llmchecker.properties.scores import split_text
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
     Horizon,
@@ -74,3 +84,52 @@ def build_scored_tree(
     scores = dict(zip(explored.quantifiers, plain[:, order], strict=True))
     truth = np.pad(explored.truth[:, rows], ((0, 0), (0, m)), constant_values=UNDECIDED)[:, order]
     return ScoredTree(tree, scores, collect_ranges(explored.quantifiers)), truth
+
+
+def list_sampled_texts(explored: ExploredTree, max_texts: int) -> tuple[Witness, ...]:
+    """List sampled texts that are too improbable for the tree of `build_scored_tree`.
+
+    These are the longest texts that the model evaluated, which decide nothing so far, and decided
+    texts with a token that a server does not list.
+
+    Args:
+        explored: the explored tree of a query with one path formula.
+        max_texts: the largest number of texts of each kind.
+    """
+    (truth,) = explored.truth
+    kinds = {
+        WITNESS: (truth == 1) & ~explored.is_listed,
+        COUNTEREXAMPLE: (truth == 0) & ~explored.is_listed,
+        # the root is no answer
+        SAMPLE: explored.is_undecided & explored.is_visited & (explored.step > 0),
+    }
+    texts: list[Witness] = []
+    for kind, is_kind in kinds.items():
+        rows = np.flatnonzero(is_kind & explored.is_scored)
+        # the longest first, and of these the most probable
+        order = np.lexsort((-explored.mass[rows], -explored.step[rows]))
+        for row in rows[order[:max_texts]].tolist():
+            (text,) = explored.decode(np.array([row]))
+            start, _ = split_text(explored.start_text, text)
+            has_ended = bool(explored.has_ended[row])
+            is_cut = explored.step[row] == explored.length
+            texts.append(
+                Witness(
+                    uid=row,
+                    text=text,
+                    probability=float(explored.mass[row]),
+                    kind=kind,
+                    rest=False,
+                    kept=len(start),
+                    ending=ENDED if has_ended else CUT if is_cut else OPEN,
+                    scores={
+                        name: int(score)
+                        for name, score in zip(
+                            explored.quantifiers, explored.scores[:, row], strict=True
+                        )
+                        # a judge of whole answers has no score of a beginning
+                        if has_ended or is_cut or name not in explored.end_scores
+                    },
+                )
+            )
+    return tuple(texts)

@@ -40,12 +40,13 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree, build_answer_tree
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
+from llmchecker.checking.conversations.conversation_state import State
 from llmchecker.checking.conversations.conversation_tree import ConversationTree
 from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, OPEN, WITNESS, Witness
 from llmchecker.errors import CheckFailed, ConfigError, InterruptedCheck
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
@@ -427,6 +428,22 @@ class _ConversationCheck:
                 kind=WITNESS if truth else COUNTEREXAMPLE,
                 rest=False,
                 kept=0,
+                ending=_find_ending(state),
+                scores={
+                    name: score
+                    for name, score in zip(
+                        self._asked.quantifiers, state.given[-1].scores, strict=True
+                    )
+                    if score is not None
+                },
             )
             for state in found[:_MAX_WITNESSES]
         )
+
+
+def _find_ending(state: State) -> str:
+    """Return how the last answer of a conversation ends."""
+    has_ended = state.given[-1].has_ended
+    if has_ended is None:
+        return OPEN
+    return ENDED if has_ended else CUT

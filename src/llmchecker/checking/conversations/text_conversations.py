@@ -91,6 +91,7 @@ class _Sample:
         answers: its answers so far.
         simulated: the messages of simulated users so far.
         truth: the truth of the formula; None if it is open.
+        scores: the scores of the last answer.
         is_over: whether no further answer is wanted.
     """
 
@@ -99,6 +100,7 @@ class _Sample:
     answers: list[TextAnswer] = field(default_factory=list)
     simulated: list[TextAnswer] = field(default_factory=list)
     truth: bool | None = None
+    scores: dict[str, int] = field(default_factory=dict)
     is_over: bool = False
 
     @property
@@ -270,7 +272,7 @@ class _TextConversations:
         turn = len(sample.answers)
         if answer.is_sample:
             start = chat.as_text
-            scores = {
+            sample.scores = scores = {
                 name: int(score_texts(quantifier, start, [start + answer.text], name)[0])
                 for name, quantifier in self._asked.quantifiers.items()
             }
@@ -288,7 +290,7 @@ class _TextConversations:
             if self._check.is_finished or self._is_stopped:
                 return
             sample, rounds = self._samples[self._counted], self._check.round_count
-            self._check.count_answer(self._join(sample), sample.truth)
+            self._check.count_answer(self._join(sample), sample.truth, sample.scores)
             self._counted += 1
             if self._check.round_count > rounds:
                 self._is_stopped = bool(self._watch(self._check.compute_progress()))

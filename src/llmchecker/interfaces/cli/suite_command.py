@@ -277,8 +277,10 @@ def _format_progress(progress: SuiteProgress) -> str:
     parts = [
         f"{progress.cases_done:,} of {format_count(progress.cases, 'case')}",
         f"{format_count(progress.decided, 'requirement')} decided",
-        format_count(progress.passes, "pass"),
     ]
+    # a model that returns texts alone has no passes
+    if progress.passes:
+        parts.append(format_count(progress.passes, "pass"))
     if progress.seconds_left is not None:
         parts.append(f"about {progress.seconds_left:,.0f} s left")
     return ", ".join(parts)
