@@ -163,6 +163,8 @@ class _Parser:
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
         self._max_depth, self._depth = max_depth, 0
         self._tags: dict[str, str] = {}
+        # the indentation of the innermost collection that ends at a position
+        self._closed: dict[int, int] = {}
         # an anchor has its line until its node is complete
         self._anchors: dict[str, Node | int] = {}
         if match := _CHARACTER.search(self._text):
@@ -290,7 +292,8 @@ class _Parser:
                 return self._add(key, self._merge(properties, own))
             if "\n" in self._text[start : self._position]:
                 self._raise_error(
-                    "not YAML: a colon and a space after a text of several lines; put it in quotes"
+                    "not YAML: a key of several lines; align it with the keys before, or put the "
+                    "text in quotes"
                 )
             self._check_collection(has_collections=has_collections, has_tab=has_tab)
             return self._parse_block_mapping(column, properties, self._add(key, own))
@@ -303,7 +306,8 @@ class _Parser:
             if self._peek() == ":":
                 self._raise_error("not YAML: a colon and a space in a text; put the text in quotes")
             self._raise_error(
-                f"not YAML: {self._peek()} after a key or ---; begin a new line, or use quotes"
+                f"not YAML: {self._peek()} and a space after a key; begin a new line, or put the "
+                "text in quotes"
             )
 
     def _find_indented(self, parent: int, *, has_list_at_parent: bool) -> bool:
@@ -327,7 +331,7 @@ class _Parser:
             node.items.append(self._parse_block_node(column))
             self._skip_lines()
             is_entry = self._is_entry(column) and self._is_indicator("-")
-        return self._close(node, properties, column, "the list")
+        return self._close(node, properties, column)
 
     def _parse_block_mapping(
         self, column: int, properties: _Properties | None, key: Node | None = None
@@ -355,7 +359,7 @@ class _Parser:
                 self._skip_lines()
             node.pairs.append((key, value))
             key, is_entry = None, self._is_entry(column)
-        return self._close(node, properties, column, "the keys")
+        return self._close(node, properties, column)
 
     def _parse_block_key(self) -> Node:
         """Parse a key on one line, up to its colon."""
@@ -379,16 +383,18 @@ class _Parser:
         is_indented = self._column == self._indent == column
         return is_indented and not self._is_at_end and not self._is_at_marker
 
-    def _close(self, node: Node, properties: _Properties | None, column: int, entries: str) -> Node:
+    def _close(self, node: Node, properties: _Properties | None, column: int) -> Node:
         """Check the line after a block collection, and complete its node."""
         self._depth -= 1
         if not self._is_at_end and self._column > column:
             if self._column > self._indent:
                 self._raise_tab_error()
+            before = self._closed.get(self._position, column)
             self._raise_error(
-                f"not YAML: indented by {self._column} spaces, {entries} before by {column}; "
+                f"not YAML: indented by {self._column} spaces, the lines before by {before}; "
                 "align it, or use quotes"
             )
+        self._closed.setdefault(self._position, column)
         return self._add(node, properties)
 
     def _parse_block_scalar(self, parent: int) -> ScalarNode:
@@ -659,7 +665,9 @@ class _Parser:
         else:
             handle, suffix = match["handle"], match["suffix"]
             if handle not in self._tags:
-                self._raise_error(f"the tag {match[0]} is not supported; remove it")
+                self._raise_error(
+                    f"the tag {match[0]} is not supported; remove it, or put the text in quotes"
+                )
             if handle != "!" and not suffix:
                 self._raise_error(f"not YAML: {handle} without a tag; put the text in quotes")
             decoded = re.sub("%(..)", lambda found: chr(int(found[1], 16)), suffix)
@@ -761,12 +769,10 @@ class _Parser:
         if not self._is_at_end and self._peek() != "\n":
             if self._peek() == ":":
                 self._raise_error("not YAML: a colon without a space after it; write a space")
-            if previous == "'":
-                self._raise_error(
-                    "not YAML: a text after a closing quote; write '' for ' between single quotes"
-                )
+            inner = {"'": " and write '' for ' in it", '"': ' and write \\" for " in it'}
             self._raise_error(
-                "not YAML: a text after a closing quote or bracket; put the whole text in quotes"
+                f"not YAML: a text after {previous}; put the whole text in quotes"
+                f"{inner.get(previous, '')}"
             )
 
     def _enter(self) -> None:

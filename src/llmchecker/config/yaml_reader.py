@@ -221,8 +221,9 @@ def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA
         _raise_error(source, line, f"the file is YAML {version[1]}; remove the line")
     if schema.is_shared and (end := _OTHER_LINE_END.search(text)):
         line = text.count("\n", 0, end.start()) + 1
+        code = f"{ord(end[0]):04X}"
         _raise_error(
-            source, line, f"U+{ord(end[0]):04X} ends a line in YAML 1.1; remove it, or write \\u"
+            source, line, f'U+{code} ends a line in YAML 1.1; remove it, or write "\\u{code}"'
         )
     try:
         documents = parse_documents(text, _MAX_DEPTH)
@@ -385,7 +386,9 @@ class _Converter:
     def _check_tag(self, node: Node, kinds: Set[str]) -> None:
         if node.tag and node.tag.removeprefix(TAG_PREFIX) not in kinds:
             tag = node.tag.replace(TAG_PREFIX, "!!")
-            self._raise_error(node, f"the tag {tag} is not supported; remove it")
+            self._raise_error(
+                node, f"the tag {tag} is not supported; remove it, or put the text in quotes"
+            )
 
     def _raise_error(self, node: Node, reason: str) -> NoReturn:
         _raise_error(self._source, node.line, reason)
