@@ -1,9 +1,9 @@
 """A strict reader of YAML 1.2, which rejects ambiguous files and records lines.
 
-ruamel.yaml parses the file to nodes, and this module makes data of them. A `ScalarSchema` has the
+`yaml_parser` parses the file to nodes, and this module makes data of them. A `ScalarSchema` has the
 types of scalars, by default those of YAML 1.2's core schema. Of a duplicate key, a value would be
 lost without a word, so that it is rejected. Aliases may repeat a value, but a file with too many
-repeated values or a recursive alias is rejected.
+repeated values is rejected.
 """
 
 import contextlib
@@ -14,21 +14,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.reader import ReaderError
-from ruamel.yaml.resolver import VersionedResolver
-from ruamel.yaml.scanner import Scanner, ScannerError
-from ruamel.yaml.tag import Tag
-from ruamel.yaml.tokens import (
-    FlowMappingEndToken,
-    FlowSequenceEndToken,
-    ScalarToken,
-    TagToken,
-    Token,
-)
 
+from llmchecker.config.yaml_parser import (
+    TAG_PREFIX,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    YamlError,
+    parse_documents,
+)
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.utils.text_files import read_text
 
@@ -42,12 +37,11 @@ _MAX_DIGITS = 300
 """Maximum number of characters of a number."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_SPACES = "\0 \t\r\n"
-"""Characters that separate tokens; the zero is the end of a file."""
 _VERSION = re.compile(r"^%YAML[ \t]+(\S+)", re.MULTILINE)
+_OTHER_LINE_END = re.compile("[\x85\u2028\u2029]")
+"""A character that ends a line in YAML 1.1, and not in YAML 1.2."""
 _DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_TAG_PREFIX = "tag:yaml.org,2002:"
-_MERGE_TAG = _TAG_PREFIX + "merge"
+_MERGE_TAG = TAG_PREFIX + "merge"
 _RESOLVER = yaml.resolver.Resolver()
 """The types of plain scalars in YAML 1.1, as in PyYAML."""
 
@@ -225,136 +219,25 @@ def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA
     if (version := _VERSION.search(text)) and version[1] != "1.2":
         line = text.count("\n", 0, version.start()) + 1
         _raise_error(source, line, f"the file is YAML {version[1]}; remove the line")
+    if schema.is_shared and (end := _OTHER_LINE_END.search(text)):
+        line = text.count("\n", 0, end.start()) + 1
+        code = f"{ord(end[0]):04X}"
+        _raise_error(
+            source, line, f'U+{code} ends a line in YAML 1.1; remove it, or write "\\u{code}"'
+        )
     try:
-        node = _compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        _raise_error(source, mark.line + 1 if mark else 1, _describe_problem(error))
-    except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        character = f"U+{ord(text[error.position]):04X}"
-        _raise_error(source, line, f"{character} is not a YAML character; remove it")
+        documents = parse_documents(text, _MAX_DEPTH)
+        _, node = next(documents, (0, None))
+        line, other = next(documents, (0, None))
+        if other is not None:
+            raise YamlError(line, "another document begins; keep one")
+    except YamlError as error:
+        _raise_error(source, error.line, str(error))
     if node is None:
         return YamlDocument(None, None, {})
     converter = _Converter(source, schema)
     content, texts = converter.convert(node, "")
     return YamlDocument(content, texts, converter.lines)
-
-
-class _Scanner(Scanner):
-    """A scanner that accepts tabs, question marks and colons where YAML 1.2 does."""
-
-    def scan_to_next_token(self) -> None:
-        super().scan_to_next_token()
-        while self._skip_tabs():
-            super().scan_to_next_token()
-
-    def _skip_tabs(self) -> bool:
-        """Skip tabs that do not indent: between tokens, and at the end of a line."""
-        if self.reader.peek() != "\t":
-            return False
-        length = 0
-        while self.reader.peek(length) in " \t":
-            length += 1
-        if self.allow_simple_key and self.reader.peek(length) not in "#\r\n\0":
-            return False
-        self.reader.forward(length)
-        return True
-
-    def check_key(self) -> bool:
-        # In flow style too, `?` is an indicator only before a space.
-        return self.reader.peek(1) in _SPACES
-
-    def check_value(self) -> bool:
-        # In flow style, the value of a key in quotes or brackets may follow the colon at once.
-        if self.flow_level and self.tokens and _is_json(self.tokens[-1]):
-            return True
-        return self._ends_text(1)
-
-    def check_plain(self) -> bool:
-        if self.flow_level and self.reader.peek() in "?:":
-            return not self._ends_text(1)
-        return bool(super().check_plain())
-
-    def scan_tag(self) -> TagToken:
-        token: TagToken = super().scan_tag()
-        # The parser would give it the type of a text without a tag.
-        if token.value == (None, "!"):
-            raise ScannerError(None, None, "the tag ! is not supported", token.start_mark)
-        return token
-
-    def scan_plain(self) -> ScalarToken:
-        start = end = self.reader.get_mark()
-        parts: list[str] = []
-        spaces: list[str] = []
-        # After spaces, `#` begins a comment.
-        while self.reader.peek() != "#":
-            length = 0
-            while not self._ends_text(length) and not (
-                self.reader.peek(length) == ":" and self._ends_text(length + 1)
-            ):
-                length += 1
-            if not length:
-                break
-            parts += [*spaces, self.reader.prefix(length)]
-            self.reader.forward(length)
-            end = self.reader.get_mark()
-            # A key must begin on a line of its own.
-            self.allow_simple_key = False
-            spaces = self.scan_plain_spaces(self.indent + 1, start)
-            is_indented = self.flow_level or self.reader.column > self.indent
-            if not spaces or not is_indented:
-                break
-        return ScalarToken("".join(parts), True, start, end)
-
-    def _ends_text(self, offset: int) -> bool:
-        """Return whether the character at an offset cannot be a part of a plain scalar."""
-        return self.reader.peek(offset) in _SPACES + (",[]{}" if self.flow_level else "")
-
-
-def _is_json(token: Token) -> bool:
-    """Return whether a token is the end of a value as in JSON: in quotes or brackets."""
-    is_quoted = isinstance(token, ScalarToken) and not token.plain
-    return is_quoted or isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
-
-
-class _Resolver(VersionedResolver):
-    """A resolver that leaves the types of values without a tag to the converter."""
-
-    def resolve(self, kind: object, value: object, implicit: object) -> Tag:
-        return _NO_TAG
-
-
-_NO_TAG = Tag(suffix="")
-
-
-def _compose(text: str) -> Node | None:
-    """Return the node of the only document; None for an empty text."""
-    parser = YAML(typ="safe", pure=True)
-    parser.Scanner, parser.Resolver = _Scanner, _Resolver
-    # a key of the deepest mapping is a node too
-    parser.max_depth = _MAX_DEPTH + 1
-    parser.composer.warn_double_anchors = False
-    node: Node | None = parser.compose(text)
-    return node
-
-
-_PROBLEMS = (
-    (r"'\\t'", "not YAML: a tab indents the line; indent it with spaces"),
-    (r"undefined alias '(.*)'", r"*\1 is an unknown alias; define it"),
-    (r"the tag !", "the tag ! is not supported; remove it"),
-    (r"another document", "another document begins; keep one"),
-    (r"maximum depth", f"more than {_MAX_DEPTH} nested levels; flatten them"),
-)
-"""What to write in place of the parser's problems."""
-
-
-def _describe_problem(error: MarkedYAMLError) -> str:
-    problem = error.problem or error.context or "it cannot be parsed"
-    for pattern, text in _PROBLEMS:
-        if match := re.search(pattern, problem):
-            return match.expand(text)
-    return f"not YAML: {problem}"
 
 
 class _Converter:
@@ -369,12 +252,12 @@ class _Converter:
         self._source = source
         self._schema = schema
         self._value_count = 0
-        self._open: set[int] = set()
+        self._depth = 0
 
     def convert(self, node: Node, key: str) -> tuple[Any, Any]:
         """Return the value of a key as plain data, and the same with scalars as texts."""
         # For a value of a mapping, the line of its key is already recorded.
-        self.lines.setdefault(key, _line_number(node))
+        self.lines.setdefault(key, node.line)
         with self._enter(node):
             if isinstance(node, ScalarNode):
                 return self._parse_scalar(node)
@@ -387,31 +270,31 @@ class _Converter:
                     self.lines[path] = line
                     values[name], texts[name] = self.convert(value_node, path)
                 return values, texts
-            items = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
+            assert isinstance(node, SequenceNode)
+            items = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.items)]
             return [value for value, _ in items], [text for _, text in items]
 
     @contextlib.contextmanager
     def _enter(self, node: Node) -> Iterator[None]:
-        """Check that a node is not within itself, and limit the number of values and levels."""
+        """Limit the number of values and levels."""
         self._value_count += 1
         # Nested aliases can repeat values exponentially.
         if self._value_count > _MAX_VALUES:
             self._raise_error(
                 node, f"with its aliases the file has over {_MAX_VALUES} values; use fewer aliases"
             )
-        if id(node) in self._open:
-            self._raise_error(node, "this value contains itself; remove the alias")
-        if len(self._open) > _MAX_DEPTH:
+        # aliases nest values deeper than the text does
+        if self._depth > _MAX_DEPTH:
             self._raise_error(node, f"more than {_MAX_DEPTH} nested levels; flatten them")
-        self._open.add(id(node))
+        self._depth += 1
         yield
-        self._open.remove(id(node))
+        self._depth -= 1
 
-    def _list_values(self, node: Node) -> dict[str, tuple[int, Node]]:
+    def _list_values(self, node: MappingNode) -> dict[str, tuple[int, Node]]:
         """Return the line and the value of each key of a mapping, and of those that it merges."""
         pairs = [
             (None if _is_merge_key(name) else self._convert_key(name), name, value)
-            for name, value in node.value
+            for name, value in node.pairs
         ]
         own: dict[str, tuple[int, Node]] = {}
         for name, name_node, value in pairs:
@@ -422,14 +305,14 @@ class _Converter:
                 self._raise_error(
                     name_node, f"the key {name!r} is also in line {own[name][0]}; remove one"
                 )
-            own[name] = _line_number(name_node), value
+            own[name] = name_node.line, value
         values: dict[str, tuple[int, Node]] = {}
         for name, _, value in pairs:
             if name is not None:
                 values.setdefault(name, own[name])
                 continue
             # Own keys override merged ones, and the first merged mapping the later ones.
-            for merged in value.value if isinstance(value, SequenceNode) else [value]:
+            for merged in value.items if isinstance(value, SequenceNode) else [value]:
                 if not isinstance(merged, MappingNode):
                     self._raise_error(value, "<< must name keys and values")
                 with self._enter(merged):
@@ -465,12 +348,12 @@ class _Converter:
         types = self._schema.types
         if node.tag:
             self._check_tag(node, {"str", *(types if self._schema.has_tags else ())})
-            kind = node.tag.removeprefix(_TAG_PREFIX)
+            kind = node.tag.removeprefix(TAG_PREFIX)
             if kind != "str" and not types[kind].form.fullmatch(text):
                 self._raise_error(node, f"{text!r} is not of the type !!{kind}; remove the tag")
             return kind
         # Quotes and blocks are texts.
-        if node.style is not None:
+        if node.style:
             return "str"
         kind = self._schema.find_type(text)
         if self._schema.is_shared:
@@ -493,7 +376,7 @@ class _Converter:
             yaml.ScalarNode, text, (True, False)
         )
         is_decimal = kind != "int" or _DECIMAL_INTEGER.fullmatch(text)
-        if yaml11_tag not in (_TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
+        if yaml11_tag not in (TAG_PREFIX + kind, _MERGE_TAG) or not is_decimal:
             self._raise_error(
                 node,
                 f"{text} is ambiguous in YAML; write a decimal number, true, false, or a "
@@ -501,22 +384,18 @@ class _Converter:
             )
 
     def _check_tag(self, node: Node, kinds: Set[str]) -> None:
-        if node.tag and node.tag.removeprefix(_TAG_PREFIX) not in kinds:
-            tag = node.tag.replace(_TAG_PREFIX, "!!")
-            self._raise_error(node, f"the tag {tag} is not supported; remove it")
+        if node.tag and node.tag.removeprefix(TAG_PREFIX) not in kinds:
+            tag = node.tag.replace(TAG_PREFIX, "!!")
+            self._raise_error(
+                node, f"the tag {tag} is not supported; remove it, or put the text in quotes"
+            )
 
     def _raise_error(self, node: Node, reason: str) -> NoReturn:
-        _raise_error(self._source, _line_number(node), reason)
+        _raise_error(self._source, node.line, reason)
 
 
 def _is_merge_key(node: Node) -> bool:
-    is_plain = isinstance(node, ScalarNode) and node.style is None and not node.tag
-    return is_plain and node.value == "<<"
-
-
-def _line_number(node: Node) -> int:
-    line: int = node.start_mark.line + 1
-    return line
+    return isinstance(node, ScalarNode) and node.value == "<<" and not node.style + node.tag
 
 
 def _raise_error(source: str | Path, line: int, reason: str) -> NoReturn:

@@ -12,7 +12,6 @@ from llmchecker.config.yaml_reader import (
     CORE_SCHEMA,
     ScalarSchema,
     ScalarType,
-    YamlDocument,
     parse_float,
     parse_integer,
     parse_yaml,
@@ -83,7 +82,7 @@ def read_document(path: Path, file: str = "") -> tuple[Any, Place]:
     Raises:
         ConfigError: the file is unreadable or no YAML; the message contains the line.
     """
-    document = _parse_document(text_files.read_text(path, max_bytes=_MAX_BYTES), path)
+    document = parse_yaml(text_files.read_text(path, max_bytes=_MAX_BYTES), path, _JS_YAML_SCHEMA)
     content = _ReferenceInserter(path, document.content).insert(document.content)
     return content, Place(document.lines, "", file)
 
@@ -95,15 +94,9 @@ def parse_js_yaml(text: str, source: str = "YAML") -> Any:
         NotConverted: the text is no YAML; the message begins with its source.
     """
     try:
-        return _parse_document(text, source).content
+        return parse_yaml(text, source, _JS_YAML_SCHEMA).content
     except ConfigError as error:
         raise NotConverted(error) from error
-
-
-def _parse_document(text: str, source: str | Path) -> YamlDocument:
-    # js-yaml ends the last line, so that a block on it ends with a line end
-    line_end = "" if text.endswith(("\n", "\r")) else "\n"
-    return parse_yaml(text + line_end, source, _JS_YAML_SCHEMA)
 
 
 def parse_json(text: str) -> Any:
