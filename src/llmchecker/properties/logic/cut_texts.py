@@ -8,6 +8,7 @@ formula's obligations (see `progression`), so that formulas of equal meaning hav
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _MAX_LETTERS = 1024
 """Maximum number of valuations of a state."""
 _MAX_MOVES = 200_000
 """Maximum number of pairs of an obligation and a letter that are read."""
-_MAX_NEW_MOVES = 10_000
+_MAX_NEW_MOVES = 2_000
 """Maximum number of these pairs that are computed, which takes longer."""
 _LATER_STEP = '"later step"'
 """The variable of any step beyond those that are read one by one; no quantifier has its name."""
@@ -49,6 +50,7 @@ class TooManyBeginnings(Exception):
     """Error of a formula with more obligations or valuations than are explored."""
 
 
+@lru_cache(maxsize=1024)
 def find_changed_truths(path: Formula, length: int) -> frozenset[bool]:
     """Find the truths of a path formula on beginnings that a continuation may change.
 
@@ -69,18 +71,23 @@ class _CutTexts:
     """The beginnings of one path formula."""
 
     def __init__(self, path: Formula) -> None:
-        self._atoms = find_distinct(path, Atom)
+        atoms = find_distinct(path, Atom)
+        # their truths are known at each step
+        self._step_atoms = [atom for atom in atoms if atom.is_step_only]
+        self._score_atoms = [atom for atom in atoms if not atom.is_step_only]
+        self._atoms = [*self._step_atoms, *self._score_atoms]
         self._progression = Progression(path)
         self._has_step = any(STEP in atom.variables for atom in self._atoms)
+        self._mixes_step = any(STEP in atom.variables for atom in self._score_atoms)
         self._ranges: dict[str, ScoreRange] = {
             name: (None, None) for atom in self._atoms for name in atom.variables - {STEP}
         }
         numbers = [abs(n) for atom in self._atoms if STEP in atom.variables for n in _numbers(atom)]
         self._largest_step = max(numbers, default=0)
-        self._later_atoms = tuple(map(_rename_step, self._atoms))
+        self._later_atoms = list(map(_rename_step, self._atoms))
         self._moves: dict[tuple[int, _Letter], int] = {}
         self._truths: dict[tuple[int, _Letter, bool], bool] = {}
-        self._letters: dict[int, list[_Letter]] = {}
+        self._scores: dict[int, list[_Letter]] = {}
         self._count = 0
 
     def find_changed_truths(self, length: int) -> frozenset[bool]:
@@ -175,12 +182,18 @@ class _CutTexts:
 
     def _list_letters(self, step: int) -> list[_Letter]:
         """List the consistent truths of the atoms at a step."""
+        columns = {STEP: np.array([step])}
+        known = tuple(bool(atom.evaluate(columns)[0]) for atom in self._step_atoms)
+        return [known + scores for scores in self._list_scores(step)]
+
+    def _list_scores(self, step: int) -> list[_Letter]:
+        """List the consistent truths of the atoms over quantifiers at a step."""
         # atoms without the step have the same truths at each step
-        step = step if self._has_step else 0
-        if step not in self._letters:
-            rows = enumerate_valuations(self._atoms, step, self._ranges, _MAX_LETTERS)
-            self._letters[step] = _list_rows(rows)
-        return self._letters[step]
+        step = step if self._mixes_step else 0
+        if step not in self._scores:
+            rows = enumerate_valuations(self._score_atoms, step, self._ranges, _MAX_LETTERS)
+            self._scores[step] = _list_rows(rows)
+        return self._scores[step]
 
     def _list_later_letters(self, step: int) -> list[_Letter]:
         """List the truths that the atoms may have at a step or any later one."""
