@@ -95,12 +95,33 @@ def bound_by_sums(scored: ScoredTree, query: Query) -> Interval | None:
 
 def bound_by_storm(scored: ScoredTree, query: Query) -> tuple[Interval, str | None]:
     """Bound any query by Storm; see `compute_bounds`."""
+    answer, _, note = bound_figures(scored, query)
+    return answer, note
+
+
+def bound_figures(scored: ScoredTree, query: Query) -> tuple[Interval, Interval, str | None]:
+    """Bound the answer of any query by Storm, and the number that it compares.
+
+    Args:
+        scored, query: as in `compute_bounds`.
+
+    Returns:
+        The bounds of the answer; the bounds of the probability of a P, E or A, whatever its
+        threshold, otherwise those of the answer; and the note of `compute_bounds`.
+
+    Raises:
+        InvalidTree, ImpossibleCondition, CheckFailed: as in `compute_bounds`.
+    """
     with storm.translate_errors(CheckFailed, f"cannot bound the query {query.text}"):
         if isinstance(query.root, Expectation):
-            return _compute_score_bounds(scored, query), None
+            answer = _compute_score_bounds(scored, query)
+            return answer, answer, None
         process = abstract_rest(scored, query)
         note = _UNCONSTRAINED_NOTE if process.is_unconstrained else None
-        return evaluate_bounds(Satisfaction(process), query), note
+        evaluator = Satisfaction(process)
+        answer = evaluate_bounds(evaluator, query)
+        has_number = isinstance(query.root, Probability | PathQuantifier)
+        return answer, bound_probability(evaluator, query) if has_number else answer, note
 
 
 def evaluate_bounds(evaluator: Evaluator, query: Query) -> Interval:

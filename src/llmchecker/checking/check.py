@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmchecker.checking import bounds, storm, witnesses
+from llmchecker.checking import bounds, witnesses
 from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain, measure_chain
 from llmchecker.checking.endings import measure_endings
@@ -53,28 +53,6 @@ def check_query(
         # notes on the value have other reasons than those on the bounds
         notes=(*answer.notes, *bound_notes, *notes),
         witnesses=witnesses.find_witnesses(scored, query),
-    )
-
-
-def bound_query(scored: ScoredTree, query: Query) -> Answer:
-    """Bound a query on a tree that was explored for its bounds.
-
-    The answer has no value, since no alpha and k belong to such a tree.
-
-    Args:
-        scored, query: as in `check_query`.
-
-    Raises:
-        InvalidTree: as in `check_query`.
-        ImpossibleCondition: as in `check_query`.
-    """
-    certain, notes = _compute_bounds(scored, query)
-    return Answer(
-        query=query,
-        horizon=scored.tree.truncation.length,
-        certain=certain,
-        notes=notes,
-        versions=storm.VERSIONS,
     )
 
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -48,10 +49,14 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
     # a logarithmic axis has no 0
     rounds = [progress for progress in answer.history if progress.passes > 0]
     if not answer.is_text_only:
+        # an expected score may have no limit at first
+        bounds = [
+            (progress.passes, float(progress.lower), float(progress.upper))
+            for progress in rounds
+            if math.isfinite(progress.width)
+        ]
         axes.fill_between(
-            [progress.passes for progress in rounds],
-            [progress.lower for progress in rounds],
-            [progress.upper for progress in rounds],
+            *(np.array(bounds).reshape(-1, 3).T),
             color=CERTAIN_COLOUR,
             alpha=0.3,
             label="certain",

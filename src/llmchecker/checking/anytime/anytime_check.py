@@ -33,7 +33,9 @@ from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.round_plan import RoundPlan
 from llmchecker.checking.anytime.sample_interval import SampleInterval
 from llmchecker.checking.anytime.step_request import ContinuationRequest
+from llmchecker.checking.anytime.storm_bounds import StormBounds
 from llmchecker.checking.anytime.token_step import StepResult
+from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.bounds import bound_probability, evaluate_bounds
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.tree_sums import PathSums
@@ -72,6 +74,7 @@ class AnytimeCheck:
         rounds: the plan of the rounds, with the costs so far.
         samples: the interval of the samples.
         is_finished: whether the answer is as narrow as wanted, or the passes are used up.
+        storm_bounds: the bounds of a query that single texts do not decide; None for sums.
 
     Args:
         tree: an explored tree of the query's estimand; only its root at first.
@@ -92,6 +95,7 @@ class AnytimeCheck:
     ) -> None:
         self.tree, self._budget, self._report = tree, budget, report
         self.is_finished = False
+        self.storm_bounds = None if asked.has_sums else StormBounds(asked)
         self._start_time = time.monotonic()
         self._estimand = tree.estimand
         self._query, self._paths = asked.query, asked.paths
@@ -155,6 +159,8 @@ class AnytimeCheck:
 
     def advance(self) -> Requests:
         """Yield the requests of one round, or finish."""
+        if self.storm_bounds is not None:
+            self.storm_bounds.update(self.tree.passes, lambda: build_scored_tree(self.tree)[0])
         progress = self.compute_progress()
         is_cancelled = self._report(progress)
         if is_cancelled or self._is_narrow(progress) or self.rounds.expect_passes() < 1:
@@ -177,17 +183,18 @@ class AnytimeCheck:
     def compute_certain_interval(self) -> Interval:
         """Return the certain bounds of a probability or a score, rounded outwards.
 
-        Only the tree counts. A sum without any term is exact, so that 0 and 1 are not moved.
+        Only the tree counts. A sum without any term is exact, so that 0 and 1 are not moved. A
+        combination of several probabilities has no number, but the bounds of its truth.
 
         Raises:
             ImpossibleCondition: no text can satisfy the condition of a conditional.
         """
         estimand = self._estimand
+        if self.storm_bounds is not None:
+            return self.storm_bounds.figure
         if self._paths:
             return bound_probability(self._sums, self._query)
         (mass,) = self.tree.find_masses()
-        if not estimand.is_score:
-            return mass.interval
         low, high = (estimand.to_answer(end) for end in (mass.interval.lower, mass.interval.upper))
         # an offset and a size are rounded too
         return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
@@ -198,6 +205,8 @@ class AnytimeCheck:
         Raises:
             ImpossibleCondition: as in `compute_certain_interval`.
         """
+        if self.storm_bounds is not None:
+            return self.storm_bounds.answer
         if self._paths:
             return evaluate_bounds(self._sums, self._query)
         return self.compute_certain_interval()
@@ -221,6 +230,9 @@ class AnytimeCheck:
         if self._estimand.is_ratio and part.denominator == 0 and part.total > 0:
             return False
         is_wanted = progress.width <= self._budget.width
+        if self.storm_bounds is not None:
+            is_decided = not self._query.is_numeric and self.storm_bounds.answer.is_exact
+            return is_wanted or is_decided or part.total <= 0
         if is_wanted or self._is_rounding():
             return not self._needs_every_text() or self.bound_answer().is_exact
         if self.tree.passes == 0:

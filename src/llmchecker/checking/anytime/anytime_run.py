@@ -29,7 +29,7 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
-from llmchecker.checking.check import add_texts, bound_query
+from llmchecker.checking.check import add_texts
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
@@ -138,7 +138,6 @@ class AnytimeRun:
             CheckFailed: Storm gave no answer.
         """
         check, asked = self.check, self._asked
-        self.history.append(check.compute_progress())
         # the sums are the bounds, so that the tree only shows the most probable texts
         max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None
         build_tree = partial(build_scored_tree, check.tree, max_texts)
@@ -147,6 +146,9 @@ class AnytimeRun:
             check.samples.mean_evidence,
             list_samples=partial(list_sampled_texts, check.tree),
         )
+        if check.storm_bounds is not None:
+            check.storm_bounds.complete(check.tree.passes, lambda: evidence.scored)
+        self.history.append(check.compute_progress())
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
@@ -167,16 +169,15 @@ class AnytimeRun:
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""
         check, asked = self.check, self._asked
-        if asked.has_sums:
+        if check.storm_bounds is None:
             check.tree.check_law()
-            answer = Answer(
-                query=asked.query,
-                horizon=asked.length,
-                certain=check.bound_answer(),
-                versions=storm.VERSIONS,
-            )
-        else:
-            answer = bound_query(evidence.scored, asked.query)
+        answer = Answer(
+            query=asked.query,
+            horizon=asked.length,
+            certain=check.bound_answer(),
+            notes=() if check.storm_bounds is None else check.storm_bounds.notes,
+            versions=storm.VERSIONS,
+        )
         if bounds_only:
             return answer
         seconds = time.monotonic() - self._start_time
@@ -292,6 +293,6 @@ def _bound_probability(asked: CheckedQuery, check: AnytimeCheck) -> Interval:
     """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
     is_threshold = isinstance(root, Probability) and root.threshold is not None
-    if not is_threshold or asked.estimation_obstacle is not None:
+    if not is_threshold:
         return PROBABILITIES
     return check.compute_certain_interval()

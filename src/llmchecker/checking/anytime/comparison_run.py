@@ -185,8 +185,10 @@ class _ComparisonRun:
         return comparison
 
     def _build_comparison(self) -> Comparison:
-        self.record()
         first, versus = (run.finish() for run in self._runs)
+        # the bounds of each answer are those of its whole tree
+        self._progress = [run.compute_progress() for run in self._runs]
+        self.record()
         has_samples = first.sampled is not None or versus.sampled is not None
         comparison = Comparison(
             first=first,

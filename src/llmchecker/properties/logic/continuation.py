@@ -1,9 +1,12 @@
 """Effects of a continuation: how the truth of a formula may change beyond the horizon.
 
 The horizon ends each text, so that its last state repeats for ever. A longer text may violate a
-`G`, and satisfy an `F`. A formula with step bounds within the horizon, or without a quantifier, is
-about the horizon itself and does not change. Inside an unlimited operator the bounds begin at any
-state, also at the last one.
+`G`, and satisfy an `F`. It may end later: `F "end"` becomes true of it. A formula with step bounds
+within the horizon is about the horizon itself and does not change.
+
+Where single texts decide a formula, its effects are found by exploring all texts (see `cut_texts`),
+so that formulas of equal meaning have the same effects. Elsewhere rules about its operators find
+them, which may find more effects than there are.
 """
 
 from dataclasses import dataclass
@@ -21,6 +24,8 @@ from llmchecker.properties.logic.ast import (
     Temporal,
     subformulas,
 )
+from llmchecker.properties.logic.cut_texts import TooManyBeginnings, find_changed_truths
+from llmchecker.properties.logic.monitor import is_linear_time
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 
@@ -53,6 +58,10 @@ _ENDED = Temporal("F", (Label("end"),))
 """The formula of texts that end within the horizon."""
 _NEVER_ENDED = Temporal("G", (Connective("!", (Label("end"),)),))
 """The formula of texts that do not."""
+_ALL_ENDED = Temporal("G", (Label("end"),))
+"""The formula of conversations all of whose answers end within the horizon."""
+_ONE_CUT = Temporal("F", (Connective("!", (Label("end"),)),))
+"""The formula of conversations of which the horizon cuts an answer."""
 _SEVERAL_PROBABILITIES = (
     "length end: whole answers need one P, E or A without another inside; give a number of tokens"
 )
@@ -69,27 +78,45 @@ _UNLIMITED_EFFECTS = {
 """
 
 
-def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffects:
+def find_continuation_effects(path: Formula, length: int) -> ContinuationEffects:
     """Find how the truth of a path formula may change beyond a horizon.
 
+    A formula about ends and numbers of tokens alone does not change: its question is about the
+    horizon itself, such as whether a text ends within it.
+
     Args:
-        formula: the path formula.
-        length: the horizon in tokens, from the state on at which the formula is read.
+        path: the path formula.
+        length: the horizon in tokens.
     """
-    # an end and a number of tokens are about the horizon itself
-    atoms = [each for each in subformulas(formula) if isinstance(each, Atom)]
+    atoms = [each for each in subformulas(path) if isinstance(each, Atom)]
     if all(atom.is_step_only for atom in atoms):
         return ContinuationEffects()
+    return _find_effects(path, length)
+
+
+def _find_effects(path: Formula, length: int) -> ContinuationEffects:
+    """Find the effects on a formula about any texts, which may end beyond the horizon."""
+    if not is_linear_time(path):
+        return _find_effects_by_rules(path, length)
+    try:
+        truths = find_changed_truths(path, length)
+    except TooManyBeginnings:
+        return _find_effects_by_rules(path, length)
+    return ContinuationEffects(can_fall=True in truths, can_rise=False in truths)
+
+
+def _find_effects_by_rules(formula: Formula, length: int) -> ContinuationEffects:
+    """Find effects by the operators of a formula, from the state on at which it is read."""
     match formula:
         # a text that the horizon cuts violates the first and satisfies the second
         case Connective(operator) if names_ends(formula) and not _has_operator(formula):
             is_lower_limit = operator == "&"
             return ContinuationEffects(can_rise=is_lower_limit, can_fall=not is_lower_limit)
         case Connective("!", (operand,)):
-            return find_continuation_effects(operand, length).negation
+            return _find_effects_by_rules(operand, length).negation
         case Connective("=>", (condition, conclusion)):
-            return find_continuation_effects(condition, length).negation | (
-                find_continuation_effects(conclusion, length)
+            return _find_effects_by_rules(condition, length).negation | (
+                _find_effects_by_rules(conclusion, length)
             )
         case Connective(_, operands):
             return _join(operands, length)
@@ -104,7 +131,7 @@ def find_continuation_effects(formula: Formula, length: int) -> ContinuationEffe
             return effects | _UNLIMITED_EFFECTS[operator]
         # an operator inside has a threshold of its own, which either change may cross
         case Probability(_, _, path) | PathQuantifier(_, path):
-            inner = find_continuation_effects(path, length)
+            inner = _find_effects_by_rules(path, length)
             return inner | inner.negation
     return ContinuationEffects()
 
@@ -122,14 +149,25 @@ def find_turn_effects(formula: Formula) -> ContinuationEffects:
     has_operator = any(isinstance(each, Temporal) for each in subformulas(formula))
     if is_about_single_turns or not has_operator:
         return _ANY_EFFECTS
-    return find_continuation_effects(formula, 0)
+    match formula:
+        # a conversation with a cut answer violates the first and satisfies the second
+        case Connective("&", operands) if _ALL_ENDED in operands:
+            return ContinuationEffects(can_rise=True)
+        case Connective("|", operands) if _ONE_CUT in operands:
+            return ContinuationEffects(can_fall=True)
+    atoms = [each for each in subformulas(formula) if isinstance(each, Atom)]
+    # without a score the question is about the ends themselves
+    if all(atom.is_step_only for atom in atoms):
+        return ContinuationEffects()
+    return _find_effects_by_rules(formula, 0)
 
 
 def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> Query:
     """Return a query to which a text that the horizon cuts counts as the worse case.
 
     `P>=0.9 [ G x = 0 ]` becomes `P>=0.9 [ (G x = 0) & (F "end") ]`: a text that has not ended may
-    still violate it. A formula that the horizon cannot flatter stays as it is.
+    still violate it. A formula that the horizon cannot flatter stays as it is. A text that has not
+    ended may still do so, so that `F "end"` may become true of it, as a premise too.
 
     Args:
         query: the query.
@@ -145,18 +183,19 @@ def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> 
         return query
     if not isinstance(root, Probability | PathQuantifier):
         paths = (root.path, root.condition) if isinstance(root, Conditional) else (root,)
-        if _join(paths, length) != ContinuationEffects():
+        effects = [_find_effects(path, length) for path in paths]
+        if any(each != ContinuationEffects() for each in effects):
             raise InvalidQuery(_SEVERAL_PROBABILITIES)
         return query
-    effects = find_continuation_effects(root.path, length)
-    if _has_operator(root.path) and effects != ContinuationEffects():
+    changes = _find_effects(root.path, length)
+    if _has_operator(root.path) and changes != ContinuationEffects():
         raise InvalidQuery(_SEVERAL_PROBABILITIES)
     if isinstance(root, PathQuantifier):
         comparison = ">="
     elif root.threshold is not None:
         comparison = root.comparison
     is_lower_limit = comparison in (">=", ">")
-    if not (effects.can_fall if is_lower_limit else effects.can_rise):
+    if not (changes.can_fall if is_lower_limit else changes.can_rise):
         return query
     beginning, _, rest = query.text.partition("[")
     path, _, ending = rest.rpartition("]")
@@ -197,5 +236,5 @@ def _has_operator(path: Formula) -> bool:
 def _join(operands: tuple[Formula, ...], length: int) -> ContinuationEffects:
     effects = ContinuationEffects()
     for operand in operands:
-        effects |= find_continuation_effects(operand, length)
+        effects |= _find_effects_by_rules(operand, length)
     return effects
