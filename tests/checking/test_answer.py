@@ -75,7 +75,7 @@ def test_a_verdict_of_an_older_version_is_refused(tmp_path):
     """The keys of the files before formats are no answer."""
     old = {"query": NUMBER.text, "value": 0.25, "lower": 0.1, "upper": 0.5, "states": 3}
     write_json_with_digest(old, tmp_path / "old.json")
-    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 4'"):
+    with pytest.raises(DamagedFile, match="it has the format None, not 'llmchecker answer 5'"):
         Answer.read(tmp_path / "old.json")
 
 

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from llmchecker.checking.anytime.sample_values import SampleValues
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
-_FORMAT = "llmchecker answer 4"
+_FORMAT = "llmchecker answer 5"
 """The format of an answer as JSON; its number changes with the keys."""
 _INTERVAL = record({"lower": NUMBER, "upper": NUMBER})
 _FIELDS = {
@@ -59,7 +60,16 @@ _FIELDS = {
     "ended": _INTERVAL,
     "cut": NUMBER,
     "counted": optional(list_of(COUNT, 2)),
-    "forecast": optional(record({"passes": COUNT, "seconds": NUMBER, "width": optional(NUMBER)})),
+    "forecast": optional(
+        record(
+            {
+                **dict.fromkeys(("passes", "least_passes", "most_passes"), optional(COUNT)),
+                **dict.fromkeys(("samples_to_hold", "passes_to_hold"), optional(COUNT)),
+                **dict.fromkeys(("seconds", "width"), optional(NUMBER)),
+                "unit": TEXT,
+            }
+        )
+    ),
     "witnesses": list_of(
         record(
             {
@@ -185,12 +195,15 @@ class Evidence:
         texts: the most frequent answers of a model that returns texts alone, of both kinds; the
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
+        samples: the values of the samples, which may be none yet; None if no sample can estimate
+            the answer.
     """
 
     explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
+    samples: "SampleValues | None" = None
 
     @property
     def scored(self) -> "ScoredTree":

@@ -138,7 +138,7 @@ class AnytimeRun:
         # the sums are the bounds, so that the tree only shows the most probable texts
         max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None
         build_tree = partial(build_scored_tree, check.tree, max_texts)
-        evidence = Evidence(build_tree, check.samples.mean_evidence)
+        evidence = Evidence(build_tree, check.samples.mean_evidence, samples=check.sample_values)
         answer = self._compute_certain(evidence, bounds_only=bounds_only)
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
@@ -153,7 +153,7 @@ class AnytimeRun:
             evidence=evidence,
             notes=(*answer.notes, *asked.notes, *describe_spread(self._probability_spread)),
         )
-        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        return replace(answer, forecast=forecast_answer(answer, self._budget))
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""

@@ -255,11 +255,12 @@ class _ConversationCheck:
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
                 self._explored,
+                None if self._budget.certain else self._sequence.values,
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        return replace(answer, forecast=forecast_answer(answer, self._budget))
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:
         """Return the interval of the samples, rounded outwards; None without samples."""
