@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from llmchecker.checking.anytime.sample_values import SampleValues
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
 _FORMAT = "llmchecker answer 5"
@@ -62,7 +63,16 @@ _FIELDS = {
     "cut": NUMBER,
     "counted": optional(list_of(COUNT, 2)),
     "tally": optional(list_of(COUNT, 2)),
-    "forecast": optional(record({"passes": COUNT, "seconds": NUMBER, "width": optional(NUMBER)})),
+    "forecast": optional(
+        record(
+            {
+                **dict.fromkeys(("passes", "least_passes", "most_passes"), optional(COUNT)),
+                **dict.fromkeys(("samples_to_hold", "passes_to_hold"), optional(COUNT)),
+                **dict.fromkeys(("seconds", "width"), optional(NUMBER)),
+                "unit": TEXT,
+            }
+        )
+    ),
     "witnesses": list_of(
         record(
             {
@@ -199,6 +209,8 @@ class Evidence:
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
         list_samples: returns the sampled texts that the explored tree leaves out, up to a number of
             each kind.
+        samples: the values of the samples, which may be none yet; None if no sample can estimate
+            the answer.
     """
 
     explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
@@ -206,6 +218,7 @@ class Evidence:
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
     list_samples: "Callable[[int], tuple[Witness, ...]]" = lambda max_texts: ()
+    samples: "SampleValues | None" = None
 
     @property
     def scored(self) -> "ScoredTree":

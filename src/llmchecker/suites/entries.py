@@ -402,8 +402,8 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
         used = format_count(result.passes if answers is None else answers, unit)
         needed = (
             f"no forecast of the {units} that would decide it"
-            if result.required_passes is None
-            else f"about {format_count(result.required_passes, unit)} would decide it"
+            if result.forecast is None
+            else result.forecast.requirement
         )
         yield f"{used} used; {needed}"
     # what a provider did with the answers is a part of the verdict

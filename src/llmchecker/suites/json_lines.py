@@ -29,7 +29,6 @@ from llmchecker.utils.file_state import check_unchanged
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.stored_fields import (
-    COUNT,
     NUMBER,
     TEXT,
     TRUTH,
@@ -47,7 +46,6 @@ _HEADER_FIELDS = {"confidence": NUMBER, "complete": TRUTH}
 _CASE_FIELDS = {
     **dict.fromkeys(("case", "model", "query", "status"), TEXT),
     "certain": TRUTH,
-    "required_passes": optional(COUNT),
     "error": optional(TEXT),
     "examples": list_of(
         record(
@@ -172,7 +170,7 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "status": result.status,
         "certain": result.is_certain,
         "answer": None if result.answer is None else result.answer.as_json(),
-        "required_passes": result.required_passes,
+        "required_passes": None if result.forecast is None else result.forecast.passes,
         "error": result.error,
         "examples": [asdict(example) for example in result.examples],
         "conversation": result.conversation and result.conversation.as_json(),
@@ -293,7 +291,6 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             is_certain=line["certain"],
             answer=None if line["answer"] is None else Answer.from_json(line["answer"], path),
             seconds=line["seconds"],
-            required_passes=line["required_passes"],
             error=line["error"],
             examples=tuple(Example(**example) for example in line["examples"]),
             conversation=_parse_optional(AnswerTree.from_json, line["conversation"]),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
 from llmchecker.errors import InterruptedCheck
@@ -340,11 +341,10 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
             witnesses=texts.violating if status is Status.VIOLATED else (),
             costs=Costs(passes=answer.passes, answers=answer.costs.answers),
             history=(),
-            forecast=None,
+            forecast=_forecast_decision(case, answer) if status is Status.UNKNOWN else None,
             evidence=None,
         ),
         seconds=seconds,
-        required_passes=_forecast_passes(case, answer) if status is Status.UNKNOWN else None,
         evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
         examples=texts.examples,
         conversation=None if explored is None else explored.build_tree(_MAX_STORED_ANSWERS),
@@ -361,11 +361,15 @@ def _find_decision(case: Case, answer: Answer, confidence: float) -> Decision:
     return Decision(Outcome.UNKNOWN)
 
 
-def _forecast_passes(case: Case, answer: Answer) -> int | None:
-    """Forecast the passes that would decide a case; None if no number is known to."""
+def _forecast_decision(case: Case, answer: Answer) -> Forecast | None:
+    """Forecast the costs of a decision of a case; None if nothing shows them."""
     from llmchecker.checking.anytime.answer_forecast import forecast_decision
 
     if case.threshold is None:
         return None
-    forecast = forecast_decision(answer.history, float(case.threshold.number))
-    return None if forecast is None else forecast.passes
+    # the answer to a query with its threshold has its forecast
+    if not answer.query.is_numeric:
+        forecast = answer.forecast
+    else:
+        forecast = forecast_decision(answer, case.threshold, case.question.budget)
+    return None if forecast is None else forecast.without_times()

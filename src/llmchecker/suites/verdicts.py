@@ -10,6 +10,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.decision import Decision
+from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
 from llmchecker.checking.witnesses import Witness
@@ -55,12 +56,11 @@ class CaseResult:
         status: the status.
         is_certain: whether the certain bounds decide it.
         answer: the answer to the query of the case, or to that query with =? where probabilities
-            are compared. Its witnesses are the texts that speak against a violated requirement, and
-            its costs the passes. None for an error and an unfinished case.
+            are compared. Its witnesses are the texts that speak against a violated requirement, its
+            costs the passes, and its forecast that of a decision, without times. None for an error
+            and an unfinished case.
         seconds: seconds from the result of another case to this one. Cases are evaluated side by
             side, so that these sum to the duration of the run.
-        required_passes: for an unknown case, the approximate passes that would decide it; None if
-            no number of passes is known to.
         error: the message of an error, else None.
         evidence: for a member of an average, the evidence of its samples; None without samples.
         examples: answers that violate its requirement, and others.
@@ -74,7 +74,6 @@ class CaseResult:
     is_certain: bool = False
     answer: Answer | None = None
     seconds: float = 0.0
-    required_passes: int | None = None
     error: str | None = None
     evidence: MeanEvidence | None = None
     examples: tuple[Example, ...] = ()
@@ -84,6 +83,11 @@ class CaseResult:
     def key(self) -> tuple[str, str]:
         """The names of its deployment and of the case."""
         return self.deployment, self.case
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """For an unknown case, the costs of a decision; None if nothing shows them."""
+        return None if self.answer is None else self.answer.forecast
 
     @property
     def measurement(self) -> Measurement:

@@ -32,6 +32,7 @@ from llmchecker.checking.anytime.path_sampler import (
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.round_plan import RoundPlan
 from llmchecker.checking.anytime.sample_interval import SampleInterval
+from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.storm_bounds import StormBounds
 from llmchecker.checking.anytime.token_step import StepResult
@@ -134,6 +135,11 @@ class AnytimeCheck:
     def is_exact(self) -> bool:
         """Whether the tree decides the answer up to rounding, so that no estimate is needed."""
         return self._is_estimable and self._is_rounding()
+
+    @property
+    def sample_values(self) -> SampleValues | None:
+        """The values of the samples so far; None if no sample can estimate the answer."""
+        return self.samples.values if self._is_estimable else None
 
     def compute_progress(self) -> Progress:
         """Compute both intervals from the tree and the samples so far."""

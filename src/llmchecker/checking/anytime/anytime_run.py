@@ -145,6 +145,7 @@ class AnytimeRun:
             build_tree,
             check.samples.mean_evidence,
             list_samples=partial(list_sampled_texts, check.tree),
+            samples=check.sample_values,
         )
         if check.storm_bounds is not None:
             check.storm_bounds.complete(check.tree.passes, lambda: evidence.scored)
@@ -163,7 +164,7 @@ class AnytimeRun:
             evidence=evidence,
             notes=(*answer.notes, *asked.notes, *self._model_notes),
         )
-        answer = replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        answer = replace(answer, forecast=forecast_answer(answer, self._budget))
         return asked.define(answer)
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.answer_forecast import forecast_decision, forecast_width
+from llmchecker.checking.anytime.answer_forecast import forecast_difference, forecast_width
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -201,9 +201,14 @@ class _ComparisonRun:
 
     def _forecast(self, comparison: Comparison) -> Forecast | None:
         if self._budget.width > 0:
-            return forecast_width(self._history, self._budget.width)
-        is_unknown = comparison.outcome == ComparisonOutcome.UNKNOWN
-        return forecast_decision(self._history, 0.0) if is_unknown else None
+            forecast = forecast_width(self._history, self._budget, None)
+        elif comparison.outcome == ComparisonOutcome.UNKNOWN:
+            estimate, confidence = comparison.difference.estimate, self._budget.confidence
+            forecast = forecast_difference(self._history, estimate, confidence)
+        else:
+            return None
+        is_text_only = comparison.first.is_text_only and comparison.versus.is_text_only
+        return forecast and replace(forecast, unit="answer" if is_text_only else "pass")
 
     def _compute_difference(self) -> Progress:
         """Return the difference of the current intervals of both sides."""

@@ -26,6 +26,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from llmchecker.checking.anytime.sample_values import SampleValues
+
 _MAX_LOSS = 0.97
 """The share of the wealth that can be lost with one value."""
 
@@ -123,6 +125,19 @@ class ConfidenceSequence:
         numerator, denominator = self._weighted_sums
         return min(1.0, max(0.0, numerator / denominator)) if denominator > 0 else 0.5
 
+    @property
+    def values(self) -> SampleValues:
+        """The values so far, with their limits."""
+        above, below = self._gamblers
+        return SampleValues(
+            above.numerator,
+            above.numerator,
+            above.denominator,
+            above.limits,
+            below.limits,
+            above.sizes,
+        )
+
     def narrow_interval(self, values: Values) -> None:
         """Append values, and narrow the interval."""
         # bets on later values use the estimate from the first ones
@@ -157,12 +172,14 @@ class _Gambler:
         sign: 1 for bets that the ratio is above t, -1 for bets that it is below t.
         error_probability: d, the largest probability of a wrong refutation.
         numerator, denominator: (n,) float64, the values so far.
+        limits: (n,) float64, the limits of z(0) that the bets must survive.
+        sizes: (n,) float64, the largest denominators.
         end: the last refuted ratio.
     """
 
     def __init__(self, error_probability: float, sign: int) -> None:
         self.sign, self.error_probability = sign, error_probability
-        self.numerator, self.denominator, self._limits, self._sizes = np.zeros((4, 0))
+        self.numerator, self.denominator, self.limits, self.sizes = np.zeros((4, 0))
         # (2, n): the stakes with and without a plan, before their limit
         self._stakes = np.zeros((2, 0))
         self._target = -math.log(error_probability) + _ROUNDING_MARGIN
@@ -183,8 +200,8 @@ class _Gambler:
         self._stakes = np.concatenate([self._stakes, [stakes, any_time_stakes]], axis=1)
         self.numerator = np.append(self.numerator, values.numerator)
         self.denominator = np.append(self.denominator, values.denominator)
-        self._limits = np.append(self._limits, np.full(n, limit))
-        self._sizes = np.append(self._sizes, np.full(n, values.size))
+        self.limits = np.append(self.limits, np.full(n, limit))
+        self.sizes = np.append(self.sizes, np.full(n, values.size))
         self.end = find_last_refuted(self.end, 1.0 if self.sign > 0 else 0.0, self._is_refuted)
 
     def compute_growth_stakes(self, values: Values, ratio: float) -> np.ndarray:
@@ -232,10 +249,10 @@ class _Gambler:
     def _log_wealths(self, ratio: float) -> np.ndarray:
         """Return (2, n) the logarithms of both parts of the wealth after each value."""
         z = self.sign * (self.numerator - ratio * self.denominator)
-        loss = self.sign * (ratio * self._sizes - self._limits)
+        loss = self.sign * (ratio * self.sizes - self.limits)
         # a larger stake could lose more than `_MAX_LOSS` with one value; no loss is possible
         # where no value of the range is below the ratio
-        least = RESOLUTION * self._sizes + _TINY
+        least = RESOLUTION * self.sizes + _TINY
         stakes = np.minimum(self._stakes, _MAX_LOSS / np.maximum(loss, least))
         return np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=1)
 

@@ -18,6 +18,7 @@ from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_sampler import SampleRound, UndecidedPart
+from llmchecker.checking.anytime.sample_values import SampleValues
 
 _MIN_MEASURED_SAMPLES = 16
 """The least number of samples that choose a limit of control variates."""
@@ -57,6 +58,11 @@ class SampleInterval:
         if len(self) == 0 or not self._has_condition:
             return None
         return self._estimand.to_answer(self._sequence.estimate)
+
+    @property
+    def values(self) -> SampleValues:
+        """The values of the samples, in units of the answer."""
+        return self._sequence.values.scale(self._estimand.offset, self._estimand.size)
 
     @property
     def mean_evidence(self) -> MeanEvidence | None:

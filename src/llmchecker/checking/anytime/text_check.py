@@ -37,6 +37,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
+from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
@@ -69,12 +70,13 @@ class TextCheck:
 
     Attributes:
         unit: the noun for a sample.
+        budget: the limits on the costs, and the confidence.
 
     Args:
         model: the model.
         start: the prompt.
         asked: the query, its quantifiers and the horizon.
-        budget: the limits on the costs, and the confidence.
+        budget: as in the attribute.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
@@ -83,7 +85,7 @@ class TextCheck:
     unit = "answer"
 
     def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
-        self._model, self._asked, self._budget = model, asked, budget
+        self._model, self._asked, self.budget = model, asked, budget
         self._start = start if isinstance(start, str) else start.as_text
         self._monitor = self._build_monitor()
         self._range = asked.value_range
@@ -121,18 +123,18 @@ class TextCheck:
     @property
     def is_late(self) -> bool:
         """Whether the time of the check is over."""
-        return self._budget.is_late(self._start_time)
+        return self.budget.is_late(self._start_time)
 
     @property
     def is_finished(self) -> bool:
         """Whether the answer is decided or a limit is reached."""
-        if self.count >= self._budget.answers or self.is_late:
+        if self.count >= self.budget.answers or self.is_late:
             return True
         if self._read_count == 0:
             return False
         if self._threshold is not None:
             return self._threshold.compare(self._interval) is not None
-        return 0 < self._interval.width <= self._budget.width
+        return 0 < self._interval.width <= self.budget.width
 
     def _build_monitor(self) -> AnswerMonitor | None:
         """Return the monitor of `add`; None for a check that gets the truths themselves."""
@@ -176,7 +178,7 @@ class TextCheck:
         for evidence, values in zip(self._evidences, self._values, strict=False):
             evidence.add(values[-1])
         is_decided = any(each.has_refuted_threshold for each in self._evidences)
-        is_last = self.count == self._budget.answers
+        is_last = self.count == self.budget.answers
         if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
 
@@ -214,6 +216,7 @@ class TextCheck:
                 None,
                 self._evidence,
                 (*self._list_texts(True), *self._list_texts(False)),
+                samples=self._sample_values,
             ),
         )
         answer = self._asked.define(answer)
@@ -228,12 +231,19 @@ class TextCheck:
             Sampled(
                 Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf)),
                 self._scale(sum(map(sum, self._values)) / (2 * count)),
-                self._budget.confidence,
+                self.budget.confidence,
                 count,
-                self._budget.seed,
+                self.budget.seed,
             )
         )
-        return replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        return replace(answer, forecast=forecast_answer(answer, self.budget))
+
+    @property
+    def _sample_values(self) -> SampleValues:
+        lower, upper = map(np.array, self._values)
+        ones = np.ones(self.count)
+        values = SampleValues(lower, upper, ones, 0 * ones, ones, ones)
+        return values.scale(self._range.lower, self._range.width)
 
     @property
     def _interval(self) -> Interval:
@@ -255,7 +265,7 @@ class TextCheck:
     def _add_evidence(self, value: float | None) -> None:
         """Add a value to the evidence about a mean; an open one counts as the worst of all."""
         values = np.array([] if value is None else [value])
-        planned = self._budget.answers - self.count + 1
+        planned = self.budget.answers - self.count + 1
         self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
 
     def _narrow(self) -> None:
@@ -277,7 +287,7 @@ class TextCheck:
                     high=1.0,
                     size=1.0,
                     variances=predict_variances(column[:done], column[done:]),
-                    planned=self._budget.answers - done,
+                    planned=self.budget.answers - done,
                 )
             )
         self._read_count = count

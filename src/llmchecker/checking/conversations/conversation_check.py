@@ -281,11 +281,12 @@ class _ConversationCheck:
                 self._evidence if any(self._evidence.used) else None,
                 (*texts[True], *texts[False]),
                 self._explored,
+                None if self._budget.certain else self._sequence.values,
             ),
         )
         if (sampled := self._build_sampled(probability)) is not None:
             answer = answer.with_samples(sampled)
-        answer = replace(answer, forecast=forecast_answer(answer, self._budget.width))
+        answer = replace(answer, forecast=forecast_answer(answer, self._budget))
         return self._asked.define(answer)
 
     def _build_sampled(self, probability: Interval) -> Sampled | None:

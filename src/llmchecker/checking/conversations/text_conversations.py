@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -176,7 +177,8 @@ class _TextConversations:
             self._count_samples()
         result = self._check.finish(self._limit)
         costs = replace(result.costs, answers=self._answer_count)
-        return replace(result, turns=self._conversation.turn_count, costs=costs)
+        result = replace(result, turns=self._conversation.turn_count, costs=costs)
+        return replace(result, forecast=forecast_answer(result, self._check.budget))
 
     @property
     def _wants_no_text(self) -> bool:
