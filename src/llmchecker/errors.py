@@ -6,7 +6,7 @@
     │   ├── UnknownName          an undefined model, start string, quantifier or column
     │   └── InvalidQuery         a query that does not parse or that Storm cannot check
     ├── SourceError              a model, a data set or programs that cannot be fetched
-    │   ├── ChecksumMismatch     a fetched file that differs from the configured checksum
+    │   ├── ChecksumMismatch     a file that differs from its checksum, or changed during a run
     │   ├── SourceUnavailable    a failure of the network, the hub or the registry
     │   │   ├── CommitMissing    a commit that the hub's repository lacks
     │   │   ├── NoResponse       a server that does not respond to any attempt
@@ -71,7 +71,7 @@ class SourceError(LLMCheckerError):
 
 
 class ChecksumMismatch(SourceError):
-    """A fetched file that differs from the configured checksum."""
+    """A file that differs from its checksum, or that changed during a run."""
 
 
 class SourceUnavailable(SourceError):

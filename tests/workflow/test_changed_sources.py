@@ -1,0 +1,166 @@
+"""Sources behind a path that change in place between two runs, or within one."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from helpers.changes import overwrite
+from helpers.project import LAST, Project, stats
+
+from llmchecker.utils.atomic_files import compute_sha256
+
+pytestmark = pytest.mark.slow
+
+OWN = """
+class Letters:
+    minimum, maximum = 0, None
+
+    def __call__(self, start, continuation):
+        return continuation.count("e")
+"""
+LETTERS, WORDS = "P=? [ F letters > 1 ]", "P=? [ F listed > 0 ]"
+SUITE = {"cases": [{"start": "The player", "length": 2, "require": "P>=0.1 [ F listed > 0 ]"}]}
+
+
+def write_project(directory: Path, model: Path) -> Project:
+    """A project with a tree, an answer, a suite, prompts, an own class and a word list."""
+    directory.mkdir(parents=True)
+    (directory / "own.py").write_text(OWN)
+    (directory / "list.txt").write_text("the\n")
+    (directory / "prompts.csv").write_text("prompt\nSay it.\n")
+    (directory / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    experiment = {"label": "Player", "interest": "Test", "start": "player", "models": ["one"]}
+    config = {
+        "models": {"one": {"label": "One", "source": f"path:{model}", "mem_mb": 500}},
+        "start_strings": {"player": "The player won because"},
+        "quantifiers": {
+            "letters": {"type": "python", "file": "own.py", "class": "Letters"},
+            "listed": {"type": "words", "file": "list.txt"},
+        },
+        "topk": {"source": "path:prompts.csv", "column": "prompt", "maximum_k": 3},
+        "answer": {"passes": 20},
+        "suites": {"words": {"file": "suite.yaml"}},
+        "experiments": [experiment | {"alpha": 0.8, "k": 3, "L": 2, "queries": [LAST, LETTERS]}],
+    }
+    return Project(directory, config)
+
+
+def change_weights(model: Path) -> None:
+    """Exchange the signs of half of the weights; the size and the time of the file stay."""
+    weights = bytearray((model / "model.safetensors").read_bytes())
+    half = len(weights) // 8 * 4
+    weights[-half:] = (-np.frombuffer(bytes(weights[-half:]), np.float32)).tobytes()
+    overwrite(model / "model.safetensors", bytes(weights))
+
+
+def read_figures(project: Project) -> dict[str, dict]:
+    """The figures of all verdicts, answers and suites, by file."""
+    figures = {}
+    for folder in ("checks", "answers"):
+        for path in project.found(f"{folder}/**/*.json"):
+            content = json.loads(path.read_text())
+            keys = ("bounded", "lower", "upper", "low", "high", "states", "witnesses")
+            figures[str(path.relative_to(project.directory))] = {k: content.get(k) for k in keys}
+    for path in project.found("suites/*/*.jsonl"):
+        _, *lines = map(json.loads, path.read_text().splitlines())
+        figures[path.name] = {line["case"]: line["answer"]["lower"] for line in lines}
+    return figures
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, random_model) -> tuple[Project, Path]:
+    """A project after its first run, and its model."""
+    folder = tmp_path_factory.mktemp("sources")
+    model = shutil.copytree(random_model("gpt2"), folder / "model")
+    project = write_project(folder / "project", model)
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    return project, model
+
+
+JOBS_OF_MODEL = {
+    *("fetch_model", "trees_one", "scores_one", "checks_one", "answers_one", "suite", "topk"),
+    *("provenance", "table2", "figure3", "suites"),
+}
+JOBS_OF_SCORES = {"scores_one", "checks_one", "answers_one", "provenance", "table2"}
+CHANGES = [
+    ("model/model.safetensors", JOBS_OF_MODEL),
+    ("model/tokenizer.json", JOBS_OF_MODEL),
+    ("model/config.json", JOBS_OF_MODEL),
+    ("model/generation_config.json", JOBS_OF_MODEL),
+    ("project/prompts.csv", {"fetch_prompts", "topk", "figure3", "provenance"}),
+    ("project/own.py", JOBS_OF_SCORES),
+    ("project/list.txt", {"suite", "suites"}),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("file", "expected"), CHANGES, ids=[file for file, _ in CHANGES])
+def test_a_change_in_place_plans_all_that_depends_on_it(finished, file, expected):
+    """A change that keeps the time is noticed, and its content given back is no change."""
+    project, _ = finished
+    path = project.directory.parent / file
+    content = path.read_bytes()
+    assert project.planned() == {}
+    changed = bytearray(content)
+    changed[len(content) // 2] ^= 1
+    overwrite(path, bytes(changed) if file.endswith(".safetensors") else content + b"\n")
+    if file.endswith(".csv"):
+        overwrite(path, content.replace(b"it", b"no"))
+    try:
+        assert expected <= project.planned().keys()
+        assert ("trees_one" in project.planned()) == file.startswith("model")
+    finally:
+        overwrite(path, content)
+    assert project.planned() == {}
+
+
+@pytest.mark.long
+def test_a_change_within_a_run_ends_it_with_the_cause(finished):
+    """Jobs that find another model than the fetched one fail, also where nothing is compared."""
+    project, model = finished
+    content = (model / "model.safetensors").read_bytes()
+    answers = project.found("answers/**/*.json")
+    change_weights(model)
+    try:
+        run = project.snakemake(
+            *("--cores", "1", "--rerun-triggers", "mtime"),
+            *("--force", str(answers[0].relative_to(project.directory))),
+        )
+    finally:
+        overwrite(model / "model.safetensors", content)
+    assert run.returncode != 0
+    cause = r"model\.safetensors: the file changed after resources/models/one was fetched; run"
+    assert re.search(cause, run.stdout)
+    # snakemake gives the results of a failed job back
+    assert project.snakemake("--cores", "2").returncode == 0
+
+
+def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, tmp_path):
+    """With a new query, every figure and the footer are of the new weights."""
+    project, model = finished
+    before = read_figures(project)
+    change_weights(model)
+    config = yaml.safe_load((project.directory / "config.yaml").read_text())
+    config["experiments"][0]["queries"].append(WORDS)
+    project.write_config(config)
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    assert {"fetch_model", "trees_one", "answers_one", "suite"} <= stats(run.stdout).keys()
+    fresh = write_project(tmp_path / "fresh", model)
+    fresh.write_config(config)
+    other = fresh.snakemake("--cores", "2")
+    assert other.returncode == 0, other.stdout
+    assert read_figures(project) == read_figures(fresh) != before
+    digest = compute_sha256(model / "model.safetensors")
+    record = json.loads((project.directory / "results/provenance.json").read_text())
+    found = record["models"]["one"]
+    assert found["revision"] == f"sha256 {digest}"
+    for making in (*found["trees"], *found["answers"]):
+        assert making["files"]["model.safetensors"] == digest
+    assert digest[:12] in (project.directory / "results/tables/table2.md").read_text()
+    assert project.planned() == {}
