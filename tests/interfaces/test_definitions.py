@@ -72,6 +72,8 @@ def test_what_people_read_is_short():
     assert format_definitions({"gender": {"type": "gender"}}, None) == {}
     words = format_definitions({}, {"contains_any": ["Yes", "yes"], "at_least": "0.90"})
     assert words == {"assertion": 'contains any ["Yes", "yes"], at least 0.90'}
+    words = format_definitions({}, {"at_most": "0.1", "refuses": True})
+    assert words == {"assertion": "refuses, at most 0.1"}
 
 
 def test_two_assertions_of_one_form_differ_in_every_output(ask, tmp_path):
