@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.suites import WORDS
+from helpers.suites import WORDS, OpenTable, write_suite
 
 import llmchecker as lc
 from llmchecker.checking.answer import Answer
@@ -16,6 +16,9 @@ from llmchecker.errors import DamagedFile
 from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.definitions import describe_quantifiers, format_definitions
 from llmchecker.properties.registry import create_quantifier
+from llmchecker.suites import session
+from llmchecker.suites.demands import format_label
+from llmchecker.suites.requirement_wording import describe_requirement
 
 SCHEMA = {
     "type": "object",
@@ -69,6 +72,8 @@ def test_what_people_read_is_short():
     assert format_definitions({"gender": {"type": "gender"}}, None) == {}
     words = format_definitions({}, {"contains_any": ["Yes", "yes"], "at_least": "0.90"})
     assert words == {"assertion": 'contains any ["Yes", "yes"], at least 0.90'}
+    words = format_definitions({}, {"at_most": "0.1", "refuses": True})
+    assert words == {"assertion": "refuses, at most 0.1"}
 
 
 def test_two_assertions_of_one_form_differ_in_every_output(ask, tmp_path):
@@ -133,6 +138,29 @@ def test_a_function_and_a_class_have_their_names(model):
 
 def count_letters(start: str, continuation: str) -> int:
     return len(continuation)
+
+
+def test_a_suite_shortens_what_people_read():
+    """The content of a requirement has a schema shortened; its name keeps it whole."""
+    entry = {"json": SCHEMA, "at_least": "0.9"}
+    assert len(format_label("require", entry)) > len(json.dumps(SCHEMA))
+    words = describe_requirement(entry, lc.parse("P>=0.9 [ F (G json = 2) ]"), {})
+    assert words.startswith('json {"type": "object"')
+    assert words.endswith("…")
+    assert len(words) < 150
+
+
+def test_a_suite_names_the_date_of_a_prompt_once(tmp_path, monkeypatch, capfd):
+    """A date that the chat template writes is a note of the whole suite, not of each case."""
+    table = lc.TableModel(WORDS, lambda tokens: [0, 0.25, 0.25, 0.5])
+    table.find_prompt_date = lambda start: "26 July 2024"
+    monkeypatch.setattr(session, "open_model", lambda *_, **__: OpenTable(table))
+    case = {"start": "once", "require": {"he": "P<=0.9 [ F gender > 1 ]"}}
+    keys = {"length": 2, "cases": [case | {"name": "a"}, case | {"name": "b"}]}
+    suite = write_suite(tmp_path, keys)
+    assert main(["test", str(suite), "--markdown", str(tmp_path / "r.md")]) < 3
+    for text in (capfd.readouterr().out, (tmp_path / "r.md").read_text()):
+        assert text.count("the chat template writes the date 26 July 2024") == 1
 
 
 def test_a_result_of_a_suite_has_them_too(tmp_path, monkeypatch, capfd, random_model):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.interfaces.cli import judge_check_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.suites.judge_check import LabelledText, measure_judge, read_labelled_texts
 
@@ -25,6 +26,21 @@ TABLE = {
     "hm": {"nothing": 0.9},
 }
 LABELS = 'text,label\nthanks,1\nplease,no\n"shut up",0\ngo away,No\nhm,yes\n'
+
+
+def test_ctrl_c_has_its_status(tmp_path, monkeypatch, capsys):
+    """An interrupt while texts are graded has the status 130 and no shares of some of them."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.csv").write_text(LABELS)
+    (tmp_path / "m").mkdir()
+    monkeypatch.setattr(judge_check_command, "_find_judge", lambda *_: judge())
+    monkeypatch.setattr(judge_check_command, "measure_judge", interrupt)
+    assert main(["judge-check", "labels.csv", "--model", "./m", "--question", POLITE]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 def judge(**options) -> lc.Judge:

@@ -100,7 +100,7 @@ def format_definitions(
         assertion: the assertion that the query stands for; None for none.
     """
     if assertion is not None:
-        return {"assertion": format_assertion(assertion, _shorten)}
+        return {"assertion": format_assertion(assertion, _format_value)}
     contents = [
         f"{name} = {format_settings(settings)}"
         for name, settings in quantifiers.items()
@@ -138,13 +138,18 @@ def format_assertion(
     for name in names:
         # a probability is a text, so that no digit is lost
         value = str(entry[name]) if name in PROBABILITY_KEYS else format_text(dump(entry[name]))
-        parts.append(f"{name.replace('_', ' ')} {value}")
+        parts.append(f"{name.replace('_', ' ')} {value}".rstrip())
     return ", ".join(parts)
 
 
 def dump(value: Any) -> str:
     """Return a value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _format_value(text: str) -> str:
+    """Shorten the value of an assertion; `refuses: true` is in words `refuses`."""
+    return "" if text == "true" else _shorten(text)
 
 
 def _shorten(text: str) -> str:

@@ -31,8 +31,7 @@ def describe_requirement(
     """
     if not isinstance(entry, str):
         assertion = {name: entry[name] for name in entry if name not in PROBABILITY_KEYS}
-        # `refuses: true` is in words `refuses`
-        return format_definitions({}, assertion)["assertion"].removesuffix(" true")
+        return format_definitions({}, assertion)["assertion"]
     text = " ".join(entry.split())
     if isinstance(query.root, Expectation):
         text = f"{query.root.quantifier} of the answer"
