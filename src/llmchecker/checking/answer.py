@@ -188,14 +188,14 @@ class Evidence:
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
         list_samples: returns the sampled texts that the explored tree leaves out, up to a number of
-            each kind.
+            each kind; None without such a tree.
     """
 
     explore: "Callable[[], tuple[ScoredTree, np.ndarray]] | None"
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
-    list_samples: "Callable[[int], tuple[Witness, ...]]" = lambda max_texts: ()
+    list_samples: "Callable[[int], tuple[Witness, ...]] | None" = None
 
     @property
     def scored(self) -> "ScoredTree":
