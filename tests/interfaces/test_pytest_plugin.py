@@ -86,3 +86,15 @@ def test_an_invalid_suite_is_an_error_of_collection(folder):
     assert run.returncode == 2
     assert "line 2: cases[0]: unknown key 'strat', did you mean 'start'" in run.stdout
     assert "Traceback" not in run.stdout
+
+
+def test_requirements_without_content_are_warned_of_at_collection(folder, monkeypatch, capfd):
+    """A threshold that every number meets is a warning of pytest before any model is loaded."""
+    path = folder / "test_won.llm.yaml"
+    suite = yaml.safe_load(path.read_text())
+    suite["cases"][0]["require"] = {"empty": "P>=0 [ F length > 1 ]"}
+    path.write_text(yaml.safe_dump(suite))
+    monkeypatch.chdir(folder)
+    assert pytest.main(["-p", "no:cacheprovider", "--collect-only"]) == 0
+    printed = capfd.readouterr().out
+    assert "PytestWarning: won: empty, at least 0: every possible value meets it" in printed

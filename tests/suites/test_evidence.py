@@ -175,3 +175,32 @@ def test_a_conversation_shows_why_it_counts(tmp_path, monkeypatch):
                 assert f"leaks = {int('c' in last[1])}" in transcript.reason
                 assert f"leaks = {int('c' in last[1])}" in format_table(result)
     assert re.search(r"\d+ conversations read: ", format_table(served))
+
+
+@pytest.mark.parametrize("requirement", ["P<=0.001 [ F bad = 1 ]", "P>=0.9995 [ G bad = 0 ]"])
+def test_one_pass_lists_a_text_against_a_requirement_that_rare_tokens_violate(
+    requirement, tmp_path
+):
+    """Of 700 tokens a visit lists 512; the rare token is shown with its exact probability."""
+    words = ["once", *(f" w{n}" for n in range(699)), " bad"]
+    share = (1 - 0.001) / 699
+    model = lc.TableModel(words, lambda tokens: [0.0, *[share] * 699, 0.001])
+    properties = {"bad": {"type": "words", "words": ["bad"]}}
+    cases = [{"start": "once", "require": [requirement]}]
+    budget = {"passes": 40}
+    suite = load(tmp_path, cases, properties=properties, length=6, budget=budget)
+    result = run(suite, model)
+    (found,) = result.results
+    assert found.status.value == "VIOLATED"
+    assert found.passes <= budget["passes"]
+    best = found.witnesses[0]
+    assert best.continuation.endswith(" bad")
+    # the words before it have equal probabilities
+    assert best.probability == pytest.approx(0.001 * share ** best.continuation.count(" w"))
+    assert f'"{best.continuation}" …  (bad = 1)' in format_table(result)
+    # the bounds are those of the tokens that the visits summed
+    assert found.measurement.certain.lower <= 1 - (
+        1 - 0.001
+    ) ** 6 <= found.measurement.certain.upper or (
+        found.measurement.certain.lower <= (1 - 0.001) ** 6 <= found.measurement.certain.upper
+    )

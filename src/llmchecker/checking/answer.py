@@ -208,7 +208,7 @@ class Evidence:
             most probable conversations.
         conversation: the `ExploredConversation`; None for a query about the tokens of one text.
         list_samples: returns the sampled texts that the explored tree leaves out, up to a number of
-            each kind.
+            each kind; None without such a tree.
         samples: the values of the samples, which may be none yet; None if no sample can estimate
             the answer.
     """
@@ -217,8 +217,8 @@ class Evidence:
     mean: Any = None
     texts: tuple[Witness, ...] = ()
     conversation: Any = None
-    list_samples: "Callable[[int], tuple[Witness, ...]]" = lambda max_texts: ()
     samples: "SampleValues | None" = None
+    list_samples: "Callable[[int], tuple[Witness, ...]] | None" = None
 
     @property
     def scored(self) -> "ScoredTree":

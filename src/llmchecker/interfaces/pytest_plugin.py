@@ -57,11 +57,14 @@ class SuiteFile(pytest.File):
         from llmchecker.errors import LLMCheckerError
         from llmchecker.suites.entries import list_requirements
         from llmchecker.suites.load import load_suite
+        from llmchecker.suites.warnings import list_warnings
 
         try:
             self.suite = load_suite(self.path)
         except LLMCheckerError as error:
             raise self.CollectError(str(error)) from error
+        for warning in list_warnings(self.suite):
+            self.warn(pytest.PytestWarning(warning))
         has_models = len(self.suite.deployments) > 1
         for deployment, name in list_requirements(self.suite):
             shown = f"{name} [{deployment}]" if has_models else name

@@ -15,6 +15,8 @@ from llmchecker.utils.number_format import format_count, format_number
 
 _DIGITS = 4
 """Significant digits of an estimate and of a probability of a text."""
+_DECIMALS = 12
+"""Decimals of an estimate near 1."""
 _MAX_VIOLATING = 2
 """Maximum number of texts against the requirement of an unknown case."""
 
@@ -60,6 +62,8 @@ def describe_evidence(case: Case, result: CaseResult) -> str | None:
         samples, estimate = format_count(answer.samples, f"sampled {noun}"), answer.sampled.estimate
         if estimate is None:
             return samples
+        # the last bits of a sum to 1 are rounding
+        estimate = round(estimate, _DECIMALS) if estimate > 0.5 else estimate
         return f"estimate {format_number(estimate, _DIGITS)} from {samples}"
     satisfying, violating = answer.tally
     is_lower_bound = case.threshold is not None and case.threshold.comparison in (">=", ">")

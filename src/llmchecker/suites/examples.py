@@ -129,7 +129,7 @@ def find_texts(query: Query, answer: Answer) -> CaseTexts:
         witnesses.find_path_texts(evidence.scored, root.path, kind, _MAX_TEXTS, evidence.truth[0])
         for kind in kinds
     )
-    if (violating and others) or not answer.samples:
+    if (violating and others) or not answer.samples or evidence.list_samples is None:
         return CaseTexts(violating, others)
     # what samples visited is mostly too improbable for the tree
     samples = evidence.list_samples(_MAX_EXAMPLES)

@@ -56,7 +56,9 @@ def test_the_exit_status_is_the_verdict(write, capfd, require, status):
     assert main(["test", write(*require)]) == status
     printed = capfd.readouterr()
     assert len([line for line in printed.out.splitlines() if "case 1: " in line]) == len(require)
-    assert "All verdicts together have confidence 0.99" in printed.out
+    assert "Certain: proven for the whole model." in printed.out
+    # nothing is known with confidence only
+    assert "All verdicts together" not in printed.out
 
 
 def test_unknown_requirements_can_be_allowed(write, capfd):
@@ -179,10 +181,13 @@ def test_a_report_in_an_assertion_shows_its_failures(write):
     """The representation has the counts and each failing case with its reason, on one line."""
     report = lc.suite(write(HOLDS, VIOLATED, UNKNOWN)).run()
     text = repr(report)
-    assert text.startswith("<SuiteReport 1 violated, 1 unknown, 1 holds; VIOLATED case 1: P<=0")
-    assert "UNKNOWN case 1: P>=0.5 [ F long > 8 ] (1 pass used; " in text
+    assert text.startswith(
+        "<SuiteReport 1 violated (certain), 1 unknown, 1 holds (certain); VIOLATED case 1: P<=0"
+    )
+    assert "UNKNOWN case 1: P>=0.5 [ F long > 8 ] (0.00" in text
+    assert "violates it (long = 0))" in text
     assert "\n" not in text
-    assert repr(lc.suite(write(HOLDS)).run()) == "<SuiteReport 1 holds>"
+    assert repr(lc.suite(write(HOLDS)).run()) == "<SuiteReport 1 holds (certain)>"
 
 
 def test_an_output_that_cannot_be_written_fails_before_the_run(write, capfd, tmp_path):
@@ -199,7 +204,7 @@ def test_python_gives_frames(write, tmp_path):
     assert list(frame["status"]) == ["HOLDS", "VIOLATED"]
     assert frame["prompt"].tolist() == [START] * 2
     assert (report.holds, report.exit_status) == (False, 1)
-    assert "1 violated, 1 holds" in str(report)
+    assert "1 violated (certain), 1 holds (certain)" in str(report)
     assert len(report.aggregates()) == 0
     assert lc.suite(write(HOLDS), baseline=tmp_path / "r.jsonl").run().holds
     assert [entry.verdict for entry in report.entries] == ["HOLDS", "VIOLATED"]

@@ -39,6 +39,7 @@ from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.bounds import bound_probability, evaluate_bounds
 from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.ast import PathQuantifier, Probability
@@ -108,7 +109,7 @@ class AnytimeCheck:
         threshold = None if self._threshold is None else float(self._threshold)
         self.samples = SampleInterval(tree.estimand, budget.confidence, threshold)
         self._predictor = TextPredictor()
-        self._plans_ahead = False
+        self._plans_ahead = self._is_cancelled = False
         self._next_round: _PlannedRound | None = None
         self._is_estimable = asked.estimation_obstacle is None and not budget.certain
         self._can_sample = self._is_estimable
@@ -162,6 +163,26 @@ class AnytimeCheck:
         self._plans_ahead = True
         while not self.is_finished:
             yield from self.advance()
+        yield from self._list_texts()
+
+    def _list_texts(self) -> Requests:
+        """List texts against a requirement by one pass, if the tree has none.
+
+        A visit sums the tokens that decide, and lists only the most probable tokens.
+        """
+        threshold = find_threshold(self._query)
+        if threshold is None or len(self._paths) != 1 or self._is_cancelled:
+            return
+        progress = self.compute_progress()
+        # a requirement that holds needs no text against it
+        if threshold.compare(progress.narrower_interval) or self.rounds.unspent_passes < 1:
+            return
+        truth = int(threshold.comparison in ("<=", "<"))
+        if (listing := self.tree.build_listing(truth)) is not None:
+            row, request = listing
+            result = yield request
+            assert isinstance(result, StepResult)
+            self.tree.add_listing(row, request, result, truth)
 
     def advance(self) -> Requests:
         """Yield the requests of one round, or finish."""
@@ -169,6 +190,7 @@ class AnytimeCheck:
             self.storm_bounds.update(self.tree.passes, lambda: build_scored_tree(self.tree)[0])
         progress = self.compute_progress()
         is_cancelled = self._report(progress)
+        self._is_cancelled = is_cancelled
         if is_cancelled or self._is_narrow(progress) or self.rounds.expect_passes() < 1:
             self.is_finished = True
             return

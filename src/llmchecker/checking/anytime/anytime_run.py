@@ -104,11 +104,12 @@ class AnytimeRun:
     @property
     def is_finished(self) -> bool:
         """Whether the answer is as narrow as wanted, or the work must stop."""
-        return (
-            self.check.is_finished
-            or self.batches.failure is not None
-            or self.batches.must_stop(len(self.check.tree))
-        )
+        return self.check.is_finished or self.must_stop
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether a limit of the work or an error of the model ends the run."""
+        return self.batches.failure is not None or self.batches.must_stop(len(self.check.tree))
 
     @property
     def failure(self) -> Exception | None:

@@ -153,6 +153,8 @@ class ExploredTree(TextColumns):
         # the rows of each text's tokens, in ranges of a first row and the row after the last
         self._children: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._has_differences = False
+        # of each outcome, the text whose next tokens decide it with the greatest probability
+        self._likeliest = [(0.0, 0), (0.0, 0)]
         super().__init__()
         self._append_root()
 
@@ -320,6 +322,7 @@ class ExploredTree(TextColumns):
         is_counted = is_new & self.is_listed[rows]
         shares = result.sums[is_counted, : len(self.decided)].T
         self._add_decided(shares, self.mass[rows[is_counted]])
+        self._find_likeliest(rows[is_counted], shares)
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
         ranks = np.arange(result.tokens.shape[1])
@@ -348,6 +351,53 @@ class ExploredTree(TextColumns):
         if self.scores_children and len(text):
             self.score(firsts[text] + position)
         return Children(firsts, counts, drawn)
+
+    def _find_likeliest(self, rows: np.ndarray, shares: np.ndarray) -> None:
+        """Find the texts whose next tokens decide an outcome with the greatest probability."""
+        for outcome, (greatest, _) in enumerate(self._likeliest):
+            masses = self.mass[rows] * shares[outcome]
+            if len(rows) and masses.max() > greatest:
+                self._likeliest[outcome] = float(masses.max()), int(rows[masses.argmax()])
+
+    def build_listing(self, truth: int) -> tuple[int, StepRequest] | None:
+        """Build the request that lists all next tokens of a text, of which one decides the formula.
+
+        Args:
+            truth: 1 for tokens that satisfy the formula, 0 for tokens that violate it.
+
+        Returns:
+            The text and the request. None if the tree has a decided text of this kind, and if no
+            token is known to decide.
+        """
+        mass, row = self._likeliest[1 - truth]
+        has_text = (self.is_listed & self.is_scored & (self.truth[0] == truth)).any()
+        if mass == 0 or has_text or not self.lists_vocabulary:
+            return None
+        request = self.build_request(np.array([row]))
+        return row, replace(request, k=np.array([self._vocabulary_size]))
+
+    def add_listing(
+        self, row: int, request: StepRequest, result: StepResult, truth: int, count: int = 3
+    ) -> None:
+        """Add the most probable texts that a listing decides.
+
+        Their masses are in the sums already, since the tokens of a visited text count at the visit.
+
+        Args:
+            row, request, truth: as in `build_listing`.
+            result: the answer to the request.
+            count: the largest number of texts.
+        """
+        self.passes += 1
+        classes, entry = self.automaton.class_of[result.tokens[0]], request.rows[0]
+        decides = entry.is_known[classes] & (entry.truth[0][classes] == truth)
+        chosen = np.flatnonzero(decides & (result.probabilities[0] > 0))[:count]
+        probabilities = result.probabilities[0, chosen]
+        parents = np.full(len(chosen), row)
+        self._append_children(
+            parents, result.tokens[0, chosen], probabilities, request.rows, np.zeros_like(parents)
+        )
+        self.rest[row] = _keep_positive(self.rest[row] - probabilities.sum())
 
     def _compute_undecided(self, rows: np.ndarray) -> np.ndarray:
         """Return (n,) float64: the undecided mass of texts that is in no other row."""

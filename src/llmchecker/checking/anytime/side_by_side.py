@@ -211,7 +211,7 @@ class _Job:
     def stop_if_due(self) -> None:
         """End the check if its time is over; its answer so far is right."""
         try:
-            if self.request is not None and self._run.is_finished:
+            if self.request is not None and self._run.must_stop:
                 self._requests.close()
                 self.request = None
         except FOREIGN_ERRORS as error:

@@ -87,10 +87,10 @@ def build_scored_tree(
 
 
 def list_sampled_texts(explored: ExploredTree, max_texts: int) -> tuple[Witness, ...]:
-    """List sampled texts that are too improbable for the tree of `build_scored_tree`.
+    """List texts that may be too improbable for the tree of `build_scored_tree`.
 
     These are the longest texts that the model evaluated, which decide nothing so far, and decided
-    texts with a token that a server does not list.
+    texts, also with a token that a server does not list.
 
     Args:
         explored: the explored tree of a query with one path formula.
@@ -98,16 +98,17 @@ def list_sampled_texts(explored: ExploredTree, max_texts: int) -> tuple[Witness,
     """
     (truth,) = explored.truth
     kinds = {
-        WITNESS: (truth == 1) & ~explored.is_listed,
-        COUNTEREXAMPLE: (truth == 0) & ~explored.is_listed,
+        WITNESS: truth == 1,
+        COUNTEREXAMPLE: truth == 0,
         # the root is no answer
         SAMPLE: explored.is_undecided & explored.is_visited & (explored.step > 0),
     }
     texts: list[Witness] = []
     for kind, is_kind in kinds.items():
         rows = np.flatnonzero(is_kind & explored.is_scored)
-        # the longest first, and of these the most probable
-        order = np.lexsort((-explored.mass[rows], -explored.step[rows]))
+        # the most probable that decide, or the longest that decide nothing
+        keys = [-explored.step[rows], -explored.mass[rows]]
+        order = np.lexsort(keys[:: -1 if kind == SAMPLE else 1])
         for row in rows[order[:max_texts]].tolist():
             (text,) = explored.decode(np.array([row]))
             start, _ = split_text(explored.start_text, text)
