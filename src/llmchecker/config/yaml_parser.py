@@ -15,18 +15,18 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
+from urllib.parse import unquote
 
 from llmchecker.errors import ConfigError
 
 TAG_PREFIX = "tag:yaml.org,2002:"
 """The prefix of the tags of the specification, such as `!!str`."""
 
-_CHARACTER = re.compile("[^\t\n\r -~\x85\xa0-\ufffd\U00010000-\U0010ffff]")
-"""A character that no YAML text contains. Surrogates cannot be in a text of UTF-8."""
+_CHARACTER = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""A character that no YAML text contains, such as a control character or half a character."""
 _BREAK = re.compile(r"\r\n?")
 _SPACES = re.compile(r"[ \t]*")
 _INDENT = re.compile(r" *")
-_COMMENT = re.compile(r"#[^\n]*")
 _MARKER = re.compile(r"(?:---|\.\.\.)(?![^ \t\n])")
 """A mark of the beginning or the end of a document, at the beginning of a line."""
 _DIRECTIVE = re.compile(
@@ -670,8 +670,7 @@ class _Parser:
                 )
             if handle != "!" and not suffix:
                 self._raise_error(f"not YAML: {handle} without a tag; put the text in quotes")
-            decoded = re.sub("%(..)", lambda found: chr(int(found[1], 16)), suffix)
-            tag = self._tags[handle] + decoded
+            tag = self._tags[handle] + unquote(suffix)
         self._position = match.end()
         return _Properties(self._line, tag=tag)
 
