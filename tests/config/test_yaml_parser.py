@@ -115,6 +115,7 @@ ERRORS = {
     "a: &b [*b]": "this value contains itself; remove the alias",
     "%b: 1": "expected --- after the lines with %; add it",
     "a: 1\n... b": "2: not YAML: a text after",
+    "a: \ud800": "U+D800 is not a YAML character; remove it",
 }
 
 

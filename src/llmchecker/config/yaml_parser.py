@@ -13,22 +13,17 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
+from urllib.parse import unquote
 
-from llmchecker.errors import ConfigError
+from llmchecker.config.yaml_cursor import YamlCursor
+from llmchecker.config.yaml_folding import fold_block, fold_quoted
+from llmchecker.config.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, YamlError
 
 TAG_PREFIX = "tag:yaml.org,2002:"
 """The prefix of the tags of the specification, such as `!!str`."""
 
-_CHARACTER = re.compile("[^\t\n\r -~\x85\xa0-\ufffd\U00010000-\U0010ffff]")
-"""A character that no YAML text contains. Surrogates cannot be in a text of UTF-8."""
-_BREAK = re.compile(r"\r\n?")
-_SPACES = re.compile(r"[ \t]*")
-_INDENT = re.compile(r" *")
-_COMMENT = re.compile(r"#[^\n]*")
-_MARKER = re.compile(r"(?:---|\.\.\.)(?![^ \t\n])")
-"""A mark of the beginning or the end of a document, at the beginning of a line."""
 _DIRECTIVE = re.compile(
     r"%([^ \t\n]+)((?:[ \t]+[^ \t\n#][^ \t\n]*)*)[ \t]*(?:[ \t]#[^\n]*)?(?=\n|\Z)"
 )
@@ -67,68 +62,6 @@ _INDICATORS = frozenset(",[]{}#&*!|>'\"%@`")
 """Characters with which no text without quotes begins."""
 
 
-class YamlError(ConfigError):
-    """An error in a text of YAML.
-
-    Attributes:
-        line: its line, from 1.
-    """
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(problem)
-        self.line = line
-
-
-@dataclass(eq=False)
-class Node:
-    """A node of a document.
-
-    Attributes:
-        line: the line in which it begins, from 1.
-        tag: its whole tag, such as `tag:yaml.org,2002:str`; empty without one.
-        anchor: the name of its anchor; empty without one.
-    """
-
-    line: int
-    tag: str = field(default="", kw_only=True)
-    anchor: str = field(default="", kw_only=True)
-
-
-@dataclass(eq=False)
-class ScalarNode(Node):
-    """A scalar.
-
-    Attributes:
-        value: its text.
-        style: `|`, `>`, `'` or `"`; empty without quotes.
-    """
-
-    value: str
-    style: str = ""
-
-
-@dataclass(eq=False)
-class SequenceNode(Node):
-    """A list.
-
-    Attributes:
-        items: its nodes.
-    """
-
-    items: list[Node] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class MappingNode(Node):
-    """A mapping.
-
-    Attributes:
-        pairs: keys and values in the order of the text, of which keys may be equal.
-    """
-
-    pairs: list[tuple[Node, Node]] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class _Properties:
     """Tag and anchor of a node, before the node itself."""
@@ -151,26 +84,20 @@ def parse_documents(text: str, max_depth: int) -> Iterator[tuple[int, Node]]:
     return _Parser(text, max_depth).iter_documents()
 
 
-class _Parser:
+class _Parser(YamlCursor):
     """A recursive descent over a text.
 
     The position is at the next character. After a block node it is at the end of a line.
     """
 
     def __init__(self, text: str, max_depth: int) -> None:
-        self._text = _BREAK.sub("\n", text.removeprefix("\ufeff"))
-        self._position = 0
-        self._line_starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
+        super().__init__(text)
         self._max_depth, self._depth = max_depth, 0
         self._tags: dict[str, str] = {}
         # the indentation of the innermost collection that ends at a position
         self._closed: dict[int, int] = {}
         # an anchor has its line until its node is complete
         self._anchors: dict[str, Node | int] = {}
-        if match := _CHARACTER.search(self._text):
-            self._raise_error(
-                f"U+{ord(match[0]):04X} is not a YAML character; remove it", match.start()
-            )
 
     # Documents
 
@@ -180,17 +107,17 @@ class _Parser:
             self._tags = {"!": "!", "!!": TAG_PREFIX}
             directives = self._read_directives() if is_bare_allowed else 0
             self._skip_lines()
-            marker = _MARKER.match(self._text, self._position) if self._column == 0 else None
-            is_explicit = marker is not None and marker[0] == "---"
+            marker = self._find_marker(self._position)
+            is_explicit = marker == "---"
             if directives and not is_explicit:
                 self._raise_error("not YAML: expected --- after the lines with %; add it")
-            if marker is not None:
-                self._position += 3
+            if marker:
+                self._position += len(marker)
             elif self._is_at_end:
                 return
             elif not is_bare_allowed:
                 self._raise_end_error()
-            if is_explicit or marker is None:
+            if is_explicit or not marker:
                 line = self._line
                 yield line, self._parse_document(is_explicit=is_explicit)
                 # a further document begins with `---`, or after `...`
@@ -414,7 +341,7 @@ class _Parser:
             is_blank = not content.strip(" ")
             if not is_blank and (
                 len(content) - len(content.lstrip(" ")) < indent
-                or _MARKER.match(self._text, self._position)
+                or self._find_marker(self._position)
             ):
                 break
             lines.append(content[indent:])
@@ -423,7 +350,7 @@ class _Parser:
         while last and not lines[last - 1]:
             last -= 1
         texts, blank_count = lines[:last], len(lines) - last
-        text = "\n".join(texts) if style == "|" else _fold_block(texts)
+        text = "\n".join(texts) if style == "|" else fold_block(texts)
         breaks = {"-": 0, "": min(last, 1), "+": blank_count + min(last, 1)}[chomping]
         # the position is at the beginning of a line, as after the end of the line before
         return ScalarNode(line, text + "\n" * breaks, style)
@@ -432,9 +359,8 @@ class _Parser:
         """Find the indentation of a block scalar: that of its first line with a text."""
         position, blank_indent = self._position, 0
         while position < len(self._text):
-            match = _INDENT.match(self._text, position)
-            assert match is not None
-            end, length = match.end(), len(match[0])
+            length = self._count_spaces(position)
+            end = position + length
             if self._text[end : end + 1] not in ("\n", ""):
                 if length <= parent:
                     if self._text[end] == "\t":
@@ -579,10 +505,10 @@ class _Parser:
             if rest == "\\\n":
                 parts[-1] += "\\\n"
                 self._position += 1
-            if self._is_at_end or _MARKER.match(self._text, self._position + 1):
+            if self._is_at_end or self._find_marker(self._position + 1):
                 self._raise_error(f"not YAML: the text has no closing {quote}; add it", start)
             self._position += 1
-        text = _fold_quoted(parts)
+        text = fold_quoted(parts)
         if quote == "'":
             return ScalarNode(line, text.replace("''", "'"), quote)
         return ScalarNode(
@@ -670,8 +596,7 @@ class _Parser:
                 )
             if handle != "!" and not suffix:
                 self._raise_error(f"not YAML: {handle} without a tag; put the text in quotes")
-            decoded = re.sub("%(..)", lambda found: chr(int(found[1], 16)), suffix)
-            tag = self._tags[handle] + decoded
+            tag = self._tags[handle] + unquote(suffix)
         self._position = match.end()
         return _Properties(self._line, tag=tag)
 
@@ -695,70 +620,7 @@ class _Parser:
             self._anchors[properties.anchor] = node
         return node
 
-    # Positions
-
-    def _peek(self) -> str:
-        return self._text[self._position : self._position + 1]
-
-    def _is_indicator(self, characters: str) -> bool:
-        """Return whether one of these characters is at the position, before a space."""
-        following = self._text[self._position + 1 : self._position + 2]
-        character = self._peek()
-        return character != "" and character in characters and following in ("", " ", "\t", "\n")
-
-    def _is_flow_indicator(self, character: str) -> bool:
-        """Return the same between brackets."""
-        following = self._text[self._position + 1 : self._position + 2]
-        return self._peek() == character and (following == "" or following in " \t\n,[]{}")
-
-    @property
-    def _is_at_end(self) -> bool:
-        return self._position >= len(self._text)
-
-    @property
-    def _is_at_line_end(self) -> bool:
-        """Whether the line has nothing but a comment."""
-        return self._is_at_end or self._peek() in ("\n", "#")
-
-    @property
-    def _is_at_marker(self) -> bool:
-        is_first = self._column == 0
-        return is_first and _MARKER.match(self._text, self._position) is not None
-
-    @property
-    def _line(self) -> int:
-        return bisect_right(self._line_starts, self._position)
-
-    @property
-    def _column(self) -> int:
-        return self._position - self._line_starts[self._line - 1]
-
-    @property
-    def _indent(self) -> int:
-        """The number of spaces at the beginning of the line."""
-        match = _INDENT.match(self._text, self._line_starts[self._line - 1])
-        assert match is not None
-        return len(match[0])
-
-    def _find_line_end(self) -> int:
-        end = self._text.find("\n", self._position)
-        return len(self._text) if end < 0 else end
-
-    def _skip_spaces(self) -> str:
-        match = _SPACES.match(self._text, self._position)
-        assert match is not None
-        self._position = match.end()
-        return match[0]
-
-    def _skip_lines(self) -> None:
-        """Move to the next content, after spaces, comments and ends of lines."""
-        while True:
-            self._skip_spaces()
-            if self._peek() == "#":
-                self._position = self._find_line_end()
-            if self._peek() != "\n":
-                return
-            self._position += 1
+    # Errors
 
     def _end_line(self) -> None:
         """Check that only a comment follows on the line."""
@@ -785,56 +647,3 @@ class _Parser:
 
     def _raise_tab_error(self, position: int | None = None) -> NoReturn:
         self._raise_error("not YAML: a tab indents the line; indent it with spaces", position)
-
-    def _raise_error(self, problem: str, position: int | None = None) -> NoReturn:
-        """Raise an error at a position, by default the current one."""
-        place = self._position if position is None else position
-        raise YamlError(bisect_right(self._line_starts, place), problem)
-
-
-def _fold_block(lines: list[str]) -> str:
-    """Join the lines of a block with `>`: a space joins two lines without further indentation."""
-    parts: list[str] = []
-    previous, breaks = None, 0
-    for line in lines:
-        if not line:
-            breaks += 1
-            continue
-        if previous is not None:
-            is_more_indented = line[0] in " \t" or previous[0] in " \t"
-            parts.append("\n" * (breaks + 1) if is_more_indented else "\n" * breaks or " ")
-        else:
-            parts.append("\n" * breaks)
-        parts.append(line)
-        previous, breaks = line, 0
-    return "".join(parts)
-
-
-def _fold_quoted(lines: list[str]) -> str:
-    """Join the lines of a text in quotes.
-
-    A space joins two lines, `\\` at the end of a line nothing, and blank lines are line ends.
-    """
-    parts: list[str] = []
-    is_escaped, breaks, last = False, 0, len(lines) - 1
-    for index, line in enumerate(lines):
-        if index > 0:
-            line = line.lstrip(" \t")
-            if not line and index < last:
-                breaks += 1
-                continue
-            parts.append("\n" * breaks or ("" if is_escaped else " "))
-        is_escaped, breaks = line.endswith("\\\n"), 0
-        if is_escaped:
-            line = line[:-2]
-        elif index < last:
-            line = _strip_end(line)
-        parts.append(line)
-    return "".join(parts)
-
-
-def _strip_end(line: str) -> str:
-    """Return a line without the spaces at its end, of which an escaped one is a text."""
-    stripped = line.rstrip(" \t")
-    backslashes = len(stripped) - len(stripped.rstrip("\\"))
-    return line[: len(stripped) + backslashes % 2]

@@ -15,15 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-from llmchecker.config.yaml_parser import (
-    TAG_PREFIX,
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    YamlError,
-    parse_documents,
-)
+from llmchecker.config.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, YamlError
+from llmchecker.config.yaml_parser import TAG_PREFIX, parse_documents
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.utils.text_files import read_text
 

@@ -277,12 +277,14 @@ class SuiteResult:
     def _stored_keys(self) -> Mapping[CaseKey, CaseKey]:
         """The keys of stored results by those of the cases of the whole suite."""
         found: dict[CaseKey, CaseKey] = {}
-        for deployment in self.suite.deployments if self.baseline is not None else ():
-            if (side := self.baseline.find_side(deployment.name)) is None:
+        if (baseline := self.baseline) is None:
+            return found
+        for deployment in self.suite.deployments:
+            if (side := baseline.find_side(deployment.name)) is None:
                 continue
             names = match_cases(
                 _select_deployment(self.fingerprints, deployment.name),
-                _select_deployment(self.baseline.fingerprints, side),
+                _select_deployment(baseline.fingerprints, side),
             )
             found |= {(deployment.name, own): (side, other) for own, other in names.items()}
         return found
