@@ -15,6 +15,9 @@ SMOLLM2 = ROOT / "resources/models/smollm2-135m"
 CHROMIUM_ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
 AXE = "4.14.1"
 
+# bars of libraries that tests call would be lines of the log
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
 # the machines that run these tests vary in speed; only what a test asserts may fail it
 settings.register_profile("all", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("all"), max_examples=20)

@@ -2,6 +2,7 @@
 
 import csv
 import html
+import io
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 from helpers import suites
 from helpers.trees import by_hand, full
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from llmchecker.checking import storm
@@ -435,7 +437,8 @@ def with_interval(
 
 
 def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
-    """Violated requirements are named first, and a bounded figure has its warning next to it."""
+    """Violated requirements are named first; a bounded figure outside of the interval has its
+    reason next to it, in the colour of the figure, as nobody is at fault."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     numeric, threshold = results()[0], results()[2]
     # a bounded figure that is an end of the interval does not mislead
@@ -447,9 +450,28 @@ def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
     words = "Is the probability that gender > 0 eventually holds at least 0.1875?"
     assert line.endswith(f": {words} VIOLATED (with confidence 0.99)")
     assert seen.page.locator(".remarks a").get_attribute("href") == "#answer2"
-    assert seen.page.locator("#answer1 .remark").count() == 1
+    remark = seen.page.locator("#answer1 .remark")
+    assert remark.inner_text().endswith("because it counts selected tokens alone")
+    read_colour = "e => getComputedStyle(e).color"
+    assert remark.evaluate(read_colour) == seen.page.locator("#answer1 .result").evaluate(
+        read_colour
+    )
     assert seen.page.locator("#answer0 .remark").count() == 0
     assert seen.complaints == []
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_have_the_brightness_of_the_page(browser, written, scheme):
+    """The background of a figure is light on a light page and dark on a dark one, and its lines
+    stand out from it."""
+    seen = opened(browser, written, color_scheme=scheme)
+    image = seen.page.locator("figure img").first
+    image.scroll_into_view_if_needed()
+    pixels = np.asarray(Image.open(io.BytesIO(image.screenshot())).convert("L"), dtype=float)
+    background = np.median(pixels)
+    assert background > 200 if scheme == "light" else background < 60
+    assert np.abs(pixels - background).max() > 140
     seen.page.context.close()
 
 

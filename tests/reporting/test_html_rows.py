@@ -2,8 +2,10 @@
 
 from xml.etree import ElementTree
 
+import pytest
+
 from llmchecker.checking.figures import Bar, Display, Figure, TextList
-from llmchecker.checking.interval import DIFFERENCES, Interval
+from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.reporting.html_rows import render_display, render_row
 
 
@@ -28,3 +30,21 @@ def test_a_bar_has_the_place_of_its_interval_on_the_axis():
     assert drawing.get("aria-label") == "from -0.5 to 0.25 on an axis from -1 to 1"
     _, drawn = drawing.findall("line")
     assert (drawn.get("x1"), drawn.get("x2")) == ("25%", "62.5%")
+
+
+@pytest.mark.parametrize("axis", [DIFFERENCES, PROBABILITIES])
+@pytest.mark.parametrize("threshold", [-0.5, 0.0, 0.125, 1.0, None])
+def test_a_bar_has_a_mark_at_the_threshold(axis, threshold):
+    """The mark is at the threshold's place on the axis, and a screen reader reads the number; a
+    threshold outside of the axis is only read."""
+    row = (Figure("x", bar=Bar(Interval(0.25, 0.5), axis, threshold)),)
+    drawing = ElementTree.fromstring(f"<td>{render_row(row)}</td>").find("svg")
+    marks = drawing.findall("line")[2:]
+    is_on_axis = threshold is not None and axis.lower <= threshold <= axis.upper
+    assert len(marks) == is_on_axis
+    for mark in marks:
+        share = float(mark.get("x1").removesuffix("%")) / 100
+        assert axis.lower + share * (axis.upper - axis.lower) == threshold
+        assert mark.get("x1") == mark.get("x2")
+    label = drawing.get("aria-label")
+    assert label.partition("; threshold ")[2] == ("" if threshold is None else f"{threshold:g}")

@@ -163,7 +163,7 @@ def browser():
 
 @pytest.mark.long
 def test_a_search_opens_the_requirements_with_its_words(browser, result, tmp_path):
-    """A search hides other answers, and a link to answers opens them, at each width."""
+    """The one search hides other answers and rows, and a link opens answers, at each width."""
     write_html(result, tmp_path / "page.html")
     for width in (1400, 800, 390):
         page = browser.new_page(viewport={"width": width, "height": 800})
@@ -171,12 +171,37 @@ def test_a_search_opens_the_requirements_with_its_words(browser, result, tmp_pat
         page.on("console", lambda message, seen=complaints: seen.append(message.text))
         page.goto(f"{(tmp_path / 'page.html').as_uri()}#answers2")
         assert page.locator("details.answers[open]").count() == 1
-        page.fill("#answer-search", "THEY hold")
+        assert page.locator("input").count() == 1
+        page.fill("#search", "THEY hold")
         assert page.locator(".answers li:visible").count() == 2
-        assert page.locator("#answers output").inner_text() == "2 of 24 answers"
-        page.fill("#answer-search", "")
+        assert page.locator("#found-answers").inner_text() == "2 of 24 answers"
+        # a row is shown for its own words or for those of its answers
+        rows = page.locator("tbody tr:visible").all()
+        links = {row.locator("a[href^='#answers']").get_attribute("href") for row in rows}
+        answers = page.locator("details.answers:visible").all()
+        assert links == {"#" + each.get_attribute("id") for each in answers}
+        assert 0 < len(rows) < page.locator("tbody tr").count()
+        page.fill("#search", "")
         assert page.locator("details.answers:visible").count() == 3
         assert page.locator("details.answers[open]").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert complaints == []
         page.close()
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_number_is_on_one_line(browser, result, tmp_path, width):
+    """Each probability of an answer, also one of many digits, is on one line of a narrow cell."""
+    write_html(result, tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    numbers = page.locator(".answers data")
+    assert numbers.count() == 24
+    numbers.evaluate_all("all => all.forEach(e => { e.textContent = '0.000654321' })")
+    count_lines = "all => all.map(e => new Set([...e.getClientRects()].map(r => r.top)).size)"
+    assert set(numbers.evaluate_all("all => all.map(e => e.offsetHeight)")) == set(
+        numbers.evaluate_all("all => all.map(e => { e.textContent = '1'; return e.offsetHeight; })")
+    )
+    assert set(numbers.evaluate_all(count_lines)) == {1}
+    page.close()

@@ -16,10 +16,12 @@ class Bar:
     Attributes:
         interval: the interval.
         axis: the ends of the axis.
+        threshold: the number that the interval is compared with; None without one.
     """
 
     interval: Interval
     axis: Interval = PROBABILITIES
+    threshold: float | None = None
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,9 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
     if (sampled := answer.sampled) is not None and (sampled.samples == 0 or is_exact):
         rows["estimate"] = (Figure(format_exactness(answer)),)
     elif sampled is not None:
-        bar = Bar(sampled.interval) if has_axis else None
+        threshold = find_threshold(answer.query)
+        limit = None if threshold is None else float(threshold.number)
+        bar = Bar(sampled.interval, threshold=limit) if has_axis else None
         detail = _format_estimate_detail(answer, figures)
         rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
     return rows | build_text_rows({"horizon": answer.about})

@@ -5,15 +5,21 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from llmchecker.checking.figures import Bar, Display, Figure, Row
+from llmchecker.checking.interval import Interval
 
 _LEFT = Markup(' style="text-align: left"')
 # presentation attributes, because a page forbids other styles than its own
 _BAR = Markup(
-    '<br/><svg width="160" height="10" role="img" '
-    'aria-label="from {} to {} on an axis from {} to {}">'
-    '<line x1="0%" x2="100%" y1="5" y2="5" stroke="currentColor" stroke-opacity="0.4"/>'
-    '<line x1="{}%" x2="{}%" y1="5" y2="5" stroke="currentColor" stroke-width="4" '
-    'stroke-linecap="square"/></svg>'
+    '<br/><svg width="160" height="14" role="img" '
+    'aria-label="from {} to {} on an axis from {} to {}{}">'
+    '<line x1="0%" x2="100%" y1="7" y2="7" stroke="currentColor" stroke-opacity="0.4"/>'
+    '<line x1="{}%" x2="{}%" y1="7" y2="7" stroke="currentColor" stroke-width="4" '
+    'stroke-linecap="square"/>{}</svg>'
+)
+# thin and across the whole height, so that it is visible on the interval and next to it
+_THRESHOLD = Markup(
+    '<line x1="{}%" x2="{}%" y1="0" y2="14" stroke="currentColor" stroke-width="1.5" '
+    'stroke-dasharray="3 1"/>'
 )
 
 
@@ -52,7 +58,18 @@ def _render_figure(figure: Figure) -> Markup:
 
 
 def _render_bar(bar: Bar) -> Markup:
-    axis, interval = bar.axis, bar.interval
-    ends = [100 * (end - axis.lower) / axis.width for end in (interval.lower, interval.upper)]
+    axis, interval, threshold = bar.axis, bar.interval, bar.threshold
     words = [f"{end:g}" for each in (interval, axis) for end in (each.lower, each.upper)]
-    return _BAR.format(*words, *(f"{end:.4g}" for end in ends))
+    ends = [_find_place(axis, end) for end in (interval.lower, interval.upper)]
+    label, mark = "", Markup()
+    if threshold is not None:
+        label = f"; threshold {threshold:g}"
+        # a mean of scores may have a threshold that no score reaches
+        if axis.lower <= threshold <= axis.upper:
+            mark = _THRESHOLD.format(*[_find_place(axis, threshold)] * 2)
+    return _BAR.format(*words, label, *ends, mark)
+
+
+def _find_place(axis: Interval, number: float) -> str:
+    """Format the place of a number on an axis in percent."""
+    return f"{100 * (number - axis.lower) / axis.width:.4g}"

@@ -275,7 +275,8 @@ def _build_row(
         if interval.is_exact
         else format_interval(interval, digits)
     )
-    bar = None if interval.is_exact else Bar(interval, axis)
+    limit = None if threshold is None else float(threshold.number)
+    bar = None if interval.is_exact else Bar(interval, axis, limit)
     certainty = ", certain" if is_certain else f" with confidence {format_number(confidence)}"
     return (Figure(f"{noun} {number}", certainty, bar),)
 

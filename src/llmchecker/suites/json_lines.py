@@ -29,6 +29,7 @@ from llmchecker.utils.file_state import check_unchanged
 from llmchecker.utils.json_lines import append_line, read_lines, write_lines
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.stored_fields import (
+    COUNT,
     NUMBER,
     TEXT,
     TRUTH,

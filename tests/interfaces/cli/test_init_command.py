@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from helpers.fake_hub import COMMIT, make_client_new, point_client_at, serving
 
+from llmchecker.config.paths import judge_file, texts_directory
 from llmchecker.interfaces.cli.main import main
 from llmchecker.suites.load import load_suite
 
@@ -149,6 +151,34 @@ def test_the_image_and_the_action_name_files_that_exist():
     assert all((ROOT / path).exists() for path in copied)
     packaged = ROOT / "src/llmchecker/suites/action.yml"
     assert packaged.read_text() == (ROOT / "action.yml").read_text()
+
+
+def test_the_action_keeps_what_a_rerun_would_pay_for_again():
+    """Stored answers and judgements are restored before the suite and saved even if it fails; the
+    results so far are those of the same run."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    (decide,) = [step for step in steps if "llmchecker test" in step.get("run", "")]
+    number = steps.index(decide)
+    stores = [Path(texts_directory("m")), Path(judge_file("m", "0"))]
+    for path in (*stores, Path("llmchecker-results/results.jsonl")):
+
+        def keeps(step, path=path):
+            patterns = step.get("with", {}).get("path", "").split()
+            return any(
+                fnmatch(f"/{each}", f"*/{p.removeprefix('**/')}")
+                for p in patterns
+                for each in (path, *path.parents)
+            )
+
+        (restored,) = [step for step in steps[:number] if keeps(step)]
+        (saved,) = [s for s in steps[number:] if keeps(s) and s["uses"].startswith("actions/cache")]
+        assert restored["uses"].startswith("actions/cache/restore@")
+        assert saved["uses"].startswith("actions/cache/save@")
+        assert saved["if"] == "always()"
+        assert saved["with"]["key"] == restored["with"]["key"]
+        assert saved["with"]["key"].startswith(restored["with"]["restore-keys"])
+    # results of another run would hide what changed
+    assert "github.run_id" in restored["with"]["restore-keys"]
 
 
 def test_a_promptfoo_configuration_is_converted(folder, capfd):

@@ -1,6 +1,8 @@
 """The files of a model directory, and what becomes of a GGUF file."""
 
+import io
 import json
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,6 +87,25 @@ def test_gguf_is_converted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(embedding, tensors["token_embd.weight"])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
     assert tokenizer.decode(tokenizer("ab a", add_special_tokens=False)["input_ids"]) == "ab a"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_bars_of_a_conversion_are_on_a_terminal_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """The bars of transformers are drawn where standard error is a terminal, and not in a log."""
+    from transformers.utils import logging as transformers_logging
+
+    was_active = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.enable_progress_bar()
+    log = io.StringIO()
+    monkeypatch.setattr(log, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", log)
+    write_gguf(tmp_path / "m.gguf")
+    fetch_checkpoint(ModelSource(Source("path", str(tmp_path / "m.gguf"))), tmp_path / "m")
+    if not was_active:
+        transformers_logging.disable_progress_bar()
+    assert ("100%" in log.getvalue()) == is_terminal
 
 
 @pytest.mark.parametrize("kept", [0.99, 0.5, 0.1, 0.002])

@@ -26,7 +26,7 @@ DRAFT_6 = "http://json-schema.org/draft-06/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-PROPERTIES = Path(__file__).parents[3] / "docs/reference/quantifiers.md"
+PROPERTIES = Path(__file__).parents[3] / "docs/reference/quantifiers_form.md"
 
 
 def is_valid(schema, document) -> bool:

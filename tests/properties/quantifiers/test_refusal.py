@@ -41,7 +41,7 @@ def test_the_page_states_precision_and_recall_of_the_held_out_answers():
     refusals = sum(refuses for refuses, _ in found)
     reported = sum(score for _, score in found)
     correct = sum(refuses and score for refuses, score in found)
-    page = " ".join((DOCS / "reference/quantifiers.md").read_text(encoding="utf-8").split())
+    page = " ".join((DOCS / "reference/quantifiers_meaning.md").read_text(encoding="utf-8").split())
     stated = re.search(
         r"measured on (\d+) answers that were not used to write it, of which (\d+) are refusals. "
         r"It reports (\d+) answers, (\d+) of which are refusals "

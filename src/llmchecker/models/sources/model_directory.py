@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from llmchecker.errors import UnusableModel
 from llmchecker.models.sources.gguf import read_gguf_header
 from llmchecker.models.sources.gguf_pretokenizer import restore_pretokenizer
+from llmchecker.models.sources.progress_bars import limit_progress_bars
 from llmchecker.models.sources.weight_sizes import (
     WeightSizes,
     limit_network_size,
@@ -156,7 +157,7 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
 
     header = read_gguf_header(gguf_file)
     try:
-        with _cache_gguf_reader(), limit_network_size(header.sizes):
+        with _cache_gguf_reader(), limit_progress_bars(), limit_network_size(header.sizes):
             tokenizer = AutoTokenizer.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name)
             loaded = AutoModelForCausalLM.from_pretrained(
                 gguf_file.parent,
@@ -179,7 +180,8 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     vars(model).pop("hf_quantizer", None)
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
-    model.save_pretrained(directory)
+    with limit_progress_bars():
+        model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     # indentation would more than double a file that every job with the model reads
     tokenizer.backend_tokenizer.save(str(directory / "tokenizer.json"), pretty=False)

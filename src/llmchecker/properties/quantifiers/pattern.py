@@ -67,7 +67,7 @@ class Pattern:
     """Match of a regular expression in a text: 1 or 0, or the number of matches.
 
     The syntax and meaning are as in the package `regex`, but `\\s` matches \\x1c to \\x1f as in
-    Python's `re`. `docs/reference/quantifiers.md` lists the differences from `re`. Flags are
+    Python's `re`. `docs/reference/quantifiers_form.md` lists the differences from `re`. Flags are
     part of the pattern, such as (?i) to ignore case.
 
     Attributes:

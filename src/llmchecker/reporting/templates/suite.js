@@ -3,20 +3,25 @@
 // Without this script all rows are visible.
 const filters = document.querySelector(".filters");
 const search = document.querySelector("#search");
+const foundAnswers = document.querySelector("#found-answers");
 const buttons = [...filters.querySelectorAll("button")];
 const rows = [...document.querySelectorAll("tbody tr")];
 const texts = rows.map((row) => row.textContent.toLowerCase());
 
+// A row has the words in its own text, or its requirement has answers with them.
 function filterRows() {
-  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = searchAnswers();
   const pressed = buttons.filter((button) => button.getAttribute("aria-pressed") === "true");
   const statuses = pressed.map((button) => button.dataset.status);
   rows.forEach((row, index) => {
     const isChosen = !statuses.length || statuses.includes(row.dataset.status);
-    row.hidden = !isChosen || !words.every((word) => texts[index].includes(word));
+    const link = row.querySelector("a[href^='#answers']");
+    const answers = link && document.querySelector(link.getAttribute("href"));
+    const isFound = words.every((word) => texts[index].includes(word)) || (answers && !answers.hidden);
+    row.hidden = !isChosen || !isFound;
   });
   const shown = rows.filter((row) => !row.hidden).length;
-  filters.querySelector("output").textContent = `${shown} of ${rows.length} rows`;
+  document.querySelector("#found-rows").textContent = `${shown} of ${rows.length} rows`;
 }
 
 for (const button of buttons) {
@@ -27,7 +32,6 @@ for (const button of buttons) {
   });
 }
 search.addEventListener("input", filterRows);
-const answerSearch = document.querySelector("#answer-search");
 const groups = [...document.querySelectorAll("details.answers")].map((details) => ({
   details,
   title: details.querySelector("summary").textContent.toLowerCase(),
@@ -36,7 +40,7 @@ const groups = [...document.querySelectorAll("details.answers")].map((details) =
 
 // A search opens the requirements with its words in an answer, or in an answer and the title.
 function searchAnswers() {
-  const words = answerSearch.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0, total = 0;
   for (const { details, title, answers } of groups) {
     let found = 0;
@@ -49,14 +53,8 @@ function searchAnswers() {
     details.hidden = !found;
     details.open = words.length > 0 && found > 0;
   }
-  answerSearch.closest(".filters").querySelector("output").textContent =
-    `${shown} of ${total} answers`;
-}
-
-if (answerSearch) {
-  answerSearch.addEventListener("input", searchAnswers);
-  answerSearch.closest(".filters").hidden = false;
-  searchAnswers();
+  if (foundAnswers) foundAnswers.textContent = `${shown} of ${total} answers`;
+  return words;
 }
 
 // A link to answers opens them.
@@ -64,14 +62,13 @@ function openTarget() {
   const target = location.hash && document.getElementById(location.hash.slice(1));
   if (!target || target.tagName !== "DETAILS") return;
   if (target.hidden) {
-    answerSearch.value = "";
-    searchAnswers();
+    search.value = "";
+    filterRows();
   }
   target.open = true;
   target.scrollIntoView();
 }
 window.addEventListener("hashchange", openTarget);
-openTarget();
 
 // A link to a row that a filter hides shows all rows.
 window.addEventListener("hashchange", () => {
@@ -84,3 +81,4 @@ window.addEventListener("hashchange", () => {
 });
 filters.hidden = false;
 filterRows();
+openTarget();
