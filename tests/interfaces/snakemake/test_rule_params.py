@@ -14,16 +14,19 @@ from llmchecker.config.config import Config
 from llmchecker.config.opening import build_cache, build_model_settings
 from llmchecker.config.registry import parse_quantifiers
 from llmchecker.interfaces.snakemake.rule_params import (
+    compute_quantifier_states,
     list_answers,
     list_checks,
     list_judges,
     list_rows,
+    list_suite_models,
     list_trees,
 )
 from llmchecker.interfaces.snakemake.tree_jobs import build_growth_limits
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.lazy_model import LazyModel
+from llmchecker.suites.load import load_suite
 
 CHAT = Path(__file__).parents[3] / "config/chat.yaml"
 QUERY, STEP = "P=? [ F gender > 0 ]", "P=? [ F step = 2 ]"
@@ -59,6 +62,7 @@ def list_params(config: Config) -> dict[str, object]:
             list_trees(config, config.trees(name)),
             list_checks(config, name),
             list_answers(config, name),
+            compute_quantifier_states(config, name),
             list_rows(config, [row for row in config.table2 if row.check.tree.model == name]),
             build_model_settings(model, config.expansion),
             build_cache(config.expansion),
@@ -221,3 +225,28 @@ def test_a_job_has_the_minutes_of_its_longest_tree(hours, minutes):
     """Hours become whole minutes, of which a job has at least one."""
     raw = {"models": RAW["models"], "expansion": {"most_hours": hours}}
     assert Config.parse(raw).expansion.max_minutes == minutes
+
+
+def test_all_configured_models_of_a_suite_are_inputs_of_its_jobs(tmp_path):
+    """The model to compare with and a judge are fetched by rules, a directory is not."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/config.json").write_text("{}")
+    models = {name: {"label": name, "source": f"path:{tmp_path}/d"} for name in ("a", "b", "c")}
+    judge = {"type": "judge", "question": "Is it?"}
+    suite = {
+        "model": "a",
+        "length": 2,
+        "versus": {"model": "b"},
+        "properties": {"named": judge | {"model": "c"}, "local": judge | {"model": "./d"}},
+        "cases": [
+            {
+                "start": "x",
+                "require": {"n": "P>=0.5 [ F named = 1 ]", "l": "P>=0.5 [ F local = 1 ]"},
+            }
+        ],
+    }
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite), encoding="utf-8")
+    config = Config.parse(RAW | {"models": models | RAW["models"]})
+    loaded = load_suite(tmp_path / "suite.yaml", models=["a"], config=config)
+    found = list_suite_models(config, loaded, "a")
+    assert found == ["resources/models/b", "resources/models/c"]
