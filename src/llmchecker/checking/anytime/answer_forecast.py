@@ -104,7 +104,7 @@ def _fit_exponent(history: Sequence[Progress]) -> float | None:
         for progress in history
         if progress.passes > _FITTED_SHARE * last.passes
         and (progress.sampled is None) == (last.sampled is None)
-        and progress.width > 0
+        and 0 < progress.width < math.inf
     }
     if len(rounds) < _MIN_ROUNDS:
         return None
