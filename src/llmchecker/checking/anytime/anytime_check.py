@@ -160,7 +160,11 @@ class AnytimeCheck:
     def advance(self) -> Requests:
         """Yield the requests of one round, or finish."""
         if self.storm_bounds is not None:
-            self.storm_bounds.update(self.tree.passes, lambda: build_scored_tree(self.tree)[0])
+            self.storm_bounds.update(
+                self.tree.passes,
+                lambda: build_scored_tree(self.tree)[0],
+                self.rounds.seconds_left,
+            )
         progress = self.compute_progress()
         is_cancelled = self._report(progress)
         if is_cancelled or self._is_narrow(progress) or self.rounds.expect_passes() < 1:
