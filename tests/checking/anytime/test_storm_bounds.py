@@ -4,9 +4,11 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
+from matplotlib import pyplot as plt
 
 import llmchecker as lc
 from llmchecker.checking.anytime.budget import Budget
@@ -139,3 +141,28 @@ def test_a_difference_while_it_runs_contains_the_final_one():
     one, other = (exact_tree(seed).probability_of(_NESTED) for seed in (1, 2))
     assert all(each.lower <= one - other <= each.upper for each in found.history)
     assert found.history[-1].width < 1e-9
+
+
+@pytest.mark.parametrize("passes", [1, 6, 12, 20, PASSES])
+def test_a_score_without_a_range_and_a_wanted_width_has_an_answer(passes):
+    """Whatever part of the history has no limits, a wanted width has an answer, whose bounds
+    contain the exact mean."""
+    answer = ask('R{"gender"}=? [ I=3 ]', 3, passes=passes, width=0.01)
+    exact = exact_tree(3).expectation("gender", 3)
+    assert answer.lower <= exact <= answer.upper
+    assert answer.passes == passes or answer.certain.width <= 0.01
+
+
+@pytest.mark.parametrize("query", [_OTHERS["score without a range"], _OTHERS["combination"]])
+def test_a_plot_shows_the_finite_bounds_of_the_history(query):
+    """The area of the certain bounds ends at those of the answer, and has finite corners."""
+    plt.switch_backend("agg")
+    answer = ask(query, 1, passes=PASSES)
+    (area,) = answer.plot().collections
+    corners = area.get_paths()[0].vertices
+    assert np.isfinite(corners).all()
+    at_last = corners[corners[:, 0] == answer.passes, 1]
+    assert (at_last.min(), at_last.max()) == pytest.approx(
+        (float(answer.lower), float(answer.upper))
+    )
+    plt.close("all")

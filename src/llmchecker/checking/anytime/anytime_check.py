@@ -187,7 +187,11 @@ class AnytimeCheck:
     def advance(self) -> Requests:
         """Yield the requests of one round, or finish."""
         if self.storm_bounds is not None:
-            self.storm_bounds.update(self.tree.passes, lambda: build_scored_tree(self.tree)[0])
+            self.storm_bounds.update(
+                self.tree.passes,
+                lambda: build_scored_tree(self.tree)[0],
+                self.rounds.seconds_left,
+            )
         progress = self.compute_progress()
         is_cancelled = self._report(progress)
         self._is_cancelled = is_cancelled

@@ -105,6 +105,11 @@ class RoundPlan:
         """The passes that the budget still has, however much time is left."""
         return math.inf if self._max_passes is None else self._max_passes - self.spent_passes
 
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the time limit; infinite without one."""
+        return self._end_time - time.monotonic()
+
     def limit_passes(self, passes: float) -> None:
         """Replace the maximum number of texts that the model evaluates for the check.
 

@@ -6,6 +6,7 @@ the bounds are computed anew whenever the passes have doubled, and at the end. U
 the smaller tree hold.
 """
 
+import time
 from collections.abc import Callable
 
 from llmchecker.checking.answer import select_trivial_interval
@@ -18,6 +19,11 @@ from llmchecker.properties.logic.ast import PathQuantifier, Probability
 
 _GROWTH = 2
 """The ratio of the passes of two computations, which limits their costs to a multiple of one."""
+_MAX_TIME_SHARE = 1 / 8
+"""The largest share of the remaining time that the last computation may have taken.
+
+The next one takes longer, and the bounds of the final tree are computed in any case.
+"""
 
 
 class StormBounds:
@@ -40,21 +46,26 @@ class StormBounds:
         self.notes: tuple[str, ...] = ()
         self._passes = 0
         self._next_passes = 1
+        self._seconds = 0.0  # those of the last computation
 
-    def update(self, passes: int, build: Callable[[], ScoredTree]) -> None:
-        """Narrow the bounds if the passes have doubled.
+    def update(self, passes: int, build: Callable[[], ScoredTree], seconds_left: float) -> None:
+        """Narrow the bounds if the passes have doubled and time allows it.
 
         Args:
             passes: number of passes of the tree.
             build: returns the tree.
+            seconds_left: the time until the work must end; infinite without a limit.
         """
-        if passes < self._next_passes:
+        is_late = self._seconds > _MAX_TIME_SHARE * seconds_left
+        if passes < self._next_passes or is_late:
             return
+        start_time = time.monotonic()
         try:
             self.complete(passes, build)
         # the final tree shows whether the condition is possible
         except ImpossibleCondition:
             self._next_passes = _GROWTH * passes
+        self._seconds = time.monotonic() - start_time
 
     def complete(self, passes: int, build: Callable[[], ScoredTree]) -> None:
         """Narrow the bounds to those of the tree so far.

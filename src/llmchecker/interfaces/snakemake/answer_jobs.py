@@ -1,7 +1,6 @@
 """The job of computing a model's answers for the whole model."""
 
 import logging
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,8 +38,8 @@ def compute_answers(
 
     A file is an answer's, and has further keys: `check`, the name of model, start string, tree and
     query; `limits`, those of the budget, null for no limit; `history`, the passes, samples and both
-    intervals after each round, null for an end without a limit; `making`, the fields of a
-    `run_metadata.RunMetadata`. If passes or the width ended the work, the answer depends on
+    intervals after each round, empty if samples do not estimate the answer; `making`, the fields of
+    a `run_metadata.RunMetadata`. If passes or the width ended the work, the answer depends on
     model, check and seed alone, but for its seconds.
 
     Args:
@@ -73,7 +72,7 @@ def compute_answers(
         details = {
             "check": str(check),
             "limits": _describe_limits(question.budget),
-            "history": _describe_history(answer.history),
+            "history": _describe_history(question.checked_query, answer.history),
             "making": decoded.current_metadata(),
         }
         write_json_with_digest(stored.as_json() | details, output)
@@ -106,13 +105,13 @@ def _describe_limits(budget: Budget) -> dict[str, float | None]:
     }
 
 
-def _describe_history(history: Sequence[Progress]) -> dict[str, list[float | None]]:
-    columns = {name: [getattr(row, name) for row in history] for name in _HISTORY_FIELDS}
-    # an expected score may have no limit, and JSON has no infinity
-    return {
-        name: [None if end is None or math.isinf(end) else end for end in column]
-        for name, column in columns.items()
-    }
+def _describe_history(
+    asked: CheckedQuery, history: Sequence[Progress]
+) -> dict[str, list[float | None]]:
+    # a file records how an estimate narrowed; bounds by Storm change at few rounds
+    if asked.estimation_obstacle is not None:
+        return {}
+    return {name: [getattr(row, name) for row in history] for name in _HISTORY_FIELDS}
 
 
 def _format_answer(answer: Answer) -> str:
