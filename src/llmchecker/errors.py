@@ -265,8 +265,6 @@ def _replace_message(error: LLMCheckerError, replace: Callable[[str], str]) -> L
     return type(error)(replace(str(problem)), *fields)
 
 
-_MIN_SIMILARITY = 0.7
-"""The least similarity of a misspelt name: `stop` is not `top_p`."""
 _SYNONYMS = {
     **dict.fromkeys(("regex", "regexp"), ("matches", "pattern")),
     **dict.fromkeys(("refusal", "is_refusal"), ("refuses",)),
@@ -298,12 +296,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     The hint is the end of a message about an unknown name. Keys and options are compared without
     dashes, which would make all options similar.
     """
+    # `stop` resembles `top_p`, but is something else
+    if explain_absence(name) is not None:
+        return ""
     # of equal names, the first one
     plain_names = {_strip(each): each for each in reversed(list(known))}
     plain_name = _strip(name)
     match = _find_synonym(plain_name, plain_names)
     if match is None:
-        similar = difflib.get_close_matches(plain_name, plain_names, n=1, cutoff=_MIN_SIMILARITY)
+        similar = difflib.get_close_matches(plain_name, plain_names, n=1)
         match = similar[0] if similar else None
     return "" if match is None else f", did you mean {plain_names[match]!r}?"
 

@@ -17,7 +17,7 @@ from llmchecker.checking.formatting import (
     CERTAIN_MEANING,
     UNKNOWN,
     build_forecast_row,
-    format_definitions,
+    escape_definitions,
     format_interval,
     format_start,
     list_continuations,
@@ -101,7 +101,7 @@ def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display
         **build_text_rows(
             {
                 "query": " ".join(query.text.split()),
-                **format_definitions(comparison.first),
+                **escape_definitions(comparison.first),
                 **describe_sides(sides),
             }
         ),

@@ -183,8 +183,8 @@ def build_rows(answer: Answer) -> dict[str, Row]:
     return rows | build_text_rows(bounded | sizes)
 
 
-def format_definitions(answer: Answer) -> dict[str, str]:
-    """Format what an answer's query asks for, on one line each, by `Answer.definitions`."""
+def escape_definitions(answer: Answer) -> dict[str, str]:
+    """Return `Answer.definitions` in printable form, each on one line."""
     return {name: escape_unprintable(text) for name, text in answer.definitions.items()}
 
 
@@ -208,7 +208,7 @@ def name_bounded_figure(query: Query) -> str:
 
 def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
     """Build the rows of the query, its certain answer and any estimate."""
-    rows = build_text_rows({"query": _join_lines(answer.query.text), **format_definitions(answer)})
+    rows = build_text_rows({"query": _join_lines(answer.query.text), **escape_definitions(answer)})
     # an expected score has no axis
     has_axis = not isinstance(answer.query.root, Expectation)
     # a query without =? has one answer, which is certain or not

@@ -259,8 +259,8 @@ class CaseBuilder:
                     settings[name] = add_tools(settings.get(name), tools)
                 self._quantifiers.create(name, settings.get(name))
         quantifiers = self._quantifiers.select({name: settings.get(name) for name in names})
-        assertion = None if isinstance(inserted, str) else inserted
-        checked_query = CheckedQuery(query, quantifiers, length, assertion=assertion)
+        entry = None if isinstance(inserted, str) else inserted
+        checked_query = CheckedQuery(query, quantifiers, length, assertion=entry)
         if demand.is_score and (obstacle := checked_query.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
         requirement = describe_requirement(inserted, query, settings)

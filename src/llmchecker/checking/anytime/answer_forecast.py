@@ -294,7 +294,7 @@ def _extrapolate_certain(history: Sequence[Progress], width: float) -> float | N
     points = [
         (progress.passes, progress.width)
         for progress in history
-        if progress.passes and progress.width > 0 and progress.sampled is None
+        if progress.passes and 0 < progress.width < math.inf and progress.sampled is None
     ]
     exponent = _fit_exponent(points, last.passes)
     if exponent is None or exponent > _FLATTEST:

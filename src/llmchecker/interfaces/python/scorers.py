@@ -1,7 +1,7 @@
 """Scores of trees, and queries with their quantifiers, for the Python library."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -31,8 +31,8 @@ class _FunctionQuantifier:
 
     function: Callable[[str, str], int]
     type_name: ClassVar[str] = "function"
-    minimum: ClassVar[int | None] = None
-    maximum: ClassVar[int | None] = None
+    minimum: int | None = field(default=None, init=False)
+    maximum: int | None = field(default=None, init=False)
 
     def __call__(self, start: str, continuation: str) -> int:
         return self.function(start, continuation)
@@ -171,4 +171,4 @@ def _as_quantifier(name: str, scorer: Scorer) -> Quantifier:
     if hasattr(scorer, "minimum") and hasattr(scorer, "maximum"):
         read_declared_range(scorer)
         return cast(Quantifier, scorer)
-    return _FunctionQuantifier(scorer)
+    return cast(Quantifier, _FunctionQuantifier(scorer))

@@ -215,11 +215,10 @@ def find_prompt_date(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str
     if _DATE_CALL not in template and _DATE_VARIABLE not in template:
         return None
 
-    def apply_template(template: str, **variables: str) -> str:
+    def apply_template(template: str, **variables: Any) -> str:
         text = tokenizer.apply_chat_template(
             chat.as_json,
-            **variables,
-            tools=tools,
+            **{"tools": tools, **variables},
             chat_template=template,
             add_generation_prompt=True,
             tokenize=False,
