@@ -19,7 +19,6 @@ import numpy as np
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.stopping_time import (
     GrowingBets,
     MixtureBets,
@@ -29,6 +28,7 @@ from llmchecker.checking.anytime.stopping_time import (
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.checking.sample_values import SampleValues
 
 _MIN_ROUNDS = 4
 """The least number of rounds that show a trend."""
