@@ -161,9 +161,9 @@ def test_forecasts_of_few_questions_hold():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("attempt", "count"), [(try_coin, 320), (try_table, 320)])
+@pytest.mark.parametrize(("attempt", "count"), [(try_coin, 400), (try_table, 60)])
 def test_forecasts_of_many_questions_hold(attempt, count):
-    """Of 500 random questions, four of five forecasts are within a factor of two."""
+    """Of random coins and of tables alone, four of five forecasts are within a factor of two."""
     trials = [trial for seed in range(count) if (trial := attempt(seed)) is not None]
     check_trials(trials)
 

@@ -46,8 +46,8 @@ _LIKELY = 0.8
 """The least probability of the half and twice of a number as limits."""
 _MIN_SAMPLES = 8
 """The least number of samples of a forecast that is one number."""
-_RANGE = (0.05, 0.95)
-"""The quantiles of a range."""
+_RANGE = (0.02, 0.95)
+"""The quantiles of a range, which about 80 % of the decisions are within."""
 _WIDEST = 30.0
 """The largest ratio of the ends of a range; a wider one has no upper end."""
 
