@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from llmchecker.checking.anytime.sample_values import SampleValues
     from llmchecker.checking.markov.scored_tree import ScoredTree
+    from llmchecker.checking.sample_values import SampleValues
 
 _FORMAT = "llmchecker answer 5"
 """The format of an answer as JSON; its number changes with the keys."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.stopping_time import (
     GrowingBets,
     MixtureBets,
@@ -29,6 +28,7 @@ from llmchecker.checking.anytime.stopping_time import (
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
+from llmchecker.checking.sample_values import SampleValues
 
 _MIN_ROUNDS = 4
 """The least number of rounds that show a trend."""
@@ -46,8 +46,8 @@ _LIKELY = 0.8
 """The least probability of the half and twice of a number as limits."""
 _MIN_SAMPLES = 8
 """The least number of samples of a forecast that is one number."""
-_RANGE = (0.05, 0.95)
-"""The quantiles of a range."""
+_RANGE = (0.02, 0.95)
+"""The quantiles of a range, which about 80 % of the decisions are within."""
 _WIDEST = 30.0
 """The largest ratio of the ends of a range; a wider one has no upper end."""
 

@@ -32,7 +32,6 @@ from llmchecker.checking.anytime.path_sampler import (
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.anytime.round_plan import RoundPlan
 from llmchecker.checking.anytime.sample_interval import SampleInterval
-from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.checking.anytime.storm_bounds import StormBounds
 from llmchecker.checking.anytime.token_step import StepResult
@@ -40,6 +39,7 @@ from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.bounds import bound_probability, evaluate_bounds
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.ast import PathQuantifier, Probability

@@ -26,7 +26,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from llmchecker.checking.anytime.sample_values import SampleValues
+from llmchecker.checking.sample_values import SampleValues
 
 _MAX_LOSS = 0.97
 """The share of the wealth that can be lost with one value."""

@@ -18,7 +18,7 @@ from llmchecker.checking.anytime.control_variates import CORRECTION_LIMITS
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.path_sampler import SampleRound, UndecidedPart
-from llmchecker.checking.anytime.sample_values import SampleValues
+from llmchecker.checking.sample_values import SampleValues
 
 _MIN_MEASURED_SAMPLES = 16
 """The least number of samples that choose a limit of control variates."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.anytime.confidence_sequence import predict_variances
-from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.interval import Interval
+from llmchecker.checking.sample_values import SampleValues
 
 _PATHS = 200
 """Number of simulated continuations."""
@@ -38,6 +38,8 @@ _GROWTH_SHARES = np.array([0.9, 0.1])
 """The shares of the wealth that are bet for growth, and for a stop at any time."""
 _LEAST = 2.0**-40
 """The least loss, range and variance of a value."""
+_USUAL_TARGET = 6.0
+"""The logarithm of the wealth that usually decides, by which bets for any time are sized."""
 _CHUNK = 4096
 
 
@@ -110,7 +112,6 @@ class GrowingBets(Bets):
         size = np.maximum(values.high - values.low, _LEAST)
         variances = predict_variances(np.array([]), (values.lower - values.low) / size) * size**2
         self._count = len(values)
-        self._error = 6.0
         logs, sums, squares = np.zeros((2, 2)), np.zeros(2), np.zeros(2)
         for row, (gains, losses) in enumerate(_find_gains(values)):
             sums[row], squares[row] = gains.sum(), (gains**2).sum()
@@ -154,7 +155,7 @@ class GrowingBets(Bets):
     ) -> np.ndarray:
         """Return (2, ...) the logarithms of the gains, for growth and for a stop at any time."""
         growing = np.maximum(means, 0.0) / (variances + means**2)
-        any_time = np.sqrt(self._error / (count * variances))
+        any_time = np.sqrt(_USUAL_TARGET / (count * variances))
         stakes = np.stack(np.broadcast_arrays(growing, any_time)).clip(0, _MAX_LOSS / losses)
         found: np.ndarray = np.log1p(np.maximum(stakes * gains, -_MAX_LOSS))
         return found
@@ -272,7 +273,7 @@ class _Classes:
         # the least and the largest value have classes of their own, which may be empty
         numbers = np.where(middle <= 0, 0, np.where(middle >= 1, _BINS + 1, 1))
         numbers += np.where(numbers == 1, np.minimum(middle * _BINS, _BINS - 1).astype(int), 0)
-        weights = np.bincount(numbers, precisions, minlength=_BINS + 2)
+        weights = np.bincount(numbers, precisions, minlength=_BINS + 2).astype(np.float64)
         sums = np.stack([np.bincount(numbers, row, minlength=_BINS + 2) for row in units])
         atoms = sums / np.maximum(np.bincount(numbers, minlength=_BINS + 2), 1)
         atoms[:, -1] = np.where(weights[-1] > 0, atoms[:, -1], 1.0)

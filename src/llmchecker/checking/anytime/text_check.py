@@ -37,12 +37,12 @@ from llmchecker.checking.anytime.confidence_sequence import (
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.sample_values import SampleValues
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
 from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
