@@ -140,18 +140,9 @@ def format_figures(
     )
 
 
-def format_progress(progress: Progress, has_answer: bool = True) -> str:
-    """Format the intervals of a check at one time, and its passes.
-
-    Args:
-        progress: the intervals.
-        has_answer: whether they contain the answer. If samples cannot estimate it, their difference
-            is only the undecided probability.
-    """
-    if has_answer:
-        parts = [f"certain {format_interval(progress.certain, _PROGRESS_DIGITS)}"]
-    else:
-        parts = [f"undecided {format_upper(progress.certain.width, _PROGRESS_DIGITS)}"]
+def format_progress(progress: Progress) -> str:
+    """Format the intervals of a check at one time, and its passes."""
+    parts = [f"certain {format_interval(progress.certain, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
     if progress.sampled is not None:
         parts.append(f"estimate {format_interval(progress.sampled, _PROGRESS_DIGITS)}")

@@ -216,7 +216,7 @@ class Question(TextProcess):
         """Format the intervals of an answer at one time."""
         if self.is_text_only:
             return format_answer_progress(progress)
-        return format_progress(progress, self.checked_query.estimation_obstacle is None)
+        return format_progress(progress)
 
     def vary(self, model: Any, changes: Mapping[str, object], place: str) -> "Question":
         """Return the second side of a comparison.

@@ -1,6 +1,7 @@
 """Bounds while a check runs, of queries that single texts decide and of those that they do not."""
 
 import itertools
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -166,3 +167,14 @@ def test_a_plot_shows_the_finite_bounds_of_the_history(query):
         (float(answer.lower), float(answer.upper))
     )
     plt.close("all")
+
+
+def test_the_status_of_a_nested_query_shows_bounds_of_its_probability():
+    """Each line of the status names certain bounds that contain the exact probability."""
+    lines: list[str] = []
+    ask(f"P=? [ {_TEXTS['nested']} ]", 1, passes=PASSES, progress=lines.append)
+    exact = exact_tree(1).probability_of(_NESTED)
+    assert lines
+    for line in lines:
+        lower, upper = re.findall(r"certain \[([\d.e-]+), ([\d.e-]+)\]", line)[0]
+        assert float(lower) <= exact <= float(upper)
