@@ -62,6 +62,16 @@ def test_every_page_is_in_the_navigation(monkeypatch):
     assert sorted(list_pages(settings["nav"])) == sorted([*pages, *hooks.PAGES.values()])
 
 
+def test_the_site_has_no_code_of_its_scripts():
+    """What Python writes next to the scripts of docs/ is excluded like the scripts themselves."""
+    pathspec = pytest.importorskip("pathspec", reason="`make docs` installs it")
+    settings = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), _Loader)
+    excluded = pathspec.GitIgnoreSpec.from_lines(settings["exclude_docs"].splitlines())
+    compiled = "__pycache__/site_hooks.cpython-311.pyc"
+    assert all(map(excluded.match_file, ("site_hooks.py", compiled, f"how-to/{compiled}")))
+    assert not any(excluded.match_file(page) for page in ("index.md", "images/site.js"))
+
+
 def test_pages_that_files_name_exist():
     """Each page that a message, a comment or a document names is there."""
     named = {
