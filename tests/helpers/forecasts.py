@@ -60,7 +60,7 @@ def check_coin(bits: list[bool], threshold: float, confidence: float) -> Answer:
     budget = Budget(answers=len(bits), passes=1, confidence=confidence)
     check = _CoinCheck(TextSampler(lambda *_: ("", True), 0), START, asked, budget)
     for bit in bits:
-        check.count_answer(TextAnswer("a" if bit else "b", Finish.ENDED), float(bit))
+        check.count_answer(TextAnswer("a" if bit else "b", Finish.ENDED), float(bit), {})
     return check.finish()
 
 
