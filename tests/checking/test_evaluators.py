@@ -155,11 +155,13 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     check = Check(TreeSpec("m", "start", TREE.truncation), parse(NEGATIVE))
     TREE.write(paths.tree_file(check.tree))
     write_scores(SCORES["gender"], TREE, paths.scores_file(check.tree, "gender"))
-    for record in (paths.tree_record(check.tree), paths.scores_record(check.tree, "gender")):
-        write_json_with_digest({"seconds": 1.0}, record)
+    tree_record = {"seconds": 1.0, "makings": [], "fingerprint": "tree"}
+    write_json_with_digest(tree_record, paths.tree_record(check.tree))
+    scores_record = {"seconds": 1.0, "quantifier": "state"}
+    write_json_with_digest(scores_record, paths.scores_record(check.tree, "gender"))
     output = paths.verdict_file(check)
     with job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], [{}], RANGES, [output], work)
+        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, [output], work)
     assert Answer.read(output).bounded == pytest.approx(3 / 8)
     outcome = read_json_with_digest(output)["evaluators"]
     assert outcome["compared"] is True
@@ -167,5 +169,5 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     assert sums == pytest.approx(by_storm)
     monkeypatch.setattr(storm, "compute_values", lambda *_: np.array([0.5]))
     with pytest.raises(SystemExit), job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], [{}], RANGES, [output], work)
+        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, [output], work)
     assert f"{NEGATIVE}: value is 0.375 by sums" in (tmp_path / "log").read_text()

@@ -1,5 +1,7 @@
 """Chats: a model's own template makes tokens of messages, and nothing that was typed is special."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -154,7 +156,10 @@ def test_a_tree_of_a_chat_is_that_of_its_tokens(chatting):
             return tokens
 
     truncation = Truncation(0.7, 3, 3)
-    assert build_tree(model, chat, truncation).digest == build_tree(Told(), "", truncation).digest
+    tree = build_tree(model, chat, truncation)
+    # the messages of the chat are a part of its tree
+    assert tree.messages == chat.as_text
+    assert replace(tree, messages=None).digest == build_tree(Told(), "", truncation).digest
 
 
 def test_messages_may_be_written_in_two_ways():
