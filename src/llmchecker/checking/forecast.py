@@ -37,6 +37,8 @@ class Forecast:
 
     def __str__(self) -> str:
         goal = "for a decision" if self.width is None else f"for a width of {self.width:g}"
+        if self._shows_violation:
+            goal = "until a violation may show"
         # a range has the time of its lower end
         since = "from " if self.passes is None else ""
         seconds = "" if self.seconds is None else f" ({since}{format_duration(self.seconds)})"
@@ -47,7 +49,16 @@ class Forecast:
     def requirement(self) -> str:
         """What a decision needs: `about 4,000 passes would decide it`."""
         costs = [f"{each} would decide it" for each in self._list_costs()]
+        if self._shows_violation:
+            costs = [f"a violation may show after {each}" for each in self._list_costs()]
         return "; ".join([*costs, *self._list_limits()])
+
+    @property
+    def _shows_violation(self) -> bool:
+        """Whether the limits begin where samples can show a violation alone."""
+        to_hold = self.passes_to_hold or self.samples_to_hold
+        is_range = self.passes is None and self.least_passes is not None
+        return is_range and to_hold is not None and (self.least_passes or 0) < to_hold
 
     def without_times(self) -> "Forecast":
         """Return the forecast without what depends on the speed of a machine."""

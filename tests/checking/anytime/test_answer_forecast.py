@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -177,8 +178,11 @@ def test_a_forecast_is_a_phrase():
     assert wide.requirement == "about 900 to 4,000 answers would decide it"
     rare = Forecast(None, 9.0, least_passes=900, samples_to_hold=4603, passes_to_hold=140_000)
     assert rare.requirement == (
-        "about 900 passes or more would decide it; to hold it needs at least 4,603 samples "
-        "(about 140,000 passes)"
+        "a violation may show after about 900 passes or more; to hold it needs at least 4,603 "
+        "samples (about 140,000 passes)"
+    )
+    assert str(replace(rare, passes_to_hold=None, samples_to_hold=800)).startswith(
+        "about 900 passes or more (from 9 s) for a decision; "
     )
     unseen = Forecast(None, None, samples_to_hold=4603)
     assert str(unseen) == "to hold it needs at least 4,603 samples"
