@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -250,7 +251,7 @@ def _count_in(answer: Answer, forecast: Forecast) -> Forecast:
     return forecast.scale(answers / max(1, answer.history[-1].passes), "answer")
 
 
-def _fit_costs(history: Sequence[Progress]) -> Callable:
+def _fit_costs(history: Sequence[Progress]) -> Callable[[Any], Any]:
     """Return the passes as a function of the samples, a power from the last rounds."""
     last = history[-1]
     exponent = _fit_exponent(
