@@ -1,6 +1,7 @@
 """Suites on models that return texts alone: verdicts, costs, failures and what is stored."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.spending import parse_price
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
+from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
@@ -98,6 +100,22 @@ def test_requirements_on_one_prompt_read_the_same_answers_once(tmp_path):
     assert len(provider.questions) == count
     for case, other in zip(first.results, again.results, strict=True):
         assert (case.status, case.measurement) == (other.status, other.measurement)
+
+
+def test_a_rare_requirement_states_what_it_needs_in_every_output(tmp_path):
+    """Of two intervals at 0.99, one for P <= 0.001 needs ln(1 / 0.005) / 0.001 answers."""
+    rare = {"contains": "no", "at_most": 0.001}
+    result = run(tmp_path, FakeProvider("openai-chat", share(1.0)), rare, YES)
+    (case,) = (each for each in result.results if each.status is CaseStatus.UNKNOWN)
+    needed = case.forecast.samples_to_hold
+    assert needed == pytest.approx(math.log(1 / 0.005) / 0.001, rel=0.001)
+    assert case.forecast.seconds is None
+    text = f"to hold it needs at least {needed:,} answers"
+    assert text in format_table(result)
+    assert text in format_markdown(result)
+    assert case.answer.as_json()["forecast"]["samples_to_hold"] == needed
+    # only a number above the 60 answers that it had may be promised
+    assert case.forecast.passes is None or case.forecast.passes > 60
 
 
 def test_a_violated_requirement_shows_answers_against_it(tmp_path):
