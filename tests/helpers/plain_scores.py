@@ -1,7 +1,6 @@
 """Scores of words and lengths by loops over characters, as an oracle of quantifiers."""
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from functools import cache
 
@@ -77,7 +76,9 @@ def _find_kind(character: str) -> str:
     for kind, name in (("N", "Numeric"), ("K", "Katakana"), ("_", "ExtendNumLet")):
         if _is_property(character, name):
             return kind
-    is_other = _is_property(character, "Other") and unicodedata.category(character)[0] in "LN"
+    # Python's own table of categories is older than that of the word boundaries
+    is_letter = regex.fullmatch(r"[\p{L}\p{N}]", character) is not None
+    is_other = _is_property(character, "Other") and is_letter
     return "O" if is_other else " "
 
 

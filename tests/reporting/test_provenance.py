@@ -30,6 +30,8 @@ from llmchecker.utils.atomic_files import (
 )
 
 TIMES = {"date", "first", "last", "seconds", "encode_seconds", "check_seconds"}
+STAMPS = {"stamp", "read"}
+"""Metadata of files, by which one that is unchanged is not read again."""
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -82,12 +84,12 @@ def run(project) -> dict:
 
 
 def without_times(content: object) -> object:
-    """JSON without what differs when the same is done at another time."""
+    """JSON without what differs when the same is done at another time, on other files."""
     if isinstance(content, Mapping):
         return {
             name: without_times(v)
             for name, v in content.items()
-            if name not in (*TIMES, _DIGEST_KEY)
+            if name not in (*TIMES, *STAMPS, _DIGEST_KEY)
         }
     return [without_times(item) for item in content] if isinstance(content, list) else content
 

@@ -20,7 +20,7 @@ from llmchecker.utils.printable_text import shorten
 
 PROBABILITY_KEYS = ("at_least", "at_most")
 """Keys of the probability of an assertion."""
-MAX_SHOWN = 100
+_MAX_SHOWN = 100
 """The largest number of characters of a value that people read, such as a schema."""
 
 
@@ -116,7 +116,7 @@ def format_settings(settings: Mapping[str, Any]) -> str:
         # a pattern keeps its backslashes
         f'{name}="{_shorten(value)}"'
         if isinstance(value, str)
-        else f"{name}={_shorten(dump(value))}"
+        else f"{name}={_shorten(_dump(value))}"
         for name, value in settings.items()
         if name != TYPE_KEY
     )
@@ -137,12 +137,12 @@ def format_assertion(
     parts = []
     for name in names:
         # a probability is a text, so that no digit is lost
-        value = str(entry[name]) if name in PROBABILITY_KEYS else format_text(dump(entry[name]))
+        value = str(entry[name]) if name in PROBABILITY_KEYS else format_text(_dump(entry[name]))
         parts.append(f"{name.replace('_', ' ')} {value}".rstrip())
     return ", ".join(parts)
 
 
-def dump(value: Any) -> str:
+def _dump(value: Any) -> str:
     """Return a value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
@@ -153,4 +153,4 @@ def _format_value(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return shorten(text, MAX_SHOWN)
+    return shorten(text, _MAX_SHOWN)

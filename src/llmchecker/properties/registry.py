@@ -132,8 +132,9 @@ def find_quantifier_files(quantifier: Quantifier) -> list[Path]:
 
 
 def list_quantifier_files(quantifier: Quantifier) -> dict[str, Path]:
-    """List the files of a quantifier, by their paths."""
-    return {str(path): path for path in find_quantifier_files(quantifier)}
+    """List the files of a quantifier by their numbers, which do not depend on the folder."""
+    files = enumerate(find_quantifier_files(quantifier))
+    return {str(number): path for number, path in files}
 
 
 def find_quantifier_modules(quantifiers: Iterable[Quantifier]) -> list[str]:

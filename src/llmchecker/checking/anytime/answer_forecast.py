@@ -163,7 +163,7 @@ def forecast_width(
         passes = _extrapolate_sampled(history, width, budget.confidence, samples)
     if passes is None or passes > _MAX_FACTOR * last.passes:
         return None
-    total = max(round_number(passes), round_up(last.passes + 1))
+    total = max(_round_number(passes), round_up(last.passes + 1))
     return Forecast(total, last.seconds * passes / last.passes, width)
 
 
@@ -199,7 +199,7 @@ def forecast_difference(
     return _summarize(costs(times), last, costs(_MAX_FACTOR * last.samples))
 
 
-def round_number(number: float) -> int:
+def _round_number(number: float) -> int:
     """Round a number to the digits of a forecast."""
     unit = _find_last_digit(number)
     return round(number / unit) * unit
@@ -237,7 +237,7 @@ def _summarize(passes: np.ndarray, last: Progress, largest: float) -> Forecast:
     number = None
     # a few samples show too little of the costs and of the values
     if is_likely and last.samples >= _MIN_SAMPLES:
-        number = max(round_number(middle), round_up(last.passes + 1))
+        number = max(_round_number(middle), round_up(last.passes + 1))
         least, most = min(least, number), None if most is None else max(most, number)
     seconds = last.seconds * (least if number is None else number) / max(1, last.passes)
     return Forecast(number, seconds, least_passes=least, most_passes=most)

@@ -55,7 +55,7 @@ def answer_checks(
         tree_record = paths.tree_record(check.tree)
         scores_records = {name: paths.scores_record(check.tree, name) for name in names}
         records = {p: read_json_with_digest(p) for p in (tree_record, *scores_records.values())}
-        check_made_of_model(records[tree_record]["makings"], tree_record, check.tree.model)
+        _check_made_of_model(records[tree_record]["makings"], tree_record, check.tree.model)
         for name, path in scores_records.items():
             check_scores_state(path, records[path].get("quantifier"), states[name])
         # Only the last tree is kept, because checks on one tree are adjacent.
@@ -82,7 +82,7 @@ def answer_checks(
         _log.info("%s: %s", check, answer.bounded)
 
 
-def check_made_of_model(makings: Iterable[Mapping[str, Any]], result: str, model: str) -> None:
+def _check_made_of_model(makings: Iterable[Mapping[str, Any]], result: str, model: str) -> None:
     """Check that a result was computed from the files of the model that is fetched now.
 
     Args:
