@@ -60,7 +60,9 @@ def timeless(path: Path) -> object:
 def _without_times(value: object) -> object:
     if isinstance(value, dict):
         # a tree that is grown again finds in the store what it had to compute before
+        # and the stamps of files say when and where they were written
         times = ("seconds", "date", "first", "last", "digest", "checksum", "computed", "seal")
+        times += ("stamp", "read")
         return {k: _without_times(v) for k, v in value.items() if not k.endswith(times)}
     if isinstance(value, list):
         return [_without_times(item) for item in value]
