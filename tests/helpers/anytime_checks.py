@@ -14,6 +14,7 @@ import numpy as np
 from helpers import oracle
 from helpers.random_tables import END, LETTERS, PARTS, READ_QUANTIFIERS, START, whole_tree
 
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
@@ -152,11 +153,12 @@ def plant(
     asked: CheckedQuery, model: TableModel, listed_tokens: int = FEW_LISTED
 ) -> tuple[ExploredTree, TableServer]:
     """Return the tree of a check that has only its root, and a server for it."""
-    prompt, estimand = model.encode(START), Estimand.from_query(asked)
+    process = AnswerProcess(model, START, asked.length)
+    estimand = Estimand.from_query(asked)
     tree = ExploredTree(
-        model, prompt, estimand, asked.quantifiers, listed_tokens=listed_tokens, min_share=0.0
+        process, estimand, asked.quantifiers, listed_tokens=listed_tokens, min_share=0.0
     )
-    return tree, TableServer(model, prompt)
+    return tree, TableServer(model, process.first.prompt)
 
 
 def refine(tree: ExploredTree, server: TableServer, most: float = math.inf) -> bool:

@@ -10,6 +10,7 @@ from helpers.byte_texts import TOKENIZERS, expected_text, random_table
 from helpers.marks import long
 from helpers.random_models import CAUSAL
 
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.tree_export import build_scored_tree
@@ -182,7 +183,7 @@ def test_a_text_has_half_a_character_only_where_it_ended(name, end_of_sequence, 
     model, prompt = apply_end_of_sequence(model, end_of_sequence), model.encode("s😀")
     grown = build_tree(model, "s😀", Truncation(1.0, 4, length))
     estimand = Estimand((HorizonMonitor(length),))
-    refined = ExploredTree(model, prompt, estimand, {}, min_share=0.0)
+    refined = ExploredTree(AnswerProcess(model, "s😀", length), estimand, {}, min_share=0.0)
     server = TableServer(model, prompt)
     while refine(refined, server):
         pass

@@ -8,7 +8,7 @@ from helpers.marks import long
 from helpers.pretended_accelerator import pretend_accelerators
 
 import llmchecker as lc
-from llmchecker.checking.anytime import model_batches
+from llmchecker.checking.anytime import prompt_reader
 from llmchecker.errors import MachineLimit
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers import batch_invariance, batch_size
@@ -73,15 +73,15 @@ def test_answers_are_those_of_a_processor(decoding, random_model, request):
 def test_the_host_waits_for_a_step_and_not_for_a_text(random_model, accelerator, monkeypatch):
     """However many texts a step has, the host waits and sends a few times."""
     model = apply_decoding(load_model(random_model("llama"), device="cuda"), TRUNCATING)
-    answer_step, found = model_batches.answer_step, []
+    answer_step, found = prompt_reader.answer_step, []
 
-    def count(prefix, step, rows):
+    def count(prefix, step, rows, tails):
         accelerator.reset()
-        result = answer_step(prefix, step, rows)
+        result = answer_step(prefix, step, rows, tails)
         found.append((len(rows), accelerator.waits.total(), accelerator.uploads))
         return result
 
-    monkeypatch.setattr(model_batches, "answer_step", count)
+    monkeypatch.setattr(prompt_reader, "answer_step", count)
     ask(model, "many words", 160)
     assert max(texts for texts, _, _ in found) > 10
     for texts, waits, uploads in found:

@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 
 from llmchecker.checking import bounds
 from llmchecker.checking.anytime import explored_tree
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.model_batches import answer_step
 from llmchecker.checking.anytime.path_sampler import split_tree
+from llmchecker.checking.anytime.prompt_reader import answer_step
 from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.errors import ConfigError, ImpossibleCondition
@@ -238,11 +239,11 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
         quantifiers = {name: quantifier.__call__ for name, quantifier in quantifiers.items()}
         quantifiers = {name: _Opaque(call) for name, call in quantifiers.items()}
     asked = CheckedQuery(parse("P=? [ F (gender > 0 & letters > -2) ]"), quantifiers, LENGTH)
-    prompt = model.encode("he said")
+    process = AnswerProcess(model, "he said", LENGTH)
     tree = ExploredTree(
-        model, prompt, Estimand.from_query(asked), quantifiers, listed_tokens=200, min_share=0.0
+        process, Estimand.from_query(asked), quantifiers, listed_tokens=200, min_share=0.0
     )
-    prefix = model.open_prefix(prompt)
+    prefix = model.open_prefix(process.first.prompt)
     check = AnytimeCheck(tree, asked, Budget(passes=12))
     serve(check.run(), PrefixServer(prefix))
     rows = np.flatnonzero(tree.is_scored)
@@ -325,7 +326,8 @@ def test_a_transducer_that_breaks_its_law_on_improbable_tokens_is_refused():
     """The scores after a token that no sample draws are compared with the plain call too."""
     asked = CheckedQuery(parse("P=? [ F gender > 9 ]"), {"gender": _WrongLetter()}, LENGTH)
     model = TableModel(["a", "b", "z"], lambda text: [0.5, 0.5, 0])
-    tree = ExploredTree(model, (0,), Estimand.from_query(asked), asked.quantifiers)
+    process = AnswerProcess(model, "a", asked.length)
+    tree = ExploredTree(process, Estimand.from_query(asked), asked.quantifiers)
     with pytest.raises(ConfigError, match=r"'gender': its transducer gives 1 for 'az', its call 0"):
         tree.check_law()
 

@@ -11,10 +11,11 @@ from helpers.random_tables import END, START
 from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_texts, fake
 
 import llmchecker as lc
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.model_batches import answer_step
+from llmchecker.checking.anytime.prompt_reader import answer_step
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
 from llmchecker.models.continuation import Continuation, ContinuationTask
@@ -227,7 +228,7 @@ def test_a_check_requests_a_round_before_the_last_one_is_processed(tmp_path):
     asked = CheckedQuery(parse("P=? [ F b > 2 ]"), {"b": Pattern("b", match="count")}, 8)
     with running(server) as address:
         model = connected(tmp_path, server, address, seconds=5)
-        run = AnytimeRun(model, START, asked, Budget(passes=600))
+        run = AnytimeRun(AnswerProcess(model, START, asked.length), asked, Budget(passes=600))
         requests, answer = run.check.run(), None
         with model.open_prefix(model.encode(START)).open_stream() as stream:
             while True:

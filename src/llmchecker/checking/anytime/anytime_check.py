@@ -314,8 +314,10 @@ class AnytimeCheck:
             if must_pay and not self.rounds.is_worthwhile(rows):
                 return
             # characters may decide a text without a pass
+            step = tree.step[rows[0]]
             tree.score(rows)
-            if len(rows := rows[tree.is_undecided[rows]]):
+            # a text whose part is whole goes on with the next part, which may wait
+            if len(rows := rows[tree.is_undecided[rows] & (tree.step[rows] == step)]):
                 request = tree.build_request(rows)
                 result = yield request
                 assert isinstance(result, StepResult)

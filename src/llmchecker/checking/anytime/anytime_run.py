@@ -10,35 +10,25 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
 from typing import Any
 
 from llmchecker.checking import storm
-from llmchecker.checking.answer import (
-    Answer,
-    Evidence,
-    Progress,
-    Sampled,
-)
+from llmchecker.checking.answer import Answer, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
-from llmchecker.checking.check import add_texts
+from llmchecker.checking.anytime.process import Process
+from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
-from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Probability
-
-_MAX_SHOWN_TEXTS = 10_000
-"""The largest number of texts of the tree that witnesses and pictures are taken from."""
 
 
 class AnytimeRun:
@@ -50,8 +40,7 @@ class AnytimeRun:
         history: the intervals after each round.
 
     Args:
-        model: the language model.
-        start: the start string.
+        process: the process of the texts.
         asked: the query, its quantifiers and the horizon.
         budget: the limits on the costs, and the confidence.
         batch_invariant: as in `LanguageModel.open_prefix`.
@@ -66,8 +55,7 @@ class AnytimeRun:
 
     def __init__(
         self,
-        model: LanguageModel,
-        start: Start,
+        process: Process,
         asked: CheckedQuery,
         budget: Budget,
         *,
@@ -79,25 +67,12 @@ class AnytimeRun:
         # an explored tree selects other tokens after each pass
         asked.query.check_without_tree()
         self._asked, self._budget, self._watch = asked, budget, watch
-        self._share_passes = share_passes
+        self._process, self._share_passes = process, share_passes
         self._start_time = time.monotonic()
-        prompt = model.encode(start)
-        self._model_notes = (
-            *describe_prompt_date(model, start),
-            *describe_spread(model.probability_spread),
-        )
-        open_prefix = cache(lambda: model.open_prefix(prompt, batch_invariant=batch_invariant))
-        estimand = Estimand.from_query(asked)
-        tree = ExploredTree(
-            model,
-            prompt,
-            estimand,
-            asked.quantifiers,
-            end_scores=asked.end_scores,
-            messages=None if isinstance(start, str) else start.as_text,
-        )
+        tree = process.create_tree(asked)
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
-        self.batches = ModelBatches(open_prefix, model.batch_texts, is_cancelled, deadline)
+        reader = PromptReader(process, batch_invariant=batch_invariant)
+        self.batches = ModelBatches(reader, process.model.batch_texts, is_cancelled, deadline)
         self.history: list[Progress] = []
         self.check = AnytimeCheck(tree, asked, budget, self._record, self._estimate_affordable)
 
@@ -139,13 +114,9 @@ class AnytimeRun:
             CheckFailed: Storm gave no answer.
         """
         check, asked = self.check, self._asked
-        # the sums are the bounds, so that the tree only shows the most probable texts
-        max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None
-        build_tree = partial(build_scored_tree, check.tree, max_texts)
-        evidence = Evidence(
-            build_tree,
-            check.samples.mean_evidence,
-            list_samples=partial(list_sampled_texts, check.tree),
+        evidence = replace(
+            self._process.gather_evidence(check.tree, asked),
+            mean=check.samples.mean_evidence,
             samples=check.sample_values,
         )
         if check.storm_bounds is not None:
@@ -163,7 +134,12 @@ class AnytimeRun:
             probability=_bound_probability(asked, check),
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(*answer.notes, *asked.notes, *self._model_notes),
+            notes=(
+                *answer.notes,
+                *asked.notes,
+                *self._process.notes,
+                *describe_spread(self._process.probability_spread),
+            ),
         )
         answer = replace(answer, forecast=forecast_answer(answer, self._budget))
         return asked.define(answer)
@@ -176,6 +152,7 @@ class AnytimeRun:
         answer = Answer(
             query=asked.query,
             horizon=asked.length,
+            turns=self._process.turn_count,
             certain=check.bound_answer(),
             notes=() if check.storm_bounds is None else check.storm_bounds.notes,
             versions=storm.VERSIONS,
@@ -183,9 +160,7 @@ class AnytimeRun:
         if bounds_only:
             return answer
         seconds = time.monotonic() - self._start_time
-        # a query that single texts do not decide has no formula of its own
-        truth = evidence.truth[0] if len(asked.paths) == 1 else None
-        return add_texts(answer, evidence.scored, seconds, truth)
+        return self._process.add_texts(answer, evidence, seconds)
 
     def release(self) -> None:
         """Drop the tree and the samples of a run that is over.
@@ -203,14 +178,8 @@ class AnytimeRun:
         return self._share_passes(self.batches.affordable_texts(size, batches))
 
 
-def check_anytime(
-    model: LanguageModel,
-    start: Start,
-    asked: CheckedQuery,
-    budget: Budget,
-    **options: Any,
-) -> Answer:
-    """Check a query on a model's texts, as narrowly as the budget allows.
+def check_process(process: Process, asked: CheckedQuery, budget: Budget, **options: Any) -> Answer:
+    """Check a query on the texts of a process, as narrowly as the budget allows.
 
     The answer is right whenever the work stops. Without a limit of seconds the same machine gives
     the same answer for the same seed.
@@ -219,14 +188,14 @@ def check_anytime(
     until it ends, and only certain bounds are computed.
 
     Args:
-        model, start, asked, budget, options: as in `AnytimeRun`.
+        process, asked, budget, options: as in `AnytimeRun`.
 
     Raises:
         InvalidQuery: as in `AnytimeRun`, or Storm rejects the query.
         InterruptedCheck: the model failed after it had evaluated texts.
         CheckFailed: Storm gave no answer.
     """
-    run = AnytimeRun(model, start, asked, budget, **options)
+    run = AnytimeRun(process, asked, budget, **options)
     run.serve(run.check.run())
     failure = run.batches.failure
     # without a single pass there is no answer that the error could hold
@@ -237,8 +206,15 @@ def check_anytime(
     finally:
         run.release()
     if failure is not None:
-        raise InterruptedCheck(describe_failure(model, failure), result) from failure
+        raise InterruptedCheck(describe_failure(process.model, failure), result) from failure
     return result
+
+
+def check_anytime(
+    model: LanguageModel, start: Start, asked: CheckedQuery, budget: Budget, **options: Any
+) -> Answer:
+    """Check a query on a model's answers after a start; the others as in `check_process`."""
+    return check_process(AnswerProcess(model, start, asked.length), asked, budget, **options)
 
 
 def describe_spread(spread: float | None) -> tuple[str, ...]:

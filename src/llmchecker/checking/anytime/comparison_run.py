@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer_forecast import forecast_difference, forecast_width
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -121,8 +122,7 @@ class _ComparisonRun:
                 continue
             self._runs.append(
                 AnytimeRun(
-                    side.model,
-                    side.start,
+                    AnswerProcess(side.model, side.start, asked.length),
                     asked,
                     replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
                     is_cancelled=is_cancelled,

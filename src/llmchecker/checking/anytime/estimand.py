@@ -32,19 +32,25 @@ class Estimand:
     size: float = 1.0
 
     @classmethod
-    def from_query(cls, asked: CheckedQuery) -> "Estimand":
+    def from_query(
+        cls, asked: CheckedQuery, monitors: tuple[Monitor | HorizonMonitor, ...] = ()
+    ) -> "Estimand":
         """Return the estimand of a query.
+
+        Args:
+            asked: the query.
+            monitors: the monitors of its formulas; those of one answer by default.
 
         If samples cannot estimate the answer, it only counts the texts that the monitors decide.
         """
         if asked.estimation_obstacle is not None:
-            return cls(asked.monitors)
+            return cls(monitors or asked.monitors)
         if isinstance(asked.query.root, Expectation):
             scores = asked.value_range
             return cls(
                 asked.monitors, is_score=True, offset=scores.lower, size=max(1, scores.width)
             )
-        return cls(asked.monitors, is_ratio=len(asked.paths) > 1)
+        return cls(monitors or asked.monitors, is_ratio=len(asked.paths) > 1)
 
     def compute_shares(self, truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return (outcomes, n) float64: the share of each outcome of decided texts.

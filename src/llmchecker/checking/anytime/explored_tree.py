@@ -11,18 +11,20 @@ Refinement and sampling share the tree, so that no text is paid for twice.
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 
 import numpy as np
 
 from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.process import Part, Process, Stage
 from llmchecker.checking.anytime.product_automaton import (
     MAX_ROW_ENTRIES,
     OPAQUE,
     ProductAutomaton,
     Row,
+    SharedNumbers,
     TextRows,
     TextStates,
 )
@@ -34,7 +36,6 @@ from llmchecker.checking.decided_mass import UNDECIDED, DecidedMass, Mass
 from llmchecker.checking.endings import Endings, build_endings
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import InvalidDistribution
-from llmchecker.models.interface import LanguageModel
 from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
@@ -79,11 +80,37 @@ class Children:
     drawn: np.ndarray
 
 
+class _Lexicon:
+    """What a tree knows of the vocabulary of the writer of a stage.
+
+    Attributes:
+        automaton: the product automaton.
+        order: the tokens by class.
+        end_tokens: (n,) int64, the tokens that end a part.
+        size: number of tokens.
+        listed_tokens: number of most probable tokens that a visit lists.
+    """
+
+    def __init__(self, stage: Stage, automaton: ProductAutomaton, listed_tokens: int) -> None:
+        model = stage.writer
+        self.automaton, self.order = automaton, ClassOrder(automaton.class_of)
+        self.end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
+        self.size = model.vocabulary_size
+        # a server's listed tokens must all have a row, since only the others can be drawn there
+        self.listed_tokens = (
+            min(listed_tokens, self.size)
+            if model.listed_tokens == self.size
+            else model.listed_tokens
+        )
+
+
 class ExploredTree(TextColumns):
     """The explored texts as columns, and the sums of what they decide.
 
     Attributes:
-        automaton: the product automaton of the query.
+        process: the process of the texts.
+        parts: the parts that texts have reached, by their number.
+        automaton: the product automaton of the query on answers.
         estimand: the quantity whose decided sums are kept.
         model_name: the name of the language model.
         quantifiers: the quantifiers that the formulas name, by name.
@@ -92,59 +119,62 @@ class ExploredTree(TextColumns):
         lists_vocabulary: whether the model lists all tokens of a distribution.
         batch_texts: number of texts that take the model about as long as one.
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
-        start_text: the text of the prompt.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
         decided: (outcomes,) float64, the sums of the estimand's shares over decided texts, weighted
             by their probabilities.
     Args:
-        model: the language model.
-        prompt: the tokens of the start string.
+        process: the process of the texts.
         estimand: the quantity whose decided sums are kept.
         quantifiers: the quantifiers that the formulas name, by name.
         listed_tokens: number of most probable tokens that a visit lists.
         min_share: the least mass of a text that a first visit lists, as a share of what stays
             undecided.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
-        messages: the messages of a chat, as `Chat.as_text` returns them; None for a start
-            string.
     """
 
     def __init__(
         self,
-        model: LanguageModel,
-        prompt: Sequence[int],
+        process: Process,
         estimand: Estimand,
         quantifiers: Mapping[str, Quantifier],
         *,
         listed_tokens: int = _LISTED_TOKENS,
         min_share: float = _MIN_LISTED_SHARE,
         end_scores: Collection[str] = (),
-        messages: str | None = None,
     ) -> None:
         monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
-        self.length, self.passes = monitors[0].length, 0
+        self.process, model = process, process.model
+        self.length, self.passes = process.length, 0
         self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
         self.batch_texts = model.batch_texts
-        self._prompt, self.quantifiers = prompt, dict(quantifiers)
-        self.model_name, self._vocabulary_size = model.name, model.vocabulary_size
-        self.estimand = estimand
-        self._end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
-        self.automaton = ProductAutomaton(model, monitors, quantifiers, keeps_scores=not end_scores)
+        self.quantifiers, self.model_name = dict(quantifiers), model.name
+        self.estimand, self.end_scores = estimand, frozenset(end_scores)
+        numbers = SharedNumbers()
+        lexicons: dict[tuple[int, bool], _Lexicon] = {}
+        for stage in process.stages:
+            key = id(stage.writer), stage.is_answer
+            if key not in lexicons:
+                automaton = ProductAutomaton(
+                    process,
+                    stage,
+                    monitors,
+                    quantifiers,
+                    keeps_scores=not end_scores,
+                    numbers=numbers,
+                )
+                lexicons[key] = _Lexicon(stage, automaton, listed_tokens)
+        self._lexicons = {
+            stage: lexicons[id(stage.writer), stage.is_answer] for stage in process.stages
+        }
+        self.automaton = self._lexicons[process.stages[0]].automaton
         # A call of a batch quantifier, such as a network, costs as much as a pass. Any other call
         # costs little, so that what a visit lists is scored before a sample chooses among it.
         has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())
         self.scores_children = None in self.automaton.tables and not has_batches
-        self._order = ClassOrder(self.automaton.class_of)
-        # a server's listed tokens must all have a row, since only the others can be drawn there
-        self._listed_tokens = (
-            min(listed_tokens, model.vocabulary_size)
-            if self.lists_vocabulary
-            else model.listed_tokens
-        )
+        self._use_more = listed_tokens == _LISTED_TOKENS
         self._min_share = min_share
-        self.messages = messages
-        self._scorer = TextScorer(model, prompt, messages, self.quantifiers, end_scores)
-        self.start_text, self.end_scores = self._scorer.start_text, frozenset(end_scores)
+        self.parts: list[Part] = [process.first]
+        self._scorers: dict[int, TextScorer] = {}
         self.decided = np.zeros(len(monitors) + 1)
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
@@ -159,14 +189,25 @@ class ExploredTree(TextColumns):
         self._append_root()
 
     @property
+    def start_text(self) -> str:
+        """The text of the first prompt."""
+        return self._get_scorer(0).start_text
+
+    @property
+    def messages(self) -> str | None:
+        """The messages before the first part, as quantifiers read them; None without a chat."""
+        return self.parts[0].messages
+
+    @property
     def states(self) -> TextStates:
         """The states of all texts."""
         return TextStates(**{field.name: getattr(self, field.name) for field in fields(TextStates)})
 
     @property
     def is_terminal(self) -> np.ndarray:
-        """(n,) bool: the texts without continuations."""
-        terminal: np.ndarray = self.has_ended | (self.step == self.length)
+        """(n,) bool: the texts whose part is whole, and which no part follows so far."""
+        ends = np.array([part.stage.end for part in self.parts])
+        terminal: np.ndarray = self.has_ended | (self.step == ends[self.part])
         return terminal
 
     @property
@@ -177,8 +218,11 @@ class ExploredTree(TextColumns):
         2^-53 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2). The mass
         of a text is a product of as many probabilities as it has tokens.
         """
-        listed = max(self._listed_tokens, _HEAVY_LISTED_TOKENS)
-        terms = self._order.max_terms + min(listed, self._vocabulary_size)
+        terms = max(
+            lexicon.order.max_terms
+            + min(max(lexicon.listed_tokens, _HEAVY_LISTED_TOKENS), lexicon.size)
+            for lexicon in self._lexicons.values()
+        )
         unit = float(np.finfo(np.float64).eps) / 2
         return unit * (terms + 64) * (self.length + 2)
 
@@ -214,9 +258,9 @@ class ExploredTree(TextColumns):
         )
 
     def collect_continuations(self, rows: np.ndarray) -> np.ndarray:
-        """Return (n, d) int64: the tokens after the prompt of texts of one length."""
+        """Return (n, d) int64: the tokens after the prompts of texts of one length and stage."""
         columns = []
-        for _ in range(self.step[rows[0]]):
+        for _ in range(self.step[rows[0]] - self.parts[self.part[rows[0]]].stage.first):
             columns.append(self.token[rows])
             rows = self.parent[rows]
         # the tokens were collected from the last to the first
@@ -231,43 +275,120 @@ class ExploredTree(TextColumns):
         if len(rows) == 0:
             return
         step, has_ended = int(self.step[rows[0]]), self.has_ended[rows]
-        sequences = self._collect_sequences(rows)
-        texts = self._scorer.decode(sequences, has_ended)
-        self.is_open_ended[rows] = self._scorer.find_open_ends(sequences)
-        pairs = [self._scorer.split(text) for text in texts]
-        is_whole = self.is_terminal[rows]
-        for index, name in enumerate(self.quantifiers):
-            self.scores[index, rows] = self._scorer.score(name, texts, is_whole)
-            states = [self.automaton.start(*pair, index) for pair in pairs]
-            self.controls[index, rows], self.counts[index, rows] = np.array(states).T
+        stage = self.process.find_stage(step)
+        automaton, is_whole = self._lexicons[stage].automaton, stage.find_whole(step, has_ended)
+        texts = self._read(rows, automaton, is_whole)
+        is_last = np.array(
+            [
+                whole and self.process.ends_text(self.parts[part], text)
+                for whole, part, text in zip(is_whole, self.part[rows], texts, strict=True)
+            ],
+            dtype=bool,
+        )
         parents = self.parent[rows]
         is_root = parents < 0
-        initial = np.array([[monitor.initial_obligation] for monitor in self.automaton.monitors])
-        truth, obligations, truth_if_ended = self.automaton.decide(
+        initial = np.array([[monitor.initial_obligation] for monitor in automaton.monitors])
+        truth, obligations, truth_if_ended = automaton.decide(
             step,
             has_ended,
+            is_last,
             self.scores[:, rows],
             np.where(is_root, initial, self.obligations[:, parents]),
             np.where(is_root, UNDECIDED, self.truth[:, parents]),
-            self.automaton.find_limits(
+            automaton.find_limits(
                 self.controls[:, rows],
                 self.counts[:, rows],
                 # further bytes may change characters that bytes wrote, also in the prompt
-                self.is_open_ended[rows] & ~is_root & self.automaton.has_piece[self.token[rows]],
+                self.is_open_ended[rows] & ~is_root & automaton.has_piece[self.token[rows]],
             ),
         )
         self.truth[:, rows], self.obligations[:, rows] = truth, obligations
         self.truth_if_ended[:, rows] = truth_if_ended
-        self.situation[rows] = self.automaton.number_situations(
-            step, obligations, truth_if_ended, self.scores[:, rows]
-        )
         self.is_scored[rows] = True
+        is_open = is_whole & (truth == UNDECIDED).any(axis=0)
+        for position in np.flatnonzero(is_open).tolist():
+            self._begin_part(int(rows[position]), texts[position])
+        for group in (rows[is_open], rows[~is_open]):
+            if len(group):
+                self.situation[group] = automaton.number_situations(
+                    int(self.step[group[0]]),
+                    self.obligations[:, group],
+                    self.truth_if_ended[:, group],
+                    self.scores[:, group],
+                )
         decided = rows[~(truth == UNDECIDED).any(axis=0)]
         self.is_visited[decided], self.is_undecided[decided] = True, False
         self.undecided_rest[decided] = self.undecided_mass[decided] = 0.0
         decided = decided[self.is_listed[decided]]
         shares = self.estimand.compute_shares(self.truth[:, decided], self.scores[:, decided])
         self._add_decided(shares, self.mass[decided])
+
+    def _read(
+        self, rows: np.ndarray, automaton: ProductAutomaton, is_whole: np.ndarray
+    ) -> list[str]:
+        """Find scores and states of the transducers of texts of one length by their characters.
+
+        Returns:
+            The text of the last part of each.
+        """
+        continuations = [""] * len(rows)
+        for scorer, positions in self._group_by_part(rows):
+            group = rows[positions]
+            sequences = self._collect_sequences(group)
+            texts = scorer.decode(sequences, self.has_ended[group])
+            self.is_open_ended[group] = scorer.find_open_ends(sequences)
+            pairs = [scorer.split(text) for text in texts]
+            for position, (_, continuation) in zip(positions.tolist(), pairs, strict=True):
+                continuations[position] = continuation
+            if not scorer.part.stage.is_answer:
+                continue
+            for index, name in enumerate(self.quantifiers):
+                self.scores[index, group] = scorer.score(name, texts, is_whole[positions])
+                states = [automaton.start(*pair, index) for pair in pairs]
+                self.controls[index, group], self.counts[index, group] = np.array(states).T
+        return continuations
+
+    def _begin_part(self, row: int, text: str) -> None:
+        """Let a text with a whole part go on with the next part.
+
+        Args:
+            row: the text.
+            text: the text of its last part.
+        """
+        part = self.process.follow(
+            self.parts[self.part[row]],
+            text,
+            has_ended=bool(self.has_ended[row]),
+            scores=self.scores[:, row].tolist(),
+        )
+        self.part[row], self.step[row], self.has_ended[row] = (
+            len(self.parts),
+            part.stage.first,
+            False,
+        )
+        self.parts.append(part)
+        self.is_open_ended[row] = True
+        if not part.stage.is_answer:
+            self.scores[:, row] = self.controls[:, row] = self.counts[:, row] = 0
+            return
+        scorer, automaton = self._get_scorer(len(self.parts) - 1), self.automaton
+        for index, name in enumerate(self.quantifiers):
+            self.scores[index, row] = scorer.score_empty(name)
+            self.controls[index, row], self.counts[index, row] = automaton.start(
+                part.messages or "", "", index
+            )
+
+    def _get_scorer(self, part: int) -> TextScorer:
+        """Return the scorer of the texts of a part, by its number."""
+        if part not in self._scorers:
+            self._scorers[part] = TextScorer(self.parts[part], self.quantifiers, self.end_scores)
+        return self._scorers[part]
+
+    def _group_by_part(self, rows: np.ndarray) -> Iterator[tuple[TextScorer, np.ndarray]]:
+        """Yield the scorer of each part of texts, and the positions of its texts."""
+        parts, number = np.unique(self.part[rows], return_inverse=True)
+        for index, part in enumerate(parts.tolist()):
+            yield self._get_scorer(part), np.flatnonzero(number.reshape(-1) == index)
 
     def build_request(
         self,
@@ -286,27 +407,32 @@ class ExploredTree(TextColumns):
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
             uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
-        text_rows = self.automaton.find_rows(self.states.select(rows), step)
+        lexicon = self._lexicons[self.process.find_stage(step + 1)]
+        text_rows = lexicon.automaton.find_rows(self.states.select(rows), step)
         values = np.stack([self._find_shares(row) for row in text_rows.rows])
         if predict is not None:
             predictions = np.stack([predict(row) for row in text_rows.rows])
             values = np.concatenate([values, predictions[:, np.newaxis]], axis=1)
+        parts, part_of = np.unique(self.part[rows], return_inverse=True)
         return StepRequest(
             continuations=self.collect_continuations(rows),
-            will_extend=step + 1 < self.length,
-            order=self._order,
+            parts=tuple(self.parts[part] for part in parts.tolist()),
+            part_of=part_of.reshape(-1),
+            will_extend=step + 1 < self.process.find_stage(step + 1).end,
+            order=lexicon.order,
             rows=text_rows,
             values=values,
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=self._count_listed(rows),
+            k=self._count_listed(rows, lexicon),
         )
 
-    def _count_listed(self, rows: np.ndarray) -> np.ndarray:
+    def _count_listed(self, rows: np.ndarray, lexicon: _Lexicon) -> np.ndarray:
         """Return (n,) int64: the number of tokens that a visit of each text lists."""
-        use_more = (self.mass[rows] >= _HEAVY_MASS) & (self._listed_tokens == _LISTED_TOKENS)
-        return np.where(use_more, _HEAVY_LISTED_TOKENS, self._listed_tokens)
+        count = lexicon.listed_tokens
+        use_more = (self.mass[rows] >= _HEAVY_MASS) & self._use_more & (count == _LISTED_TOKENS)
+        return np.where(use_more, _HEAVY_LISTED_TOKENS, count)
 
     def add_step(self, rows: np.ndarray, request: StepRequest, result: StepResult) -> Children:
         """Add what a visit of texts found.
@@ -374,7 +500,7 @@ class ExploredTree(TextColumns):
         if mass == 0 or has_text or not self.lists_vocabulary:
             return None
         request = self.build_request(np.array([row]))
-        return row, replace(request, k=np.array([self._vocabulary_size]))
+        return row, replace(request, k=np.array([len(request.order.class_of)]))
 
     def add_listing(
         self, row: int, request: StepRequest, result: StepResult, truth: int, count: int = 3
@@ -389,7 +515,7 @@ class ExploredTree(TextColumns):
             count: the largest number of texts.
         """
         self.passes += 1
-        classes, entry = self.automaton.class_of[result.tokens[0]], request.rows[0]
+        classes, entry = request.order.class_of[result.tokens[0]], request.rows[0]
         decides = entry.is_known[classes] & (entry.truth[0][classes] == truth)
         chosen = np.flatnonzero(decides & (result.probabilities[0] > 0))[:count]
         probabilities = result.probabilities[0, chosen]
@@ -448,7 +574,7 @@ class ExploredTree(TextColumns):
         return request.rows.gather(
             "is_undecided",
             np.arange(len(result.tokens))[:, np.newaxis],
-            self.automaton.class_of[result.tokens],
+            request.order.class_of[result.tokens],
         )
 
     def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
@@ -549,6 +675,8 @@ class ExploredTree(TextColumns):
         quantifiers, formulas = len(self.quantifiers), len(self.automaton.monitors)
         self._append(
             parent=np.array([-1]),
+            part=np.zeros(1, dtype=np.int64),
+            has_ended=np.zeros(1, dtype=bool),
             step=np.zeros(1, dtype=np.int64),
             token=np.array([NO_TOKEN]),
             probability=np.ones(1),
@@ -597,15 +725,19 @@ class ExploredTree(TextColumns):
         ):
             if probability > 0:
                 self._children[parent].append((first, end))
-        classes = self.automaton.class_of[tokens]
+        step = self.step[parents] + 1
+        lexicon = self._lexicons[self.process.find_stage(int(step[0]))]
+        classes = lexicon.order.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:
             return rows.gather(name, text, classes)
 
         self._append(
             parent=parents,
-            step=self.step[parents] + 1,
+            part=self.part[parents],
+            step=step,
             token=tokens,
+            has_ended=np.isin(tokens, lexicon.end_tokens),
             probability=probabilities,
             mass=self.mass[parents] * probabilities,
             is_scored=collect("is_known"),
@@ -621,28 +753,33 @@ class ExploredTree(TextColumns):
         )
 
     def _append(self, **columns: np.ndarray) -> None:
-        token, mass = columns["token"], columns["mass"]
+        mass = columns["mass"]
         is_undecided = (columns["truth"] == UNDECIDED).any(axis=0)
         self.append(
             **columns,
-            has_ended=np.isin(token, self._end_tokens),
             # a decided text counted at its parent
             is_visited=~is_undecided,
             is_undecided=is_undecided,
             undecided_rest=np.where(is_undecided, 1.0, 0.0),
-            rest=np.ones(len(token)),
+            rest=np.ones(len(mass)),
             undecided_mass=_keep_positive(mass, is_undecided & columns["is_listed"]),
         )
 
     def measure_endings(self) -> Endings:
         """Measure how much of the texts had ended, and how much the horizon may cut."""
-        is_decided = self.is_scored & ~self.is_undecided & ~self.is_terminal
+        is_terminal = self.is_terminal
+        is_decided = self.is_scored & ~self.is_undecided
+        has_cut = np.array([part.cut_count > 0 for part in self.parts])[self.part]
+        # an undecided text at the horizon of a part is scored later
+        is_cut = (is_terminal & ~self.has_ended) | (has_cut & is_decided)
+        ends_text = np.array([part.stage.is_last is True for part in self.parts])[self.part]
+        is_complete = is_terminal & ends_text
         return build_endings(
             self.mass,
-            self.has_ended,
-            self.is_terminal & ~self.has_ended,
-            is_decided,
-            can_end=len(self._end_tokens) > 0,
+            self.has_ended & is_complete & ~has_cut,
+            is_cut,
+            is_decided & ~is_complete & ~is_cut,
+            can_end=len(self._lexicons[self.process.stages[0]].end_tokens) > 0,
         )
 
     def check_law(self, count: int = 64) -> None:
@@ -657,16 +794,18 @@ class ExploredTree(TextColumns):
         Raises:
             ConfigError: a transducer and its quantifier disagree.
         """
-        rows = _spread(np.flatnonzero(self.is_listed & self.is_scored), count)
+        is_answer = np.array([part.stage.is_answer for part in self.parts])[self.part]
+        rows = _spread(np.flatnonzero(self.is_listed & self.is_scored & is_answer), count)
         for step in np.unique(self.step[rows]):
             self.score_plainly(rows[self.step[rows] == step])
         # without a transducer nothing is decided ahead
         if None not in self.automaton.tables:
-            self._check_next_tokens(count)
+            self._check_next_tokens(is_answer, count)
 
-    def _check_next_tokens(self, count: int) -> None:
+    def _check_next_tokens(self, is_answer: np.ndarray, count: int) -> None:
         """Compare the scores after a token of any class with the quantifiers' plain calls."""
         is_open = self.is_listed & self.is_scored & self.is_undecided & ~self.is_terminal
+        is_open &= is_answer
         texts = _spread(np.flatnonzero(is_open), max(1, count // _LAW_TOKENS))
         generator = np.random.default_rng(0)
         tokens = generator.permutation(np.flatnonzero(self.automaton.has_piece))
@@ -681,16 +820,31 @@ class ExploredTree(TextColumns):
             of_first, of_class = np.zeros_like(chosen), self.automaton.class_of[chosen]
             before = self._collect_sequences(np.array([row]))
             sequences = np.column_stack([before.repeat(len(chosen), axis=0), chosen])
-            self._scorer.compare(
-                self._scorer.decode(sequences, np.zeros(len(chosen), dtype=bool)),
+            scorer = self._get_scorer(int(self.part[row]))
+            scorer.compare(
+                scorer.decode(sequences, np.zeros(len(chosen), dtype=bool)),
                 np.zeros(len(chosen), dtype=bool),
                 rows.gather("scores", of_first, of_class),
                 rows.gather("is_known", of_first, of_class),
             )
 
     def decode(self, rows: np.ndarray) -> list[str]:
-        """Return the texts of rows of one length."""
-        return self._scorer.decode(self._collect_sequences(rows), self.has_ended[rows])
+        """Return the texts of rows of one length, each from the first token of its prompt on."""
+        texts = [""] * len(rows)
+        for scorer, positions in self._group_by_part(rows):
+            group = rows[positions]
+            decoded = scorer.decode(self._collect_sequences(group), self.has_ended[group])
+            for position, text in zip(positions.tolist(), decoded, strict=True):
+                texts[position] = text
+        return texts
+
+    def decode_parts(self, rows: np.ndarray) -> list[str]:
+        """Return the texts of the last parts of rows of one length."""
+        texts = self.decode(rows)
+        for scorer, positions in self._group_by_part(rows):
+            for position in positions.tolist():
+                texts[position] = scorer.split(texts[position])[1]
+        return texts
 
     def score_plainly(self, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
         """Return texts of one length, and (quantifiers, n) their scores by plain calls.
@@ -699,14 +853,22 @@ class ExploredTree(TextColumns):
             ConfigError: a transducer and its quantifier disagree.
         """
         texts = self.decode(rows)
-        plain = self._scorer.compare(
-            texts, self.is_terminal[rows], self.scores[:, rows], self.is_scored[rows]
-        )
+        plain = np.zeros((len(self.quantifiers), len(rows)), dtype=np.int64)
+        is_terminal = self.is_terminal[rows]
+        for scorer, positions in self._group_by_part(rows):
+            group = rows[positions]
+            plain[:, positions] = scorer.compare(
+                [texts[position] for position in positions.tolist()],
+                is_terminal[positions],
+                self.scores[:, group],
+                self.is_scored[group],
+            )
         return texts, plain
 
     def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
-        """Return (n, length) int64: the tokens of the prompt and of texts of one length."""
-        return join_prompt(self._prompt, self.collect_continuations(rows))
+        """Return (n, length) int64: the tokens of texts of one length and part, with its prompt."""
+        prompt = self.parts[self.part[rows[0]]].prompt
+        return join_prompt(prompt, self.collect_continuations(rows))
 
 
 def _spread(rows: np.ndarray, count: int) -> np.ndarray:

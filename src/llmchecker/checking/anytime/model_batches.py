@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request, Requests
+from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import InvalidDistribution
@@ -106,7 +107,7 @@ class ModelBatches:
     """The model's answers to requests, in batches that end near a deadline.
 
     Args:
-        open_prefix: returns the prompt's prefix.
+        reader: reads the texts of the requests.
         batch_texts: number of texts that the model evaluates about as fast as one.
         is_cancelled: called between batches.
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
@@ -117,12 +118,12 @@ class ModelBatches:
 
     def __init__(
         self,
-        open_prefix: Callable[[], Prefix],
+        reader: PromptReader,
         batch_texts: int,
         is_cancelled: Callable[[], bool],
         deadline: float | None,
     ) -> None:
-        self._open_prefix = open_prefix
+        self._reader = reader
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
         # a model of unknown speed gets one text at first if time is limited
@@ -155,7 +156,7 @@ class ModelBatches:
         An error of the model ends the work too, as `failure`.
         """
         with contextlib.ExitStack() as stack:
-            self._open_stream = cache(lambda: open_stream(self._open_prefix(), stack))
+            self._open_stream = cache(lambda: open_stream(self._reader.open_first(), stack))
             self._serve(requests, get_tree_size)
 
     def _serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
@@ -201,7 +202,7 @@ class ModelBatches:
                 return None
             rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
-            parts.append(answer_step(self._open_prefix(), request, rows))
+            parts.append(self._reader.answer(request, rows))
             self._measure(len(rows), time.monotonic() - start_time)
             done += len(rows)
         return StepResult.concatenate(parts)
@@ -229,22 +230,6 @@ class ModelBatches:
         self._times.add(texts, seconds)
         if self._deadline is not None:
             self._size.update(texts, seconds, self._remaining_seconds(0))
-
-
-def answer_step(prefix: Prefix, request: StepRequest, rows: np.ndarray) -> StepResult:
-    """Answer a request for some of its texts.
-
-    Args:
-        prefix: the prompt's prefix.
-        request: the request.
-        rows: (n,) int64, the positions of the texts.
-    """
-    parts = prefix.map_next(
-        lambda part, distributions: request.compute_step(rows[part], distributions),
-        request.continuations[rows],
-        request.will_extend,
-    )
-    return StepResult.concatenate(list(parts))
 
 
 def open_stream(prefix: Prefix, stack: contextlib.ExitStack) -> ContinuationStream:

@@ -216,6 +216,8 @@ class SampleRound:
             steps = tree.step[self._row[active]]
             group = active[steps == steps.min()]
             group = self._finish_decided(group)
+            # a text whose part is whole goes on with the next part, whose steps come later
+            group = group[tree.step[self._row[group]] == steps.min()]
             is_whole = ~self._is_rest[group]
             if tree.scores_children and is_whole.any():
                 yield from self._look(group[is_whole])
@@ -257,7 +259,7 @@ class SampleRound:
         )
         tokens = result.drawn[text, draw]
         predictions, row_of = request.values[:, -1], request.rows.row_of[text]
-        drawn = predictions[row_of, tree.automaton.class_of[tokens]]
+        drawn = predictions[row_of, request.order.class_of[tokens]]
         # a decided class has the prediction 0
         least, largest = predictions.min(axis=1).clip(max=0.0), predictions.max(axis=1)
         self._correct(

@@ -17,9 +17,9 @@ from functools import cached_property
 
 import numpy as np
 
+from llmchecker.checking.anytime.process import Process, Stage
 from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
 from llmchecker.errors import TooManyStates
-from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
 from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
@@ -136,8 +136,18 @@ class TextRows:
         return entries
 
 
+class SharedNumbers:
+    """Numbers of rows and situations, which several automata of one tree share."""
+
+    def __init__(self) -> None:
+        self.rows = itertools.count()
+        self.situations: dict[tuple[int, ...], int] = {}
+
+
 class ProductAutomaton:
     """Transducers of quantifiers and monitors of formulas over one vocabulary.
+
+    In a message of a simulated user no quantifier reads a token, and no obligation changes.
 
     Attributes:
         class_of: (vocabulary,) int64, the class of each token.
@@ -146,25 +156,30 @@ class ProductAutomaton:
         has_ended: (classes,) bool, whether a class ends a text.
 
     Args:
-        model: the language model, whose tokens are read.
+        process: the process of the texts.
+        stage: a stage of the writer whose tokens are read.
         monitors: monitors of the formulas, all with the same horizon.
         quantifiers: the quantifiers that the formulas name, by name.
         keeps_scores: whether a token that adds no text leaves every score as it is. A beginning
             without a score of its own is no text whose score could be kept.
+        numbers: the numbers of rows and situations; None for numbers of its own.
     """
 
     def __init__(
         self,
-        model: LanguageModel,
+        process: Process,
+        stage: Stage,
         monitors: Sequence[Monitor | HorizonMonitor],
         quantifiers: Mapping[str, Quantifier],
         *,
         keeps_scores: bool = True,
+        numbers: SharedNumbers | None = None,
     ) -> None:
         self.monitors, self._names = tuple(monitors), tuple(quantifiers)
-        self._length = monitors[0].length
+        self._process, model = process, stage.writer
         pieces = model.token_pieces
-        self.tables = _build_tables(pieces, quantifiers)
+        self._reads = stage.is_answer
+        self.tables = _build_tables(pieces, quantifiers if self._reads else {})
         is_end = np.zeros(model.vocabulary_size, dtype=bool)
         is_end[list(model.end_tokens)] = True
         self.has_piece = np.array([piece is not None for piece in pieces or [None] * len(is_end)])
@@ -181,8 +196,8 @@ class ProductAutomaton:
         is_opaque = any(table is None for table in self.tables)
         self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
         self._rows: dict[tuple[int, ...], Row] = {}
-        self._numbers = itertools.count()
-        self._situations: dict[tuple[int, ...], int] = {}
+        numbers = numbers or SharedNumbers()
+        self._numbers, self._situations = numbers.rows, numbers.situations
         self._unknown_row: Row | None = None
 
     def start(self, start: str, continuation: str, index: int) -> tuple[int, int]:
@@ -260,16 +275,21 @@ class ProductAutomaton:
             count = int(states.counts[index, position])
             scores[index] = count + gains[index] + table.scores[controls[index]]
         is_known |= self._is_silent
-        silent = np.flatnonzero(self._is_silent)
+        silent = np.flatnonzero(self._is_silent | (not self._reads))
         for column, own in (
             (controls, states.controls),
             (gains, np.zeros_like(states.counts)),
             (scores, states.scores),
         ):
             column[:, silent] = own[:, position, np.newaxis]
+        stage = self._process.find_stage(step + 1)
+        is_whole = stage.find_whole(step + 1, self.has_ended)
+        # what is in the part may tell whether it ends the text
+        is_known &= ~is_whole if stage.is_last is None else True
         truth, obligations, truth_if_ended = self.decide(
             step + 1,
             self.has_ended,
+            is_whole if stage.is_last else np.zeros_like(is_whole),
             scores,
             np.repeat(states.obligations[:, position, np.newaxis], n, axis=1),
             np.repeat(states.truth[:, position, np.newaxis], n, axis=1),
@@ -281,6 +301,8 @@ class ProductAutomaton:
             ),
             is_known,
         )
+        # the next part begins after the characters of this one
+        is_known &= ~is_whole | ~(truth == UNDECIDED).any(axis=0)
         situations = self.number_situations(step + 1, obligations, truth_if_ended, scores)
         situations[~is_known] = _UNKNOWN_SITUATION
         return Row(
@@ -327,7 +349,9 @@ class ProductAutomaton:
             is_final: (n,) bool, the texts of whole characters that no further token changes. The
                 others have no limits.
         """
-        found = {}
+        found: dict[str, np.ndarray] = {}
+        if not self._reads:
+            return found
         for name, table, numbers, count in zip(
             self._names, self.tables, controls, counts, strict=True
         ):
@@ -344,6 +368,7 @@ class ProductAutomaton:
         self,
         step: int,
         has_ended: np.ndarray,
+        is_terminal: np.ndarray,
         scores: np.ndarray,
         obligations: np.ndarray,
         truth: np.ndarray,
@@ -355,6 +380,7 @@ class ProductAutomaton:
         Args:
             step: number of tokens of the texts.
             has_ended: (n,) bool, whether an end token ended each text.
+            is_terminal: (n,) bool, whether no token follows a text.
             scores: (quantifiers, n) int64.
             obligations: (formulas, n) int64, before this step.
             truth: (formulas, n), before this step.
@@ -370,8 +396,8 @@ class ProductAutomaton:
         columns[STEP] = np.full(n, step)
         new_truth, new_obligations = truth.astype(np.int8), obligations.copy()
         truth_if_ended = np.zeros_like(new_truth)
-        # texts at the horizon stay as they are, like ended texts
-        is_terminal = has_ended | (step == self._length)
+        if not self._reads:
+            return new_truth, new_obligations, truth_if_ended
         for index, monitor in enumerate(self.monitors):
             letters = monitor.compute_letters(columns, has_ended, limits)
             use = np.ones(n, dtype=bool) if is_known is None else is_known

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from llmchecker.checking.answer import Answer
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
@@ -175,12 +176,9 @@ class _Job:
         self.request: Request | None = None
         self._error: BaseException | None = None
         self._is_interrupted = False
-        self._run = AnytimeRun(
-            model,
-            question.prompt,
-            question.checked_query.create_quantifiers(),
-            question.budget,
-        )
+        asked = question.checked_query.create_quantifiers()
+        process = AnswerProcess(model, question.prompt, asked.length)
+        self._run = AnytimeRun(process, asked, question.budget)
         self._requests = self._run.check.run()
         self.advance(None)
 

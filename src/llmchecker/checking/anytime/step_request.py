@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from llmchecker.checking.anytime.process import Part
 from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.models.continuation import ContinuationTask
@@ -17,13 +18,17 @@ class StepRequest:
     """Texts of one length that the model evaluates.
 
     Attributes:
-        continuations: (n, d) int64, the tokens after the prompt.
+        continuations: (n, d) int64, the tokens after the prompts.
+        parts: the parts of the texts, all of one stage.
+        part_of: (n,) int64, the index of each text's part, whose prompt it continues.
         will_extend: whether longer continuations will follow.
         order: the tokens of the vocabulary by class.
         rows, values, known, uniforms, is_drawn, k: as in `ClassOrder.compute_step`.
     """
 
     continuations: np.ndarray
+    parts: Sequence[Part]
+    part_of: np.ndarray
     will_extend: bool
     order: ClassOrder
     rows: TextRows

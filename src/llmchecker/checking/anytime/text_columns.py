@@ -13,9 +13,11 @@ class TextColumns:
 
     Attributes:
         parent: (n,) int64, the row of the parent; -1 for the root.
-        step: (n,) int64, number of tokens after the prompt.
+        part: (n,) int64, the number of the last part.
+        step: (n,) int64, number of tokens after the prompt; in a later part it counts from the
+            first step of its stage on.
         token: (n,) int64, the last token.
-        has_ended: (n,) bool, whether the last token ends the text.
+        has_ended: (n,) bool, whether the last token ends the part, which no other part follows.
         is_visited: (n,) bool.
         is_undecided: (n,) bool, whether at least one formula is undecided on the text.
         is_scored: (n,) bool, whether the states of the text are known.
@@ -32,6 +34,7 @@ class TextColumns:
     """
 
     parent: np.ndarray
+    part: np.ndarray
     step: np.ndarray
     token: np.ndarray
     has_ended: np.ndarray

@@ -1,11 +1,12 @@
 """Decoding of an explored tree's texts, and their scores by plain calls of the quantifiers."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
+from llmchecker.checking.anytime.process import Part
 from llmchecker.errors import ConfigError
-from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts, split_text
 from llmchecker.trees.expansion import decode_texts
@@ -13,31 +14,29 @@ from llmchecker.trees.text_tree import StateKind
 
 
 class TextScorer:
-    """The decoding and the plain scores of texts.
+    """The decoding and the plain scores of the texts of a part.
 
     Attributes:
-        start_text: the text of the prompt.
+        part: the part.
 
     Args:
-        model: the language model.
-        prompt: the tokens of the start string.
-        messages: the messages of a chat, which quantifiers read as the start string; None for a
-            start string.
+        part: likewise.
         quantifiers: the quantifiers by name.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
     """
 
     def __init__(
-        self,
-        model: LanguageModel,
-        prompt: Sequence[int],
-        messages: str | None,
-        quantifiers: Mapping[str, Quantifier],
-        end_scores: Collection[str],
+        self, part: Part, quantifiers: Mapping[str, Quantifier], end_scores: Collection[str]
     ) -> None:
-        self._model, self._messages, self._quantifiers = model, messages, quantifiers
+        self.part, self._quantifiers = part, quantifiers
+        self._model, self._messages = part.stage.writer, part.messages
         self._end_scores = frozenset(end_scores)
-        (self.start_text,) = model.decode_unfinished([prompt])
+
+    @cached_property
+    def start_text(self) -> str:
+        """The text of the prompt."""
+        (text,) = self._model.decode_unfinished([self.part.prompt])
+        return text
 
     def decode(self, sequences: np.ndarray, has_ended: np.ndarray) -> list[str]:
         """Return the texts of token sequences.
@@ -84,6 +83,13 @@ class TextScorer:
                 quantifier, self.start_text, whole_texts, name, self._messages
             )
         return scores
+
+    def score_empty(self, name: str) -> int:
+        """Return the score of a part without tokens, after messages."""
+        quantifier = self._quantifiers[name]
+        if name in self._end_scores:
+            return quantifier.minimum or 0
+        return int(score_texts(quantifier, "", [""], name, self._messages)[0])
 
     def compare(
         self,
