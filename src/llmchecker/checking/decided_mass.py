@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.interval import Interval
-from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.logic.monitor import PathMonitor
 from llmchecker.utils.row_groups import find_distinct
 
 UNDECIDED = -1
@@ -129,7 +129,7 @@ def bound_quotient(part: Interval, other: Interval) -> Interval:
 
 
 def decide_texts(
-    monitor: Monitor | HorizonMonitor,
+    monitor: PathMonitor,
     step: int,
     obligations: np.ndarray,
     letters: np.ndarray,

@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.conversations import writer
+from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
@@ -184,7 +184,7 @@ class Run:
 )
 def test_intervals_cover_the_truth_at_all_times(formula, listed, monkeypatch):
     """Misses at any time are not significantly more frequent than the confidence allows."""
-    monkeypatch.setattr(writer, "_LISTED_TOKENS", listed)
+    monkeypatch.setitem(ExploredTree.__init__.__kwdefaults__, "listed_tokens", listed)
     run = Run(formula)
     confidence, seeds = 0.8, min(SEEDS, 10) if listed == 2 else SEEDS
     misses = sum(run.misses(seed, 60, confidence) for seed in range(seeds))

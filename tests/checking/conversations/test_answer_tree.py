@@ -9,7 +9,6 @@ from helpers.random_tables import Balance
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.conversations import writer
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.checking.conversations.conversation_check import check_conversation
@@ -89,14 +88,6 @@ def test_too_many_conversations_are_refused():
     _, explored = explore(3, "P=? [ F balance > 0 ]", length=3, passes=4)
     with pytest.raises(CheckFailed, match=r"conversation: 5 passes leave a probability of"):
         explored.explore_all(max_passes=5)
-
-
-def test_no_passes_are_asked_for_where_tokens_are_not_listed(monkeypatch):
-    """Where all listed tokens are explored, the advice is to exclude the others."""
-    monkeypatch.setattr(writer, "_LISTED_TOKENS", 1)
-    _, explored = explore(3, "P=? [ F balance > 0 ]", length=3, passes=4)
-    with pytest.raises(CheckFailed, match=r"tokens that are not listed; set top-k or top-p"):
-        explored.explore_all()
 
 
 def test_a_tree_of_answers_is_the_same_after_json():

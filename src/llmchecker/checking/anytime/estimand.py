@@ -6,7 +6,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.properties.logic.ast import Expectation
-from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.logic.monitor import PathMonitor
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,14 @@ class Estimand:
         is_score: whether the numerator is the first quantifier's score.
     """
 
-    monitors: tuple[Monitor | HorizonMonitor, ...]
+    monitors: tuple[PathMonitor, ...]
     is_ratio: bool = False
     is_score: bool = False
     offset: float = 0.0
     size: float = 1.0
 
     @classmethod
-    def from_query(
-        cls, asked: CheckedQuery, monitors: tuple[Monitor | HorizonMonitor, ...] = ()
-    ) -> "Estimand":
+    def from_query(cls, asked: CheckedQuery, monitors: tuple[PathMonitor, ...] = ()) -> "Estimand":
         """Return the estimand of a query.
 
         Args:

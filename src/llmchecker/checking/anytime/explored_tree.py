@@ -37,7 +37,7 @@ from llmchecker.checking.endings import Endings, build_endings
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import InvalidDistribution
 from llmchecker.models.transformers.batching import join_prompt
-from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.logic.monitor import PathMonitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
@@ -142,7 +142,7 @@ class ExploredTree(TextColumns):
         min_share: float = _MIN_LISTED_SHARE,
         end_scores: Collection[str] = (),
     ) -> None:
-        monitors: tuple[Monitor | HorizonMonitor, ...] = estimand.monitors
+        monitors: tuple[PathMonitor, ...] = estimand.monitors
         self.process, model = process, process.model
         self.length, self.passes = process.length, 0
         self.lists_vocabulary = model.listed_tokens == model.vocabulary_size

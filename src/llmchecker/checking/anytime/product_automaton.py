@@ -22,7 +22,7 @@ from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
 from llmchecker.errors import TooManyStates
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
-from llmchecker.properties.logic.monitor import HorizonMonitor, Monitor
+from llmchecker.properties.logic.monitor import PathMonitor
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.transducers.interface import HasTransducer
 from llmchecker.properties.transducers.token_classes import Row as TransducerRow
@@ -169,7 +169,7 @@ class ProductAutomaton:
         self,
         process: Process,
         stage: Stage,
-        monitors: Sequence[Monitor | HorizonMonitor],
+        monitors: Sequence[PathMonitor],
         quantifiers: Mapping[str, Quantifier],
         *,
         keeps_scores: bool = True,

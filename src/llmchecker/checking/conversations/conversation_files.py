@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.checking.conversations.conversation_check import ExploredConversation
+from llmchecker.checking.conversations.explored_conversation import ExploredConversation
 from llmchecker.checking.conversations.turn_query import TURN
 from llmchecker.checking.markov import jani, prism
 from llmchecker.checking.markov.modeling_languages import Answers

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmchecker.checking.anytime.checked_query import CheckedQuery
+from llmchecker.checking.anytime.process import Process
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -36,9 +37,9 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
     ScoreRange,
     TooManyValuations,
-    enumerate_valuations,
 )
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.row_groups import find_distinct
 
 TURN = "turn"
 """The variable with the number of the turn, from 1 on."""
@@ -94,7 +95,6 @@ class TurnMonitor:
 
     Attributes:
         initial_obligation: the obligation before the first turn.
-        final_names: the quantifiers whose scores of beginnings may decide, since they are final.
 
     Args:
         asked: the query and its quantifiers.
@@ -116,23 +116,25 @@ class TurnMonitor:
     ) -> None:
         root = asked.query.root
         assert isinstance(root, Probability)
-        self._final_scores = {
-            name: frozenset(limits[2:]) for name, limits in asked.ranges.items() if limits[2:]
-        }
-        # an answer has a score of its own, so that no score is final beyond it
-        self._ranges: dict[str, ScoreRange] = {
-            name: (limits[0], limits[1]) for name, limits in asked.ranges.items()
-        }
-        self._ranges[_ENDED] = (0, 1)
-        self._turn_count, self._last_turns = turn_count, early_ends | {turn_count}
+        self._turn_count, self._early_ends = turn_count, early_ends
+        ranges: dict[str, ScoreRange] = {**asked.ranges, _ENDED: (0, 1)}
         # turn t is step t - 1 of the monitor
-        self._monitor = Monitor(_rewrite(root.path), turn_count - 1, self._ranges)
+        self._monitor = Monitor(_rewrite(root.path), turn_count - 1, ranges)
         self.initial_obligation = self._monitor.initial_obligation
         self._decides_early = decides_early
-        self.final_names = frozenset(self._final_scores) if decides_early else frozenset[str]()
         # many answers have equal scores, always in the same order
         self._letters: dict[tuple[int, ...], int] = {}
-        self._possible_truths: dict[tuple[int, int, tuple[int | None, ...]], bool | None] = {}
+        self._beginnings: dict[tuple[int, int, int], bool | None] = {}
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The comparisons of the formula."""
+        return self._monitor.atoms
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit left a conversation undecided that may be decided."""
+        return self._monitor.is_limited
 
     def read(
         self, obligation: int, turn: int, scores: Mapping[str, int], has_ended: bool, is_last: bool
@@ -146,67 +148,158 @@ class TurnMonitor:
             has_ended: whether the model ended the answer.
             is_last: whether the answer ends the conversation.
         """
-        values = {**scores, STEP: turn - 1, _ENDED: int(has_ended)}
-        key = tuple(values.values())
+        key = (turn, int(has_ended), *scores.values())
         if key not in self._letters:
-            columns = {name: np.array([value]) for name, value in values.items()}
-            (letter,) = self._monitor.compute_letters(columns, np.array([False])).tolist()
+            columns = {name: np.array([value]) for name, value in scores.items()}
+            (letter,) = self.compute_letters(turn, columns, np.array([has_ended])).tolist()
             self._letters[key] = letter
-        return self._read_letter(obligation, turn, self._letters[key], is_last)
+        letter = self._letters[key]
+        after = self.progress(obligation, letter)
+        if is_last:
+            return after, self.holds_at_end(obligation, letter)
+        return after, self.decide_turn(after, turn)
 
-    def decide_beginning(
-        self, obligation: int, turn: int, scores: Mapping[str, int]
-    ) -> bool | None:
+    def compute_letters(
+        self,
+        turn: int,
+        columns: Mapping[str, np.ndarray],
+        has_ended: np.ndarray,
+        limits: Mapping[str, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Return (n,) int64: the letters of answers of one turn, as `Monitor.compute_letters`."""
+        columns = {
+            **columns,
+            STEP: np.full(len(has_ended), turn - 1),
+            _ENDED: has_ended.astype(np.int64),
+        }
+        # the end of an answer is no end of a path
+        return self._monitor.compute_letters(columns, np.zeros_like(has_ended), limits)
+
+    def progress(self, obligation: int, letter: int) -> int:
+        """Return the obligation after an answer."""
+        return self._monitor.progress(obligation, letter)
+
+    def holds_at_end(self, obligation: int, letter: int) -> bool:
+        """Return whether the formula holds if the answer ends the conversation."""
+        return self._monitor.holds_under_stutter(obligation, letter)
+
+    def decide_turn(self, after: int, turn: int) -> bool | None:
+        """Return the truth that every conversation has after a turn that does not end it.
+
+        Args:
+            after: the obligation after the turn.
+            turn: the number of the turn.
+        """
+        if not self._decides_early:
+            return None
+        # The monitor lets a text stop at any step, which few conversations do. So it may decide
+        # late, and never wrongly. The next answers have scores of their own, in any declared range.
+        return self._monitor.decide(after, turn, 0)
+
+    def decide_beginning(self, obligation: int, turn: int, letter: int) -> bool | None:
         """Return the truth that every continuation of the beginning of an answer has.
 
         Args:
-            obligation, turn: as in `read`.
-            scores: the scores of the beginning by quantifier.
+            obligation: the obligation before the turn.
+            turn: the number of the turn.
+            letter: the letter of the beginning, of which only the ranges count.
         """
-        kept = tuple(
-            scores[name] if scores[name] in final else None
-            for name, final in self._final_scores.items()
-        )
-        if all(score is None for score in kept):
+        ranges = self._monitor.find_ranges(letter)
+        if not self._decides_early or ranges == 0:
             return None
-        key = (obligation, turn, kept)
-        if key not in self._possible_truths:
-            self._possible_truths[key] = self._find_common_truth(obligation, turn, kept)
-        return self._possible_truths[key]
+        key = (obligation, turn, ranges)
+        if key not in self._beginnings:
+            self._beginnings[key] = self._find_common_truth(*key)
+        return self._beginnings[key]
 
-    def _find_common_truth(
-        self, obligation: int, turn: int, kept: tuple[int | None, ...]
-    ) -> bool | None:
-        """Return the truth of all answers with these final scores; None if there are several."""
-        ranges = dict(self._ranges)
-        for name, score in zip(self._final_scores, kept, strict=True):
-            if score is not None:
-                ranges[name] = (score, score)
+    def _find_common_truth(self, obligation: int, turn: int, ranges: int) -> bool | None:
+        """Return the truth of all answers with scores in ranges; None if there are several."""
         try:
-            rows = enumerate_valuations(self._monitor.atoms, turn - 1, ranges)
+            letters = self._monitor.enumerate_letters(turn - 1, ranges)
         except TooManyValuations:
             return None
-        letters = [sum(1 << bit for bit in np.flatnonzero(row).tolist()) for row in rows]
-        # the rest of the answer may show whether it ends the conversation
-        ends = {turn == self._turn_count, turn in self._last_turns}
-        truths = {
-            self._read_letter(obligation, turn, letter, is_last)[1]
-            for letter in letters
-            for is_last in ends
-        }
+        truths: set[bool | None] = set()
+        for letter in letters:
+            # the rest of the answer may show whether it ends the conversation
+            if turn == self._turn_count or turn in self._early_ends:
+                truths.add(self.holds_at_end(obligation, letter))
+            if turn < self._turn_count:
+                truths.add(self.decide_turn(self.progress(obligation, letter), turn))
         return truths.pop() if len(truths) == 1 else None
 
-    def _read_letter(
-        self, obligation: int, turn: int, letter: int, is_last: bool
-    ) -> tuple[int, bool | None]:
-        after = self._monitor.progress(obligation, letter)
-        if is_last:
-            return after, self._monitor.holds_under_stutter(obligation, letter)
-        if not self._decides_early:
-            return after, None
-        # The monitor lets a text stop at any step, which few conversations do. So it may decide
-        # late, and never wrongly.
-        return after, self._monitor.decide(after, turn, letter)
+
+class TokenMonitor:
+    """A monitor of a formula about turns, read token by token.
+
+    An obligation moves on by a turn where an answer is whole. A letter is that of the answer, with
+    its turn and whether it is whole.
+
+    Attributes:
+        length: the largest number of tokens of a conversation.
+        initial_obligation: the obligation before the first turn.
+
+    Args:
+        turns: the monitor of the turns.
+        process: the process of the conversation.
+    """
+
+    def __init__(self, turns: TurnMonitor, process: Process) -> None:
+        self._turns, self._process = turns, process
+        self.length, self.initial_obligation = process.length, turns.initial_obligation
+        self._numbers: dict[tuple[int, int, bool], int] = {}
+        self._letters: list[tuple[int, int, bool]] = []
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The comparisons of the formula."""
+        return self._turns.atoms
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit left a conversation undecided that may be decided."""
+        return self._turns.is_limited
+
+    def compute_letters(
+        self,
+        columns: Mapping[str, np.ndarray],
+        has_ended: np.ndarray,
+        limits: Mapping[str, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Return (n,) int64: the letters of texts of one step, as `Monitor.compute_letters`."""
+        if len(has_ended) == 0:
+            return np.zeros(0, dtype=np.int64)
+        step = int(columns[STEP][0])
+        stage = self._process.find_stage(step)
+        letters = self._turns.compute_letters(stage.turn, columns, has_ended, limits)
+        distinct, inverse = find_distinct(np.stack([letters, stage.find_whole(step, has_ended)]))
+        numbers = [
+            self._number((letter, stage.turn, bool(is_whole)))
+            for letter, is_whole in distinct.tolist()
+        ]
+        found: np.ndarray = np.array(numbers, dtype=np.int64)[inverse]
+        return found
+
+    def _number(self, letter: tuple[int, int, bool]) -> int:
+        if letter not in self._numbers:
+            self._numbers[letter] = len(self._letters)
+            self._letters.append(letter)
+        return self._numbers[letter]
+
+    def progress(self, obligation: int, letter: int) -> int:
+        """Return the obligation after a text, which changes only where its answer is whole."""
+        of_answer, _, is_whole = self._letters[letter]
+        return self._turns.progress(obligation, of_answer) if is_whole else obligation
+
+    def holds_under_stutter(self, obligation: int, letter: int) -> bool:
+        """Return whether the formula holds if the conversation ends here."""
+        return self._turns.holds_at_end(obligation, self._letters[letter][0])
+
+    def decide(self, obligation: int, step: int, letter: int) -> bool | None:
+        """Return the truth of a decided text, or None, as `Monitor.decide`."""
+        of_answer, turn, is_whole = self._letters[letter]
+        if is_whole:
+            return self._turns.decide_turn(obligation, turn)
+        return self._turns.decide_beginning(obligation, turn, of_answer)
 
 
 def _rewrite(formula: Formula) -> Formula:

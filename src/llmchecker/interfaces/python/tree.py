@@ -22,7 +22,7 @@ from llmchecker.utils.number_format import format_count
 if TYPE_CHECKING:
     import pandas as pd
 
-    from llmchecker.checking.conversations.conversation_check import ExploredConversation
+    from llmchecker.checking.conversations.explored_conversation import ExploredConversation
     from llmchecker.models.interface import LanguageModel
 
 

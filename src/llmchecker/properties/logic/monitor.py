@@ -6,6 +6,7 @@ whole model (see `checking.markov.rest_abstraction`).
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -78,6 +79,23 @@ def find_path_formulas(query: Query) -> tuple[Formula, ...]:
     is_small = len(query.atoms) <= MAX_ATOMS
     # the truth of a nested P depends on all continuations of a text at once
     return paths if is_small and all(map(is_linear_time, paths)) else ()
+
+
+class PathMonitor(Protocol):
+    """What reads a path formula along texts, step by step; see `Monitor`."""
+
+    length: int
+    initial_obligation: int
+
+    def compute_letters(
+        self,
+        columns: Mapping[str, np.ndarray],
+        has_ended: np.ndarray,
+        limits: Mapping[str, np.ndarray] | None = None,
+    ) -> np.ndarray: ...
+    def progress(self, obligation: int, letter: int) -> int: ...
+    def holds_under_stutter(self, obligation: int, letter: int) -> bool: ...
+    def decide(self, obligation: int, step: int, letter: int) -> bool | None: ...
 
 
 class Monitor:
@@ -175,7 +193,7 @@ class Monitor:
             step: the step after the text's last step.
             letter: letter of the text's last step, of which only the ranges count.
         """
-        outcomes = self._compute_outcomes(obligation, step, letter // (2 * self._end_bit))
+        outcomes = self._compute_outcomes(obligation, step, self.find_ranges(letter))
         return next(iter(outcomes)) if len(outcomes) == 1 else None
 
     def _compute_outcomes(self, obligation: int, step: int, ranges: int) -> frozenset[bool]:
@@ -203,7 +221,7 @@ class Monitor:
         if (obligation, step, ranges) in self._outcomes:
             return self._outcomes[obligation, step, ranges]
         try:
-            letters = self._enumerate_letters(step, ranges)
+            letters = self.enumerate_letters(step, ranges)
         except TooManyValuations:
             # only a satisfied (0) or violated (1) obligation is decided without the valuations
             self.is_limited = self.is_limited or obligation > 1
@@ -225,8 +243,16 @@ class Monitor:
                 return _BOTH_TRUTHS
         return frozenset(outcomes)
 
-    def _enumerate_letters(self, step: int, ranges: int) -> list[int]:
-        """Return the possible letters of open texts of a step, within ranges."""
+    def find_ranges(self, letter: int) -> int:
+        """Return the number of the ranges of a letter."""
+        return letter // (2 * self._end_bit)
+
+    def enumerate_letters(self, step: int, ranges: int) -> list[int]:
+        """Return the possible letters of open texts of a step, within ranges.
+
+        Raises:
+            TooManyValuations: the atoms have too many.
+        """
         # atoms without the step have the same valuations in every step
         step = step if self._has_step else 0
         key = (step, ranges)
