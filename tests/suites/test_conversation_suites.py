@@ -160,7 +160,10 @@ def read_conversations(page: str) -> list[tuple[float, list[tuple[str, str]]]]:
             [
                 (html.unescape(role), html.unescape(text))
                 for role, text in re.findall(
-                    r"<dt><bdi>([^<>]*)</bdi></dt><dd><bdi>([^<>]*)</bdi></dd>", block
+                    r"<dt><bdi>([^<>]*)</bdi></dt>"
+                    # an answer may have no text
+                    r'<dd>(?:<bdi>([^<>]*)</bdi>|<span class="note">[^<>]*</span>)</dd>',
+                    block,
                 )
             ],
         )

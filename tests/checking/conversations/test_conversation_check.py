@@ -13,6 +13,7 @@ from helpers.marks import long
 from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
 
+from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
@@ -87,6 +88,21 @@ def test_exact_answers_are_those_of_all_conversations(seed):
     assert answer.samples == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_conversation_of_one_turn_is_an_answer(seed):
+    """Bounds and endings of one turn are those of the same query on the answer's tokens, digit for
+    digit, and the interval of the samples is about as wide."""
+    model, chat = chat_table(seed), conversation(1).chat
+    asked = ask('P=? [ F ("end" & balance > 0) ]', 4)
+    limits = Budget(passes=30, seed=seed)
+    alone = check_anytime(model, chat, asked, limits)
+    turn = check_conversation(model, conversation(1), asked, limits)
+    assert (turn.certain, turn.endings) == (alone.certain, alone.endings)
+    assert turn.sampled is not None
+    assert alone.sampled is not None
+    assert abs(turn.sampled.interval.width - alone.sampled.interval.width) < 0.2
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_bounds_hold_after_any_number_of_passes(seed):
     """Whenever the work stops, both bounds are around the truth, and the budget is kept."""
@@ -152,7 +168,7 @@ def test_samples_of_unlisted_tokens_estimate_the_truth(monkeypatch):
     answer = check(model, "P=? [ F balance > 0 ]", 2, 3, passes=60, confidence=0.9999)
     assert answer.low <= truth <= answer.high
     assert answer.high - answer.low < 0.5
-    assert answer.samples > 30
+    assert answer.samples > 15
 
 
 def test_final_scores_decide_within_an_answer():

@@ -26,8 +26,9 @@ from llmchecker.checking.conversations.conversation import (
     SimulatedUser,
 )
 from llmchecker.checking.conversations.explored_conversation import ExploredConversation
+from llmchecker.checking.conversations.token_monitor import TokenMonitor
 from llmchecker.checking.conversations.turn_part import Texts, TurnPart
-from llmchecker.checking.conversations.turn_query import TokenMonitor, TurnMonitor
+from llmchecker.checking.conversations.turn_query import TurnMonitor
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
