@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from llmchecker.checking.answer import Answer, Evidence
+from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Part, Process, Stage
+from llmchecker.checking.anytime.process import Part, Stage
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
@@ -28,7 +29,7 @@ class _WholeAnswer(Part):
         return self._prompt
 
 
-class AnswerProcess(Process):
+class AnswerProcess(CheckedProcess):
     """The process of one answer.
 
     Args:

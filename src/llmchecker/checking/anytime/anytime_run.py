@@ -18,10 +18,10 @@ from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
-from llmchecker.checking.anytime.process import Process
 from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
@@ -55,7 +55,7 @@ class AnytimeRun:
 
     def __init__(
         self,
-        process: Process,
+        process: CheckedProcess,
         asked: CheckedQuery,
         budget: Budget,
         *,
@@ -178,7 +178,9 @@ class AnytimeRun:
         return self._share_passes(self.batches.affordable_texts(size, batches))
 
 
-def check_process(process: Process, asked: CheckedQuery, budget: Budget, **options: Any) -> Answer:
+def check_process(
+    process: CheckedProcess, asked: CheckedQuery, budget: Budget, **options: Any
+) -> Answer:
     """Check a query on the texts of a process, as narrowly as the budget allows.
 
     The answer is right whenever the work stops. Without a limit of seconds the same machine gives

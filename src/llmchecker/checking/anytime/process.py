@@ -9,16 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llmchecker.checking.answer import Answer, Evidence
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.interface import LanguageModel
-
-if TYPE_CHECKING:
-    from llmchecker.checking.anytime.explored_tree import ExploredTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +76,11 @@ class Process(ABC):
         model: the model that writes the answers.
         stages: the stages in their order.
         first: the first part.
-        notes: notes on every answer, as on the date in a prompt.
-        turn_count: the number of turns of a conversation; None for one answer.
     """
 
     model: LanguageModel
     stages: tuple[Stage, ...]
     first: Part
-    notes: tuple[str, ...] = ()
-    turn_count: int | None = None
 
     @property
     def length(self) -> int:
@@ -121,24 +111,6 @@ class Process(ABC):
             text: its text.
             has_ended: whether its writer ended it, which the horizon then did not cut.
             scores: its score by each quantifier.
-        """
-
-    @abstractmethod
-    def create_tree(self, asked: CheckedQuery) -> "ExploredTree":
-        """Create the tree that a check of a query explores; only its root at first."""
-
-    @abstractmethod
-    def gather_evidence(self, tree: "ExploredTree", asked: CheckedQuery) -> Evidence:
-        """Return what a query's answer is computed from, without its samples."""
-
-    @abstractmethod
-    def add_texts(self, answer: Answer, evidence: Evidence, seconds: float) -> Answer:
-        """Return an answer with its witnesses.
-
-        Args:
-            answer: an answer with bounds.
-            evidence: as of `gather_evidence`.
-            seconds: the seconds before, which count as encoding.
         """
 
     def find_shared(self, stage: Stage) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from os.path import commonprefix
 from typing import Any
 
 from llmchecker.checking.answer import Answer, Evidence
+from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Part, Process, Stage
+from llmchecker.checking.anytime.process import Part, Stage
 from llmchecker.checking.conversations.answer_tree import GivenAnswer
 from llmchecker.checking.conversations.conversation import (
     Conversation,
@@ -41,7 +42,7 @@ _WHOLE: dict[str, Any] = {"listed_tokens": 4096, "min_share": 0.0}
 """Settings of a tree that lists nearly all tokens of every text."""
 
 
-class ConversationProcess(Process):
+class ConversationProcess(CheckedProcess):
     """The process of a conversation.
 
     Attributes:

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Process
 from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.anytime.refinement import select_batch
 from llmchecker.checking.conversations.answer_tree import (
@@ -46,7 +46,7 @@ class ExploredConversation:
     conversation: Conversation
     tree: ExploredTree
     asked: CheckedQuery
-    plan_whole: Callable[[], Process]
+    plan_whole: Callable[[], CheckedProcess]
 
     def build_tree(self, max_answers: float = math.inf) -> AnswerTree:
         """Build the tree of the most probable answers, up to those that decide the query."""
