@@ -2,6 +2,7 @@
 
 import os
 import random
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -23,12 +24,14 @@ from scipy.stats import binom
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.anytime.side_by_side import check_side_by_side
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
     SimulatedUser,
 )
 from llmchecker.checking.conversations.conversation_check import check_conversation
+from llmchecker.checking.conversations.conversation_process import ConversationProcess
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
@@ -129,6 +132,45 @@ def test_bounds_hold_after_any_number_of_passes(seed):
         answer = check(model, turns, query, length, passes=passes, certain=passes == 17)
         assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
         assert answer.passes <= passes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about a conversation."""
+
+    conversation: Conversation
+    users: dict
+    checked_query: CheckedQuery
+    budget: Budget
+
+    @property
+    def prompt(self) -> Chat:
+        return self.conversation.chat
+
+
+def test_conversations_side_by_side_have_the_answers_of_each_alone():
+    """Tools, simulated users and scripted turns share batches, and bounds stay those of each."""
+    model, questions, alone = chat_table(7, calls=True), [], []
+    for seed in range(8):
+        turns, length = choose_turns(random.Random(seed), seed)
+        conversation, tables = build(turns)
+        parsed = parse(f"P=? [ {oracle.written(FORMULAS[seed])} ]")
+        named = {name: q for name, q in QUANTIFIERS.items() if name in parsed.variables}
+        asked = CheckedQuery(parsed, named, length)
+        # half of them are exact
+        limits = Budget(passes=10_000 if seed % 2 else 12, certain=seed % 4 == 0)
+        questions.append(Asked(conversation, tables, asked, limits))
+        alone.append(check_conversation(model, conversation, asked, limits, user_models=tables))
+
+    def open_process(question: Asked, asked: CheckedQuery) -> ConversationProcess:
+        return ConversationProcess(model, question.conversation, asked.length, question.users)
+
+    found = dict(check_side_by_side(model, questions, open_process=open_process))
+    for index, expected in enumerate(alone):
+        answer = found[index]
+        assert answer.lower == pytest.approx(expected.lower, abs=1e-9)
+        assert answer.upper == pytest.approx(expected.upper, abs=1e-9)
+        assert (answer.passes, answer.samples) == (expected.passes, expected.samples)
 
 
 @pytest.mark.parametrize("seed", range(3))

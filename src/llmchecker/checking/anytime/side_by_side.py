@@ -7,10 +7,10 @@ tokens that all prompts share at their beginning are computed once.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from os.path import commonprefix
 from typing import Any, Protocol
@@ -21,9 +21,11 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
+from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import CheckFailed, InterruptedCheck, LLMCheckerError
@@ -58,6 +60,10 @@ class QuestionLike(Protocol):
         ...
 
 
+OpenProcess = Callable[[QuestionLike, CheckedQuery], CheckedProcess]
+"""Opens the process that a question's query is about."""
+
+
 CheckOutcome = Answer | BaseException
 """The result of a question, or the exception that ended it."""
 
@@ -67,6 +73,7 @@ def check_side_by_side(
     questions: Sequence[QuestionLike],
     *,
     prompts: Iterable[Start] = (),
+    open_process: OpenProcess | None = None,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
@@ -81,7 +88,9 @@ def check_side_by_side(
         questions: the questions; only limits of passes make results reproducible.
         prompts: start strings of further questions that other calls answer. The last bits of a
             result depend on the common beginning of all start strings.
+        open_process: opens the process of a question on the model; that of one answer by default.
     """
+    open_process = open_process or partial(_open_answer, model)
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         prompt = _encode(model, question.prompt)
@@ -99,7 +108,13 @@ def check_side_by_side(
             shared[key] = _find_beginning([shared[key], prompt])
     for key, group in groups.items():
         with _SharedBatches(model, shared[key]) as batches:
-            yield from _check_group(model, questions, group, batches)
+            yield from _check_group(questions, open_process, group, batches)
+
+
+def _open_answer(
+    model: LanguageModel, question: QuestionLike, asked: CheckedQuery
+) -> CheckedProcess:
+    return AnswerProcess(model, question.prompt, asked.length)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseException:
@@ -125,8 +140,8 @@ def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _check_group(
-    model: LanguageModel,
     questions: Sequence[QuestionLike],
+    open_process: OpenProcess,
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
 ) -> Iterator[tuple[int, CheckOutcome]]:
@@ -138,10 +153,9 @@ def _check_group(
             # places become free one by one, but many prompts share batches
             if (len(group) - len(waiting)) % _MAX_ACTIVE == 0:
                 batches.read_ahead(questions, waiting[-_MAX_ACTIVE:])
-            index, prompt = waiting.pop()
-            tail = prompt[len(batches.shared) :]
+            index, _ = waiting.pop()
             try:
-                job = _Job(model, questions[index], tail)
+                job = _Job(questions[index], open_process, tuple(batches.shared))
             # a quantifier may fail on the start string
             except FOREIGN_ERRORS as error:
                 raise_interrupt(error)
@@ -159,32 +173,40 @@ class _Job:
     """The check of one question.
 
     Attributes:
-        tail: the tokens of the prompt after the shared ones.
+        process: the process of its texts.
         has_deadline: whether the time of the check is limited.
         request: the request that waits for an answer; None once the check has ended.
-        rows: (n,) int64, the texts of the request that have no answer yet.
+        rows: (n,) int64, the texts of the request that have no answer yet, the shortest first.
+        tails: the tokens after the shared ones of each prompt of a request for next tokens; None
+            where a prompt does not begin with the shared ones, or another model reads it.
+        reader: reads such prompts.
+
+    Args:
+        question: the question.
+        open_process: opens its process.
+        shared: the tokens at the beginning of the first prompts of all jobs.
     """
 
     def __init__(
-        self,
-        model: LanguageModel,
-        question: QuestionLike,
-        tail: tuple[int, ...],
+        self, question: QuestionLike, open_process: OpenProcess, shared: tuple[int, ...]
     ) -> None:
-        self.tail = tail
+        self._shared = shared
         self.has_deadline = question.budget.seconds is not None
         self.request: Request | None = None
         self._error: BaseException | None = None
         self._is_interrupted = False
         asked = question.checked_query.create_quantifiers()
-        process = AnswerProcess(model, question.prompt, asked.length)
-        self._run = AnytimeRun(process, asked, question.budget)
+        self.process = open_process(question, asked)
+        self.tail = self.process.first.prompt[len(shared) :]
+        self.reader = PromptReader(self.process)
+        self._run = AnytimeRun(self.process, asked, question.budget)
         self._requests = self._run.check.run()
         self.advance(None)
 
     def advance(self, answer: ModelAnswer | None) -> None:
         """Pass an answer on, and wait for the next request."""
         self._parts: list[ModelAnswer] = []
+        self._answered: list[np.ndarray] = []
         try:
             # a generator that has not begun takes no answer
             self.request = next(self._requests) if answer is None else self._requests.send(answer)
@@ -193,6 +215,63 @@ class _Job:
             self.request = None
         except FOREIGN_ERRORS as error:
             self.fail(error)
+        if isinstance(self.request, StepRequest):
+            self._find_tails(self.request)
+
+    def _find_tails(self, request: StepRequest) -> None:
+        """Find what follows the shared tokens in the prompts of a request."""
+        model, first = self.process.model, self.process.first
+        try:
+            with _translate_failures(model):
+                prompts = [part.prompt for part in request.parts]
+        except FOREIGN_ERRORS as error:
+            self.interrupt(error)
+            return
+        is_first = request.parts[0] is first
+        self.tails: list[tuple[int, ...]] | None = None
+        # a decoding that compares texts with the prompt needs the whole prompt
+        if request.parts[0].stage.writer is not model or (model.compares_prompt and not is_first):
+            return
+        size = len(self._shared)
+        if all(prompt[:size] == self._shared for prompt in prompts):
+            self.tails = [prompt[size:] for prompt in prompts]
+            lengths = np.array([len(tail) for tail in self.tails])
+            self.rows = np.argsort(lengths[request.part_of], kind="stable")
+
+    def take_new_tails(self) -> list[tuple[int, ...]]:
+        """Return the ends of prompts that begin later parts, once; they rarely have equal lengths.
+
+        The first prompts of all jobs are read together.
+        """
+        if not isinstance(self.request, StepRequest) or self.tails is None or self._answered:
+            return []
+        is_new = self.request.continuations.shape[1] == 0 and not self.has_deadline
+        is_new = is_new and self.request.parts[0] is not self.process.first
+        return [tail for tail in self.tails if len(tail) > 1] if is_new else []
+
+    @property
+    def next_rows(self) -> np.ndarray:
+        """(n,) int64: the first remaining texts, which have one length."""
+        if not isinstance(self.request, StepRequest) or self.tails is None:
+            return self.rows
+        lengths = np.array([len(tail) for tail in self.tails])[self.request.part_of[self.rows]]
+        rows: np.ndarray = self.rows[lengths == lengths[0]]
+        return rows
+
+    @property
+    def batch_key(self) -> tuple[Any, ...]:
+        """A key, length first; jobs of equal keys can share a batch."""
+        request = self.request
+        # only jobs with a request are in a batch
+        assert request is not None
+        # continuations begin at texts of any lengths
+        if isinstance(request, ContinuationRequest):
+            return (0, None)
+        length = request.continuations.shape[1]
+        if self.tails is None:
+            return (length, request.will_extend, id(self))
+        tail = self.tails[request.part_of[self.rows[0]]]
+        return (len(tail) + length, request.will_extend)
 
     def receive(self, rows: np.ndarray, answer: ModelAnswer) -> None:
         """Store the answer for the first of the remaining texts; pass a complete one on.
@@ -203,8 +282,9 @@ class _Job:
         """
         self.rows = self.rows[len(rows) :]
         self._parts.append(answer)
+        self._answered.append(rows)
         if len(self.rows) == 0:
-            self.advance(_join_answers(self._parts))
+            self.advance(_join_answers(self._parts, self._answered))
 
     def stop_if_due(self) -> None:
         """End the check if its time is over; its answer so far is right."""
@@ -331,7 +411,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         """
         groups: dict[tuple[Any, ...], list[_Job]] = defaultdict(list)
         for job in jobs:
-            groups[_batch_key(job)].append(job)
+            groups[job.batch_key].append(job)
         if not groups:
             return
         lengths = [length for length, *_ in groups]
@@ -339,7 +419,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         self._length = min((n for n in lengths if n >= self._length), default=min(lengths))
         largest = max(
             (group for (length, *_), group in groups.items() if length == self._length),
-            key=lambda group: sum(len(job.rows) for job in group),
+            key=lambda group: sum(len(job.next_rows) for job in group),
         )
         has_deadline = any(job.has_deadline for job in jobs)
         # a server works on all continuations of a round at once
@@ -350,7 +430,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         start_time = time.monotonic()
         answers = None
         try:
-            with _translate_failures(self._model):
+            with _translate_failures(self._model), _locate(shares):
                 answers = self._answer_together(shares)
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
@@ -372,7 +452,13 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
     def _answer_together(self, shares: Sequence[_Share]) -> list[ModelAnswer]:
         if isinstance(shares[0].job.request, ContinuationRequest):
             return _continue_together(self._open_stream(), shares)
+        if shares[0].job.tails is None:
+            (share,) = shares
+            return [share.job.reader.answer(share.step, share.rows)]
         prefix = self._open_prefix()
+        for share in shares:
+            if tails := share.job.take_new_tails():
+                prefix.read_ahead([tail[:-1] for tail in tails])
         parts = [_continue_prompt(share) for share in shares]
         # jobs about one prompt visit the same texts, which are evaluated once
         texts, places = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
@@ -408,12 +494,19 @@ def _continue_together(stream: ContinuationStream, shares: Sequence[_Share]) -> 
     return [list(islice(answers, len(each))) for each in tasks]
 
 
-def _join_answers(parts: Sequence[ModelAnswer]) -> ModelAnswer:
-    """Join the answers to consecutive texts of one request."""
+def _join_answers(parts: Sequence[ModelAnswer], rows: Sequence[np.ndarray]) -> ModelAnswer:
+    """Join the answers to the texts of one request.
+
+    Args:
+        parts: the answers.
+        rows: the texts of each.
+    """
     results = [part for part in parts if isinstance(part, StepResult)]
-    if results:
-        return StepResult.concatenate(results)
-    return [each for part in parts if isinstance(part, list) for each in part]
+    if not results:
+        return [each for part in parts if isinstance(part, list) for each in part]
+    order = np.concatenate(rows)
+    joined = StepResult.concatenate(results)
+    return joined if (np.diff(order) == 1).all() else joined.select(np.argsort(order))
 
 
 def _compute_step(
@@ -449,13 +542,21 @@ def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:
     """Return the shares of the first texts of jobs; of all texts without a limit."""
     shares = []
     for job in jobs:
-        rows = job.rows[:max_texts]
+        rows = job.next_rows[:max_texts]
         if len(rows) == 0:
             break
         shares.append(_Share(job, rows))
         if max_texts is not None:
             max_texts -= len(rows)
     return shares
+
+
+def _locate(shares: Sequence[_Share]) -> AbstractContextManager[None]:
+    """Prefix errors of the block with the place in a conversation, which few shares have alone."""
+    request = shares[0].job.request
+    if len(shares) > 1 or not isinstance(request, StepRequest):
+        return nullcontext()
+    return shares[0].job.process.locate(request.parts[0].stage)
 
 
 @contextmanager
@@ -472,20 +573,10 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
         raise CheckFailed(describe_failure(model, error)) from error
 
 
-def _batch_key(job: _Job) -> tuple[Any, ...]:
-    """Return a key, length first; jobs of equal keys can share a batch."""
-    request = job.request
-    # only jobs with a request are in a batch
-    assert request is not None
-    # continuations begin at texts of any lengths
-    if isinstance(request, ContinuationRequest):
-        return (0, None)
-    return (len(job.tail) + request.continuations.shape[1], request.will_extend)
-
-
 def _continue_prompt(share: _Share) -> np.ndarray:
     """Return the tokens of texts of a job after the shared tokens."""
+    assert share.job.tails is not None
+    tails = [share.job.tails[part] for part in share.step.part_of[share.rows].tolist()]
     continuations = share.step.continuations[share.rows]
-    prompt_tail = np.array(share.job.tail, np.int64)
-    tail = np.broadcast_to(prompt_tail, (len(continuations), len(prompt_tail)))
-    return np.concatenate([tail, continuations], axis=1)
+    own = np.array(tails, np.int64).reshape(len(tails), -1)
+    return np.concatenate([own, continuations], axis=1)
