@@ -10,7 +10,7 @@ from helpers.text_sampler import TextSampler
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.text_run import check_text
+from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
@@ -29,6 +29,7 @@ from llmchecker.properties.quantifiers.pattern import Pattern
 CHAT = Chat((("user", "a"),))
 USER = SimulatedUser("another model", "Ask.", 4)
 SCRIPTED = Conversation(CHAT, (ScriptedTurn.parse("{answer 1}!"), ScriptedTurn.parse("c")))
+BUDGET = Budget(passes=1, answers=120)
 SIMULATED = Conversation(CHAT, (USER,))
 
 
@@ -38,7 +39,7 @@ class Asked:
 
     query: str
     conversation: Conversation | None = None
-    budget: Budget = Budget(passes=1, answers=120)
+    budget: Budget = BUDGET
     prompt: Chat = CHAT
 
     @property
@@ -208,7 +209,7 @@ def test_texts_under_way_after_the_decision_are_received():
     """The provider is paid for them, and the model stores them for another run."""
     model = Waiting(is_slow=False)
     asked = Asked("P>=0.1 [ F (G no = 1) ]").checked_query
-    answer = check_text(model, CHAT, asked, Budget(passes=1, confidence=0.9))
+    answer = answer_alone(AnswerRun(model, CHAT, asked, Budget(passes=1, confidence=0.9)))
     assert answer.holds is True
     assert answer.costs.answers < model.requested == model.received
 
@@ -228,7 +229,7 @@ def test_an_interrupt_or_a_deadline_ends_the_wait(limits, query):
     budget = Budget(passes=1, confidence=0.9, **limits)
     if limits:
         model.iter_answers = _sleep_before_each_look(model.iter_answers)
-    answer = check_text(model, CHAT, asked, budget, is_cancelled=is_cancelled)
+    answer = answer_alone(AnswerRun(model, CHAT, asked, budget, is_cancelled))
     assert answer.costs.answers <= 5 < model.requested
 
 

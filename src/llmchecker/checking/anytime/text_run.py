@@ -391,24 +391,3 @@ def answer_alone(run: TextRun) -> Answer:
     for _ in TextDriver([run]).iter_ended():
         pass
     return run.conclude()
-
-
-def check_text(
-    model: TextModel,
-    start: Start,
-    asked: CheckedQuery,
-    budget: Budget,
-    *,
-    is_cancelled: Callable[[], bool] = lambda: False,
-    watch: Callable[[Progress], bool | None] = lambda progress: None,
-) -> Answer:
-    """Check a query on the answers of a model that returns texts alone.
-
-    Args:
-        model, start, asked, budget, is_cancelled, watch: as in `AnswerRun`.
-
-    Raises:
-        InvalidQuery, ConfigError: as in `AnswerRun`.
-        BaseException: as in `TextRun.conclude`.
-    """
-    return answer_alone(AnswerRun(model, start, asked, budget, is_cancelled, watch))
