@@ -25,7 +25,7 @@ from scipy import stats
 
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.text_check import check_texts
+from llmchecker.checking.conversations.text_conversations import check_texts
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.settings import ServerSource
@@ -153,6 +153,7 @@ class _Case:
     prompt: Start
     threshold: float
     budget: Budget
+    conversation: None = None
 
     @property
     def checked_query(self) -> CheckedQuery:

@@ -6,7 +6,7 @@ from helpers.subjects import FailingSampler, Fault, Subject, build_table
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import check_side_by_side
-from llmchecker.checking.anytime.text_check import check_texts
+from llmchecker.checking.conversations.text_conversations import check_texts
 from llmchecker.config.question import Question
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.decoding.chat_template import Chat

@@ -12,7 +12,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.text_check import TextCheck
+from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.text_answer import Finish, TextAnswer
@@ -47,21 +47,14 @@ class Trial:
         return forecast.least_passes <= self.needed <= (forecast.most_passes or math.inf)
 
 
-class _CoinCheck(TextCheck):
-    """A check whose truths are those of a coin."""
-
-    def _build_monitor(self):
-        return None
-
-
 def check_coin(bits: list[bool], threshold: float, confidence: float) -> Answer:
     """Return the answer of a model of texts alone, whose answers satisfy a formula or not."""
     asked = CheckedQuery(parse(f"P<={threshold} [ F gender > 0 ]"), READ_QUANTIFIERS, 5)
     budget = Budget(answers=len(bits), passes=1, confidence=confidence)
-    check = _CoinCheck(TextSampler(lambda *_: ("", True), 0), START, asked, budget)
+    estimator = TextEstimator(TextSampler(lambda *_: ("", True), 0), START, asked, budget)
     for bit in bits:
-        check.count_answer(TextAnswer("a" if bit else "b", Finish.ENDED), float(bit), {})
-    return check.finish()
+        estimator.add(TextAnswer("a" if bit else "b", Finish.ENDED), float(bit), {})
+    return estimator.build_answer(len(bits))
 
 
 def try_coin(seed: int) -> Trial | None:

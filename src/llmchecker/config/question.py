@@ -199,9 +199,11 @@ class Question(TextProcess):
         if self.is_text_only and self.conversation is None:
             # imported here, as all that is imported below: torch and Storm take seconds to load,
             # which would delay --help and the checks of arguments
-            from llmchecker.checking.anytime.text_run import check_text
+            from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
 
-            return check_text(self.model, self.prompt, self.checked_query, self.budget, **options)
+            return answer_alone(
+                AnswerRun(self.model, self.prompt, self.checked_query, self.budget, **options)
+            )
         if self.conversation is not None:
             from llmchecker.checking.conversations.conversation_check import check_conversation
 

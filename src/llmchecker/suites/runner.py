@@ -7,10 +7,10 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
@@ -29,9 +29,8 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
-    from llmchecker.models.decoding.chat_template import Start
-    from llmchecker.models.interface import LanguageModel
+    from llmchecker.checking.anytime.side_by_side import CheckOutcome
+    from llmchecker.checking.conversations.conversation import SimulatedUser
     from llmchecker.trees.shards import Shard
 
 
@@ -191,28 +190,49 @@ class _Evaluator:
             if self.log is not None:
                 self.log.add(case, result)
             yield result
-            # a conversation follows the one before
-            under_way = side_by_side if case.question.conversation is None else 0
+            # in this process a conversation follows the one before
+            is_alone = case.question.conversation is not None and not is_text_only
+            under_way = 0 if is_alone else side_by_side
             self.tracker.update(case, result, is_stored=False, under_way=under_way)
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
+        # imported here: Storm and torch take seconds, and a suite is checked before
+        if isinstance(self.opened, TextModel):
+            from llmchecker.checking.conversations.text_conversations import check_texts
+
+            questions = [self._measure(case).question for case in cases]
+            outcomes = check_texts(self.opened, questions, self._load_user)
+            yield from self._build_results(cases, outcomes)
+            return
         yield from self._evaluate_conversations(
             [case for case in cases if case.question.conversation is not None]
         )
         cases = [case for case in cases if case.question.conversation is None]
         if not cases:
             return
-        last_time = time.monotonic()
+        from llmchecker.checking.anytime.side_by_side import check_side_by_side
+
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
-        questions = [(case.measure() if self.is_measuring else case).question for case in cases]
-        for index, answer in evaluate(self.opened, questions, prompts):
+        questions = [self._measure(case).question for case in cases]
+        outcomes = check_side_by_side(self.opened.model, questions, prompts=prompts)
+        yield from self._build_results(cases, outcomes)
+
+    def _build_results(
+        self, cases: Sequence[Case], outcomes: "Iterable[tuple[int, CheckOutcome]]"
+    ) -> Iterator[tuple[Case, CaseResult]]:
+        """Yield each case and its result, from the numbers of cases and their outcomes."""
+        last_time = time.monotonic()
+        for index, outcome in outcomes:
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
-            yield cases[index], self._build_result(cases[index], answer, seconds)
+            yield cases[index], self._build_result(cases[index], outcome, seconds)
+
+    def _measure(self, case: Case) -> Case:
+        return case.measure() if self.is_measuring else case
 
     def _evaluate_conversations(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case of a conversation and its result, one after the other."""
@@ -220,8 +240,7 @@ class _Evaluator:
             start_time = time.monotonic()
             outcome: CheckOutcome
             try:
-                measured = case.measure() if self.is_measuring else case
-                outcome = self._check_conversation(measured)
+                outcome = self._check_conversation(self._measure(case))
             except FOREIGN_ERRORS as error:
                 if is_interrupt(error):
                     raise
@@ -229,23 +248,25 @@ class _Evaluator:
             yield case, self._build_result(case, outcome, time.monotonic() - start_time)
 
     def _check_conversation(self, case: Case) -> Answer:
-        # imported here, as in `evaluate`
+        # imported here, as in `_evaluate`
         from llmchecker.checking.conversations.conversation_check import check_conversation
 
         question, conversation = case.question, case.question.conversation
         assert conversation is not None
-        for user in conversation.simulated_users:
-            if user.model not in self.users:
-                self.users[user.model] = self.open_model(user.model)
         return check_conversation(
             load_opened_model(self.opened),
             conversation,
             question.checked_query.create_quantifiers(),
             question.budget,
-            user_models={
-                user: _load_user(self.users[user.model]) for user in conversation.simulated_users
-            },
+            user_models={user: self._load_user(user) for user in conversation.simulated_users},
         )
+
+    def _load_user(self, user: "SimulatedUser") -> Any:
+        """Load the model of a simulated user, whose messages have an end if answers have none."""
+        if user.model not in self.users:
+            self.users[user.model] = self.open_model(user.model)
+        opened = self.users[user.model]
+        return opened if isinstance(opened, TextModel) else opened.own_model
 
     def _build_result(self, case: Case, answer: "CheckOutcome", seconds: float) -> CaseResult:
         failure = answer if isinstance(answer, BaseException) else None
@@ -262,31 +283,6 @@ class _Evaluator:
         if failure is None:
             return result
         return replace(result, status=Status.ERROR, error=_describe_error(failure))
-
-
-def _load_user(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
-    """Load the model of a simulated user, whose messages have an end even if answers have none."""
-    return opened if isinstance(opened, TextModel) else opened.own_model
-
-
-def evaluate(
-    opened: LazyModel | TextModel, questions: Sequence["QuestionLike"], prompts: Sequence["Start"]
-) -> "Iterator[tuple[int, CheckOutcome]]":
-    """Yield the number of each question and its answer, as soon as it is known.
-
-    Args:
-        opened: the model.
-        questions: the questions.
-        prompts: the prompts of all cases of the deployment.
-    """
-    # imported here: Storm and torch take seconds, and a suite is checked before
-    if isinstance(opened, TextModel):
-        from llmchecker.checking.anytime.text_check import check_texts
-
-        return check_texts(opened, questions)
-    from llmchecker.checking.anytime.side_by_side import check_side_by_side
-
-    return check_side_by_side(opened.model, questions, prompts=prompts)
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:

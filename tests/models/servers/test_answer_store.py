@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from llmchecker.checking.anytime.text_check import TextCheck
+from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.servers.answer_store import AnswerFile
 from llmchecker.models.text_answer import Finish, TextAnswer
@@ -17,10 +17,23 @@ def build_answer(text: str) -> TextAnswer:
     return TextAnswer(text, Finish.ENDED, model="m", prompt_tokens=1, answer_tokens=1)
 
 
-class _Described:
-    """The part of a model that a check needs."""
+class _Stored:
+    """A text model whose answers are stored."""
 
-    description = "m at a place"
+    name = description = "m at a place"
+
+    def __init__(self, answers: dict[int, TextAnswer]) -> None:
+        self.answers = answers
+
+    def check_prompt(self, prompt) -> None:
+        del prompt
+
+    def find_spent_limit(self, stream, number):
+        return None
+
+    def iter_answers(self, next_request, must_stop):
+        while (item := next_request()) is not None:
+            yield item[0], self.answers[item[1]]
 
 
 def test_runs_that_are_killed_while_long_answers_are_under_way_bias_nothing(tmp_path):
@@ -40,11 +53,10 @@ def test_runs_that_are_killed_while_long_answers_are_under_way_bias_nothing(tmp_
                 run.add(number, build_answer("yes"))
     answers = AnswerFile(tmp_path, REQUEST).answers
     asked = resolve_query("P=? [ F yes = 1 ]", 3, {"yes": Pattern("yes")})
-    check = TextCheck(_Described(), "", asked, build_model_budget([("m", True)], answers=160))
-    for number in range(160):
-        assert answers[number].text == "yes"
-        check.add(answers[number])
-    found = check.finish()
+    assert {answer.text for answer in answers.values()} == {"yes"}
+    budget = build_model_budget([("m", True)], answers=160)
+    found = answer_alone(AnswerRun(_Stored(answers), "", asked, budget))
+    assert found.samples == 160
     assert found.low <= 0.5 <= found.high
     assert 50 < sum(each.is_repeated for each in answers.values()) < 110
     assert found.low > 0.3

@@ -10,7 +10,8 @@ probability at most e.
 
 import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from llmchecker.checking.answer import Progress
@@ -19,7 +20,7 @@ from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.text_run import TextRun
+from llmchecker.checking.anytime.text_run import AnswerRun, TextDriver
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
@@ -113,11 +114,13 @@ class _ComparisonRun:
         # rounded upwards, so that both errors together are at most the allowed error
         confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
         own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
-        self._runs: list[AnytimeRun | TextRun] = []
+        self._runs: list[AnytimeRun | AnswerRun] = []
+        self._texts: dict[AnswerRun, Iterator[object]] = {}
         for index, side in enumerate(sides):
             if isinstance(side.model, TextModel):
                 # the requests of both sides differ, and so do their samples
-                run = TextRun(side.model, side.start, asked, own_budget, is_cancelled)
+                run = AnswerRun(side.model, side.start, asked, own_budget, is_cancelled)
+                self._texts[run] = TextDriver([run]).read_texts()
                 self._runs.append(run)
                 continue
             self._runs.append(
@@ -154,10 +157,17 @@ class _ComparisonRun:
         index = self._choose_side()
         run = self._runs[index]
         # the samples of the sides are independent, so one side may limit the other
-        if self._budget.passes is not None and isinstance(run, AnytimeRun):
-            rounds = run.check.rounds
-            rounds.limit_passes(rounds.spent_passes + self._remaining_passes())
-        run.advance()
+        if isinstance(run, AnswerRun):
+            rounds = run.round_count
+            while not run.is_finished and run.round_count == rounds:
+                next(self._texts[run], None)
+            if run.error is not None:
+                raise run.error
+        else:
+            if self._budget.passes is not None:
+                plan = run.check.rounds
+                plan.limit_passes(plan.spent_passes + self._remaining_passes())
+            run.advance()
         self._rounds[index] += 1
         self._progress[index] = run.compute_progress()
 
@@ -168,9 +178,11 @@ class _ComparisonRun:
             InterruptedCheck: a model failed after both had evaluated texts.
             Exception: the error of a model that failed earlier.
         """
-        for run in self._runs:
-            if isinstance(run, TextRun):
-                run.drain()
+        for run, texts in self._texts.items():
+            # answers that are under way are paid, and the model stores them
+            if not run.is_finished:
+                run.stop()
+            deque(texts, maxlen=0)
         failures = [
             (side.model, run.failure)
             for side, run in zip(self._sides, self._runs, strict=True)

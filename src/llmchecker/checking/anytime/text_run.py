@@ -1,36 +1,244 @@
-"""A check of one question on a model that returns texts alone, which a caller advances.
+"""Runs of questions on models that return texts alone, and the driver of one or several runs.
 
-Suites check many questions side by side (see `text_check`); commands and the library check one.
-Both read the same stored answers.
+A sample is a conversation: the answer to a prompt, then the answer to the messages with that
+answer, and so on. A single answer is a conversation of one turn.
+
+A sample that is decided early ends early. So samples are counted in the order in which they began,
+whatever the order of their ends: a stop never depends on a sample that is not counted. Those that
+are under way when the last one is counted leave no value.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
-from llmchecker.checking.anytime.text_check import StreamState, TextCheck
-from llmchecker.errors import InterruptedCheck, LLMCheckerError
+from llmchecker.checking.anytime.text_estimator import TextEstimator
+from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.text_answer import TextModel, TextStream
+from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
+from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.utils.processes import raise_interrupt
+
+_FIRST_SAMPLES = 8
+"""Number of samples to begin before the first of them is over.
+
+Later at most as many are under way as are over, so that few are paid for in vain.
+"""
 
 
-class TextRun:
-    """The check of a question, with the answers of its model.
+@dataclass(eq=False)
+class TextSample:
+    """A sample that is under way.
 
     Attributes:
-        failure: the error of the provider that ended the run; None without one.
+        number: its number.
+        model: the model that writes the next text.
+        stream: the sequence of the next text, which has the number of the sample in it.
+        obligation: the obligation of the formula after its answers.
+        answers: its answers so far.
+        simulated: the messages of simulated users so far.
+        truth: the truth of the formula, or the score; None if it is open.
+        scores: the scores that decide it.
+        is_over: whether no further text is wanted.
+    """
+
+    number: int
+    model: TextModel
+    stream: TextStream
+    obligation: int = 0
+    answers: list[TextAnswer] = field(default_factory=list)
+    simulated: list[TextAnswer] = field(default_factory=list)
+    truth: float | None = None
+    scores: dict[str, int] = field(default_factory=dict)
+    is_over: bool = False
+
+
+class TextRun(ABC):
+    """A question that is being answered with texts, which a `TextDriver` requests.
+
+    Attributes:
+        models: the model, and those of simulated users.
+        failure: the error of a provider that ended the run; None without one.
+        error: another exception that ended the run, such as of a quantifier; None without one.
+        answer_count: number of answers and simulated messages so far.
+        is_exhausted: whether a limit forbids the texts that the run still wants.
+
+    Args:
+        models: the model, then those of simulated users.
+        start: the prompt.
+        asked: the query, its quantifiers and the horizon.
+        budget: the limits on the costs, and the confidence. `answers` limits the answers and the
+            simulated messages of all turns.
+        is_cancelled: called while a text is awaited; the work ends when it returns true.
+        watch: called with the interval after each round; the work ends when it returns true.
+        turns: the largest number of turns; None for single answers.
+        sample_texts: the largest number of texts of a sample.
+
+    Raises:
+        ConfigError: the model does not accept the form of the prompt.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TextModel],
+        start: Start,
+        asked: CheckedQuery,
+        budget: Budget,
+        is_cancelled: Callable[[], bool],
+        watch: Callable[[Progress], bool | None],
+        *,
+        turns: int | None = None,
+        sample_texts: int = 1,
+    ) -> None:
+        models[0].check_prompt(start)
+        self.models = tuple(dict.fromkeys(models))
+        self.failure: LLMCheckerError | None = None
+        self.error: BaseException | None = None
+        self.answer_count = 0
+        self.is_exhausted = False
+        self._budget, self._is_cancelled, self._watch = budget, is_cancelled, watch
+        # each sample may need all of its texts
+        self._most = max(1, budget.answers // sample_texts)
+        limits = replace(budget, answers=self._most)
+        self._estimator = TextEstimator(models[0], start, asked, limits, turns)
+        self._is_decided = False
+        self._requested = self._begun = self._over = 0
+        # samples whose next text is not requested, by the model that writes it
+        self._waiting: dict[TextModel, deque[TextSample]] = {each: deque() for each in self.models}
+        self._uncounted: deque[TextSample] = deque()
+
+    @abstractmethod
+    def _create_sample(self, number: int) -> TextSample:
+        """Return a sample without a text."""
+
+    @abstractmethod
+    def _read(self, sample: TextSample, text: TextAnswer) -> None:
+        """Read the next text of a sample: it is over, or has another request."""
+
+    @abstractmethod
+    def _join(self, sample: TextSample) -> TextAnswer:
+        """Return a sample that is over as one text."""
+
+    @property
+    def round_count(self) -> int:
+        """Number of rounds after which the interval narrowed."""
+        return self._estimator.round_count
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the run is cancelled, or its time is over."""
+        return self._is_cancelled() or self._estimator.is_late
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the answer is decided, or the work must stop."""
+        return self.is_exhausted or not self._is_unsettled or self.must_stop
+
+    @property
+    def _is_unsettled(self) -> bool:
+        return not self._is_decided and self.failure is None and self.error is None
+
+    def find_wanted(self, model: TextModel) -> TextSample | None:
+        """Return the sample whose next text a model should write now; None without one."""
+        is_spent = self._requested >= self._budget.answers
+        if is_spent or not self._is_unsettled or self.must_stop:
+            return None
+        if self._waiting[model]:
+            return self._waiting[model][0]
+        has_room = self._begun - self._over < max(_FIRST_SAMPLES, self._over)
+        # only the model begins a sample
+        if model is not self.models[0] or self._begun >= self._most or not has_room:
+            return None
+        return self._create_sample(self._begun)
+
+    def request(self, sample: TextSample) -> None:
+        """Count the next text of a sample of `find_wanted` as requested."""
+        self._requested += 1
+        if sample.number == self._begun:
+            self._begun += 1
+            self._uncounted.append(sample)
+        else:
+            self._waiting[sample.model].popleft()
+
+    def receive(self, sample: TextSample, text: TextAnswer) -> None:
+        """Read the requested text of a sample, unless the answer is decided."""
+        if not self._is_unsettled:
+            return
+        self.answer_count += 1
+        try:
+            self._read(sample, text)
+            if sample.is_over:
+                self._over += 1
+            else:
+                self._waiting[sample.model].append(sample)
+            self._count()
+        except FOREIGN_ERRORS as error:
+            raise_interrupt(error)
+            self.error = error
+
+    def compute_progress(self) -> Progress:
+        """Return the interval so far."""
+        return self._estimator.compute_progress()
+
+    def stop(self) -> None:
+        """Want no further text."""
+        self._is_decided = True
+
+    def finish(self) -> Answer:
+        """Compute the answer from the texts so far."""
+        limit = None
+        if not self._is_decided and not self.must_stop:
+            wanted = filter(None, map(self.find_wanted, self.models))
+            limits = (each.model.find_spent_limit(each.stream, each.number) for each in wanted)
+            limit = next(filter(None, limits), None)
+            # this ends the samples under way, whatever they would have become
+            for sample in self._uncounted:
+                sample.is_over = bool(sample.answers)
+            self._count()
+        return self._estimator.build_answer(self.answer_count, limit)
+
+    def conclude(self) -> Answer:
+        """Return the answer, or raise the error that ended the run.
+
+        Raises:
+            InterruptedCheck: a provider failed after a text had been received.
+            LLMCheckerError: it failed before.
+            BaseException: another exception ended the run.
+        """
+        if self.error is not None:
+            raise self.error
+        # without a text there is no answer that the error could hold
+        if self.failure is not None and self.answer_count == 0:
+            raise self.failure
+        answer = self.finish()
+        if self.failure is not None:
+            raise InterruptedCheck(str(self.failure), answer) from self.failure
+        return answer
+
+    def _count(self) -> None:
+        """Count samples that are over, in the order in which they began."""
+        while not self._is_decided and self._uncounted and self._uncounted[0].is_over:
+            sample, rounds = self._uncounted.popleft(), self.round_count
+            self._estimator.add(self._join(sample), sample.truth, sample.scores)
+            is_stopped = self.round_count > rounds and self._watch(self.compute_progress())
+            self._is_decided = bool(is_stopped) or self._estimator.is_decided
+
+
+class AnswerRun(TextRun):
+    """A question about single answers.
 
     Args:
         model: the model.
-        start: the prompt.
-        asked: the query, its quantifiers and the horizon.
-        budget: the limits on the costs, and the confidence.
-        is_cancelled: called while an answer is awaited; the work ends when it returns true.
+        start, asked, budget, is_cancelled, watch: as in `TextRun`.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
-        ConfigError: the model does not accept the form of the prompt.
+        ConfigError: as in `TextRun`.
     """
 
     def __init__(
@@ -40,111 +248,146 @@ class TextRun:
         asked: CheckedQuery,
         budget: Budget,
         is_cancelled: Callable[[], bool] = lambda: False,
+        watch: Callable[[Progress], bool | None] = lambda progress: None,
     ) -> None:
-        model.check_prompt(start)
-        self.failure: LLMCheckerError | None = None
-        self._model, self._is_cancelled = model, is_cancelled
-        self._check = TextCheck(model, start, asked, budget)
+        super().__init__([model], start, asked, budget, is_cancelled, watch)
+        self._monitor = AnswerMonitor(asked, start if isinstance(start, str) else start.as_text)
         self._stream = TextStream(start, asked.length, budget.seed)
-        self._state = StreamState({0: self._check}, budget.answers)
-        self._is_exhausted = False
-        self._answers = model.iter_answers(self._choose_request, self._must_stop)
 
-    @property
-    def answer_count(self) -> int:
-        """Number of answers so far."""
-        return self._check.count
+    def _create_sample(self, number: int) -> TextSample:
+        return TextSample(number, self.models[0], self._stream)
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the answer is decided, or the work must stop."""
-        return self._check.is_finished or self._is_exhausted or self._must_stop()
+    def _read(self, sample: TextSample, text: TextAnswer) -> None:
+        sample.answers.append(text)
+        sample.is_over = True
+        if text.is_sample:
+            has_ended = text.finish == Finish.ENDED
+            sample.truth, sample.scores = self._monitor.read(text.text, has_ended)
 
-    def advance(self) -> None:
-        """Read answers until the interval narrows, or the work ends."""
-        rounds = self._check.round_count
-        while not self.is_finished and self._check.round_count == rounds:
-            self._read_answer()
-
-    def compute_progress(self) -> Progress:
-        """Return the interval so far."""
-        return self._check.compute_progress()
-
-    def finish(self) -> Answer:
-        """Compute the answer from the texts so far."""
-        number = self._state.received
-        limit = self._model.find_spent_limit(self._stream, number) if self._is_exhausted else None
-        return self._check.finish(limit)
-
-    def drain(self) -> None:
-        """Wait for the answers that are under way, which are paid; the model stores them."""
-        self._state.checks.clear()
-        try:
-            for _ in self._answers:
-                pass
-        except LLMCheckerError:
-            # what was read is right
-            return
-
-    def _choose_request(self) -> tuple[TextStream, int] | None:
-        number = self._state.requested
-        if self._check.is_finished or not self._state.wants_more:
-            return None
-        if self._model.find_spent_limit(self._stream, number) is not None:
-            return None
-        self._state.requested += 1
-        return self._stream, number
-
-    def _must_stop(self) -> bool:
-        # after a failure, further answers would fail too
-        return self.failure is not None or self._is_cancelled() or self._check.is_late
-
-    def _read_answer(self) -> None:
-        try:
-            _, answer = next(self._answers)
-        except StopIteration:
-            self._is_exhausted = True
-            return
-        except LLMCheckerError as error:
-            self.failure = error
-            return
-        self._state.received += 1
-        if isinstance(answer, LLMCheckerError):
-            self.failure = answer
-        else:
-            self._check.add(answer)
+    def _join(self, sample: TextSample) -> TextAnswer:
+        return sample.answers[0]
 
 
-def check_text(
-    model: TextModel,
-    start: Start,
-    asked: CheckedQuery,
-    budget: Budget,
-    *,
-    is_cancelled: Callable[[], bool] = lambda: False,
-    watch: Callable[[Progress], bool | None] = lambda progress: None,
-) -> Answer:
-    """Check a query on the answers of a model that returns texts alone.
+_Key = tuple[TextModel, TextStream, int]
+"""What a text depends on: its model, its sequence, and its number in the sequence."""
+
+
+class TextDriver:
+    """The requests of one or several runs, which share texts.
+
+    All runs take turns. A text that several runs want is requested once. An error of a provider
+    ends all runs that need it, and a refused request those that want its text.
 
     Args:
-        model, start, asked, budget, is_cancelled: as in `TextRun`.
-        watch: called with the interval after each round; the work ends when it returns true.
+        runs: the runs.
+    """
+
+    def __init__(self, runs: Iterable[TextRun]) -> None:
+        self._active = deque(runs)
+        self._models = list(dict.fromkeys(each for run in self._active for each in run.models))
+        self._texts: dict[_Key, TextAnswer] = {}
+        self._under_way: dict[_Key, list[tuple[TextRun, TextSample]]] = {}
+        self._readers: list[TextRun] = []
+
+    def iter_ended(self) -> Iterator[TextRun]:
+        """Yield each run when it ends, and the last one when no text is under way.
+
+        Texts that are under way after the last decision are paid, and the model stores them.
+        """
+        for readers in self.read_texts():
+            for run in readers:
+                if run.is_finished and run in self._active and len(self._active) > 1:
+                    self._active.remove(run)
+                    yield run
+        while self._active:
+            yield self._active.popleft()
+
+    def read_texts(self) -> Iterator[list[TextRun]]:
+        """Request the texts that the runs want, and yield the runs that have read each."""
+        has_read = True
+        while has_read:
+            has_read = False
+            # the models take turns, each until no run wants its texts
+            for model in self._models:
+                for readers in self._read_model(model):
+                    has_read = True
+                    yield readers
+        for run in self._active:
+            run.is_exhausted = True
+
+    def _read_model(self, model: TextModel) -> Iterator[list[TextRun]]:
+        requested: deque[_Key] = deque()
+
+        def choose() -> tuple[TextStream, int] | None:
+            if (key := self._choose(model)) is None:
+                return None
+            requested.append(key)
+            return key[1:]
+
+        failure: LLMCheckerError | None = None
+        try:
+            for _, text in model.iter_answers(choose, self._must_stop):
+                readers = self._under_way.pop(key := requested.popleft())
+                if not isinstance(text, LLMCheckerError):
+                    self._texts[key] = text
+                    for run, sample in readers:
+                        self._receive(run, sample, text)
+                elif isinstance(text, RequestRefused):
+                    self._fail((run for run, _ in readers), text)
+                else:
+                    # this would be the error of every further request
+                    failure = text
+                    break
+                yield self._take_readers()
+        except LLMCheckerError as error:
+            failure = error
+        if failure is not None:
+            self._fail((run for run in self._active if model in run.models), failure)
+            yield self._take_readers()
+
+    def _choose(self, model: TextModel) -> _Key | None:
+        """Return the next text to request from a model."""
+        for _ in range(len(self._active)):
+            run = self._active[0]
+            self._active.rotate(-1)
+            while (sample := run.find_wanted(model)) is not None:
+                key = (model, sample.stream, sample.number)
+                is_new = key not in self._texts and key not in self._under_way
+                if is_new and model.find_spent_limit(sample.stream, sample.number) is not None:
+                    break
+                run.request(sample)
+                if key in self._texts:
+                    self._receive(run, sample, self._texts[key])
+                    continue
+                self._under_way.setdefault(key, []).append((run, sample))
+                if is_new:
+                    return key
+        return None
+
+    def _must_stop(self) -> bool:
+        return bool(self._active) and all(run.must_stop for run in self._active)
+
+    def _receive(self, run: TextRun, sample: TextSample, text: TextAnswer) -> None:
+        run.receive(sample, text)
+        self._readers.append(run)
+
+    def _fail(self, runs: Iterable[TextRun], error: LLMCheckerError) -> None:
+        for run in runs:
+            if not run.is_finished:
+                run.failure = error
+                self._readers.append(run)
+
+    def _take_readers(self) -> list[TextRun]:
+        readers, self._readers = self._readers, []
+        return readers
+
+
+def answer_alone(run: TextRun) -> Answer:
+    """Request the texts of a run until it ends, and return its answer.
 
     Raises:
-        InvalidQuery, ConfigError: as in `TextRun`.
-        InterruptedCheck: the provider failed after it had returned answers.
-        LLMCheckerError: it failed before.
+        BaseException: as in `TextRun.conclude`.
     """
-    run = TextRun(model, start, asked, budget, is_cancelled)
-    while not run.is_finished:
-        run.advance()
-        if watch(run.compute_progress()):
-            break
-    run.drain()
-    # without an answer there is no result that the error could hold
-    if run.failure is not None and run.answer_count == 0:
-        raise run.failure
-    result = run.finish()
-    if run.failure is not None:
-        raise InterruptedCheck(str(run.failure), result) from run.failure
-    return result
+    for _ in TextDriver([run]).iter_ended():
+        pass
+    return run.conclude()

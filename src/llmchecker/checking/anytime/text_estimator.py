@@ -1,10 +1,10 @@
-"""Checks of models that return texts alone: every sample is a whole answer.
+"""The interval of a question on texts alone: every sample is a whole answer or a conversation.
 
-An answer satisfies the path formula, violates it, or leaves this open: because the formula needs
-the division into tokens, because a content filter withheld the answer, or because it was lost. An
-open answer counts as violating for the lower end of the interval and as satisfying for the upper
-end. So the interval covers the probability, whatever the open answers would have been. Certain
-bounds are [0, 1]: texts without probabilities rule nothing out.
+A sample satisfies the path formula, violates it, or leaves this open: because the formula needs the
+division into tokens, because a content filter withheld an answer, or because it was lost. An open
+sample counts as violating for the lower end of the interval and as satisfying for the upper end. So
+the interval covers the probability, whatever the open samples would have been. Certain bounds are
+[0, 1]: texts without probabilities rule nothing out.
 
 For an expected score an answer has a score, and an open one the least or the greatest of all. The
 scores are computed with as numbers from 0 to 1.
@@ -12,9 +12,9 @@ scores are computed with as numbers from 0 to 1.
 
 import math
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from llmchecker.checking.answer import (
     select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
-from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
@@ -37,26 +36,17 @@ from llmchecker.checking.anytime.confidence_sequence import (
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
-from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
-from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.models.text_answer import Finish, TextAnswer, TextModel
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.number_format import format_count
-from llmchecker.utils.processes import raise_interrupt
 
-_FIRST_REQUESTS = 8
-"""Number of answers to request before the first of them was read.
-
-Later at most as many are under way as were read, so that few are paid for in vain.
-"""
 _ROUND_SHARE = 8
 """The interval narrows when the number of answers has grown by this part."""
 _SCALE_ERROR = 2.0**-50
@@ -65,29 +55,27 @@ _MAX_TEXTS = 5
 """Maximum number of texts that satisfy a formula, and of those that violate it."""
 
 
-class TextCheck:
-    """The check of one question on answers, which a caller requests.
-
-    Attributes:
-        unit: the noun for a sample.
-        budget: the limits on the costs, and the confidence.
+class TextEstimator:
+    """The interval of a question, and its answer, from samples that a caller reads.
 
     Args:
         model: the model.
         start: the prompt.
         asked: the query, its quantifiers and the horizon.
-        budget: as in the attribute.
-
-    Raises:
-        InvalidQuery: whole answers do not decide the query.
+        budget: the confidence, the wanted width, and the largest number of samples as `answers`.
+        turns: the largest number of turns, where each sample is a conversation; None for answers.
     """
 
-    unit = "answer"
-
-    def __init__(self, model: TextModel, start: Start, asked: CheckedQuery, budget: Budget) -> None:
-        self._model, self._asked, self.budget = model, asked, budget
+    def __init__(
+        self,
+        model: TextModel,
+        start: Start,
+        asked: CheckedQuery,
+        budget: Budget,
+        turns: int | None = None,
+    ) -> None:
+        self._model, self._asked, self._budget, self._turns = model, asked, budget, turns
         self._start = start if isinstance(start, str) else start.as_text
-        self._monitor = self._build_monitor()
         self._range = asked.value_range
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
@@ -112,7 +100,7 @@ class TextCheck:
 
     @property
     def count(self) -> int:
-        """Number of answers so far."""
+        """Number of samples so far."""
         return len(self._values[0])
 
     @property
@@ -122,40 +110,25 @@ class TextCheck:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time of the check is over."""
-        return self.budget.is_late(self._start_time)
+        """Whether the time of the question is over."""
+        return self._budget.is_late(self._start_time)
 
     @property
-    def is_finished(self) -> bool:
-        """Whether the answer is decided or a limit is reached."""
-        if self.count >= self.budget.answers or self.is_late:
+    def is_decided(self) -> bool:
+        """Whether the interval is narrow enough, or all samples are read."""
+        if self.count >= self._budget.answers:
             return True
         if self._read_count == 0:
             return False
         if self._threshold is not None:
             return self._threshold.compare(self._interval) is not None
-        return 0 < self._interval.width <= self.budget.width
+        return 0 < self._interval.width <= self._budget.width
 
-    def _build_monitor(self) -> AnswerMonitor | None:
-        """Return the monitor of `add`; None for a check that gets the truths themselves."""
-        return AnswerMonitor(self._asked, self._start)
-
-    def add(self, answer: TextAnswer) -> None:
-        """Read an answer."""
-        assert self._monitor is not None
-        found: float | None = None
-        scores: dict[str, int] = {}
-        if answer.is_sample:
-            found, scores = self._monitor.read(answer.text, answer.finish == Finish.ENDED)
-        self.count_answer(answer, found, scores)
-
-    def count_answer(
-        self, answer: TextAnswer, found: float | None, scores: Mapping[str, int]
-    ) -> None:
-        """Count an answer.
+    def add(self, answer: TextAnswer, found: float | None, scores: Mapping[str, int]) -> None:
+        """Add a sample.
 
         Args:
-            answer: the answer.
+            answer: the answer, or the conversation as one text.
             found: the truth or the score that was found; None if it is open.
             scores: the scores that decide it.
         """
@@ -178,7 +151,7 @@ class TextCheck:
         for evidence, values in zip(self._evidences, self._values, strict=False):
             evidence.add(values[-1])
         is_decided = any(each.has_refuted_threshold for each in self._evidences)
-        is_last = self.count == self.budget.answers
+        is_last = self.count == self._budget.answers
         if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
 
@@ -192,11 +165,12 @@ class TextCheck:
             samples=self.count,
         )
 
-    def finish(self, limit: str | None = None) -> Answer:
-        """Compute the answer from the texts so far.
+    def build_answer(self, answer_count: int, limit: str | None = None) -> Answer:
+        """Build the answer from the samples so far.
 
         Args:
-            limit: the limit of tokens or money that ended the check; None for none.
+            answer_count: number of answers and simulated messages, which is that of the costs.
+            limit: the limit of tokens or money that ended the work; None for none.
         """
         self._narrow()
         query, count = self._asked.query, self.count
@@ -204,10 +178,11 @@ class TextCheck:
         answer = Answer(
             query=query,
             horizon=self._asked.length,
+            turns=self._turns,
             certain=self._range if is_score else select_trivial_interval(query),
             witnesses=self._list_witnesses(),
             notes=tuple(self._iter_notes(limit)),
-            costs=Costs(answers=count, seconds=time.monotonic() - self._start_time),
+            costs=Costs(answers=answer_count, seconds=time.monotonic() - self._start_time),
             versions={"llmchecker": __version__},
             endings=Endings(counted=(self._finishes[Finish.TRUNCATED], count)),
             tally=None if is_score else (self._count_texts(True), self._count_texts(False)),
@@ -231,12 +206,12 @@ class TextCheck:
             Sampled(
                 Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf)),
                 self._scale(sum(map(sum, self._values)) / (2 * count)),
-                self.budget.confidence,
+                self._budget.confidence,
                 count,
-                self.budget.seed,
+                self._budget.seed,
             )
         )
-        return replace(answer, forecast=forecast_answer(answer, self.budget))
+        return replace(answer, forecast=forecast_answer(answer, self._budget))
 
     @property
     def _sample_values(self) -> SampleValues:
@@ -265,7 +240,7 @@ class TextCheck:
     def _add_evidence(self, value: float | None) -> None:
         """Add a value to the evidence about a mean; an open one counts as the worst of all."""
         values = np.array([] if value is None else [value])
-        planned = self.budget.answers - self.count + 1
+        planned = self._budget.answers - self.count + 1
         self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
 
     def _narrow(self) -> None:
@@ -287,7 +262,7 @@ class TextCheck:
                     high=1.0,
                     size=1.0,
                     variances=predict_variances(column[:done], column[done:]),
-                    planned=self.budget.answers - done,
+                    planned=self._budget.answers - done,
                 )
             )
         self._read_count = count
@@ -329,7 +304,8 @@ class TextCheck:
         if len(days) > 1:
             period = f", as it answered from {days[0]} to {days[-1]}"
         yield f"about the sampler of {self._model.description}{period}"
-        answers, finishes = format_count(count, self.unit), self._finishes
+        unit = "answer" if self._turns is None else "conversation"
+        answers, finishes = format_count(count, unit), self._finishes
         for number, problem in (
             (finishes[Finish.FILTERED], "withheld by a content filter"),
             (finishes[Finish.CALLED], "ended in a call of a tool"),
@@ -344,126 +320,3 @@ class TextCheck:
         yield from self._asked.notes
         if limit is not None:
             yield limit
-
-
-@dataclass
-class StreamState:
-    """The checks that read a sequence of answers.
-
-    Attributes:
-        checks: the active checks by the number of their question.
-        limit: the largest number of answers that a check may read.
-        requested: number of requested answers.
-        received: number of received answers.
-    """
-
-    checks: dict[int, TextCheck] = field(default_factory=dict)
-    limit: int = 0
-    requested: int = 0
-    received: int = 0
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether a further answer should be requested now."""
-        under_way = self.requested - self.received
-        has_room = under_way < max(_FIRST_REQUESTS, self.received)
-        return bool(self.checks) and self.requested < self.limit and has_room
-
-
-def check_texts(
-    model: TextModel, questions: Sequence[QuestionLike]
-) -> Iterator[tuple[int, CheckOutcome]]:
-    """Yield the number of each question and its result, as soon as it is known.
-
-    Questions with the same prompt, length and seed read the same answers. An exception is the
-    result of its question, and an error of the provider that of all questions without one.
-
-    Args:
-        model: the model.
-        questions: the questions.
-    """
-    yield from _Checks(model, questions).run()
-
-
-class _Checks:
-    """The checks of several questions on one model."""
-
-    def __init__(self, model: TextModel, questions: Sequence[QuestionLike]) -> None:
-        self._model, self._questions = model, questions
-        self._streams: dict[TextStream, StreamState] = defaultdict(StreamState)
-        self._turn = 0
-
-    def run(self) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield the result of each question."""
-        for index, question in enumerate(self._questions):
-            try:
-                asked, budget = question.checked_query.create_quantifiers(), question.budget
-                check = TextCheck(self._model, question.prompt, asked, budget)
-            except FOREIGN_ERRORS as error:
-                raise_interrupt(error)
-                yield index, error
-                continue
-            state = self._streams[TextStream(question.prompt, asked.length, budget.seed)]
-            state.checks[index] = check
-            state.limit = max(state.limit, budget.answers)
-        try:
-            for stream, answer in self._model.iter_answers(self._choose_request):
-                yield from self._receive(self._streams[stream], answer)
-        except LLMCheckerError as error:
-            for state in self._streams.values():
-                yield from _fail_all(state, error)
-            return
-        # what is left had no further answer: a limit of the whole run forbids it
-        for stream, state in self._streams.items():
-            limit = self._model.find_spent_limit(stream, state.received)
-            for index, check in state.checks.items():
-                yield index, check.finish(limit)
-
-    def _choose_request(self) -> tuple[TextStream, int] | None:
-        """Return the next answer to request; all sequences take turns."""
-        streams = list(self._streams)
-        for offset in range(len(streams)):
-            position = (self._turn + offset) % len(streams)
-            stream = streams[position]
-            state = self._streams[stream]
-            number = state.requested
-            if state.wants_more and self._model.find_spent_limit(stream, number) is None:
-                self._turn = position + 1
-                state.requested += 1
-                return stream, number
-        return None
-
-    def _receive(
-        self, state: StreamState, answer: TextAnswer | LLMCheckerError
-    ) -> Iterator[tuple[int, CheckOutcome]]:
-        state.received += 1
-        if isinstance(answer, LLMCheckerError):
-            # another provider's failure would be that of every request
-            if not isinstance(answer, RequestRefused):
-                raise answer
-            yield from _fail_all(state, answer)
-            return
-        for index, check in list(state.checks.items()):
-            try:
-                check.add(answer)
-                outcome: CheckOutcome | None = check.finish() if check.is_finished else None
-            except FOREIGN_ERRORS as error:
-                raise_interrupt(error)
-                outcome = error
-            if outcome is not None:
-                del state.checks[index]
-                yield index, outcome
-
-
-def _fail_all(state: StreamState, error: LLMCheckerError) -> Iterator[tuple[int, CheckOutcome]]:
-    """Yield an error as the result of all checks of a sequence, with their answers so far."""
-    checks = dict(state.checks)
-    state.checks.clear()
-    for index, check in checks.items():
-        # without an answer there is no result that the error could hold
-        if check.count == 0:
-            yield index, error
-            continue
-        interrupted = InterruptedCheck(str(error), check.finish())
-        interrupted.__cause__ = error
-        yield index, interrupted
