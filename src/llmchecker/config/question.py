@@ -37,6 +37,9 @@ from llmchecker.trees.text_tree import Horizon, Truncation, check_length
 
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer, Progress
+    from llmchecker.checking.anytime.checked_process import CheckedProcess
+    from llmchecker.checking.conversations.conversation import SimulatedUser
+    from llmchecker.models.interface import LanguageModel
 
 DEFAULT_LENGTH = 40
 """Default horizon in tokens."""
@@ -184,6 +187,33 @@ class Question(TextProcess):
     def is_text_only(self) -> bool:
         """Whether the model, loaded or not, returns texts alone."""
         return isinstance(self.model, TextModel) or getattr(self.model, "is_text_only", False)
+
+    def open_process(
+        self,
+        model: "LanguageModel",
+        asked: CheckedQuery,
+        user_models: "Mapping[SimulatedUser, LanguageModel]",
+    ) -> "CheckedProcess":
+        """Open the process that the query is about.
+
+        Args:
+            model: the loaded model.
+            asked: the query with its quantifiers.
+            user_models: the models of the simulated users.
+
+        Raises:
+            UnusableText: a model cannot read the prompt or later turns.
+            ConfigError: a model does not list all tokens of a distribution.
+        """
+        if self.conversation is None:
+            # imported here, as all that is imported below: torch and Storm take seconds to load,
+            # which would delay --help and the checks of arguments
+            from llmchecker.checking.anytime.answer_process import AnswerProcess
+
+            return AnswerProcess(model, self.prompt, asked.length)
+        from llmchecker.checking.conversations.conversation_process import ConversationProcess
+
+        return ConversationProcess(model, self.conversation, asked.length, user_models)
 
     def answer(self, **options: Any) -> "Answer":
         """Answer the question to a loaded model, as narrowly as the budget allows.

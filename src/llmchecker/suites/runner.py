@@ -16,7 +16,7 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.opening import load_opened_model
+from llmchecker.config.question import Question
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
@@ -29,6 +29,8 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
+    from llmchecker.checking.anytime.checked_process import CheckedProcess
+    from llmchecker.checking.anytime.checked_query import CheckedQuery
     from llmchecker.checking.anytime.side_by_side import CheckOutcome
     from llmchecker.checking.conversations.conversation import SimulatedUser
     from llmchecker.trees.shards import Shard
@@ -190,10 +192,7 @@ class _Evaluator:
             if self.log is not None:
                 self.log.add(case, result)
             yield result
-            # in this process a conversation follows the one before
-            is_alone = case.question.conversation is not None and not is_text_only
-            under_way = 0 if is_alone else side_by_side
-            self.tracker.update(case, result, is_stored=False, under_way=under_way)
+            self.tracker.update(case, result, is_stored=False, under_way=side_by_side)
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
@@ -205,10 +204,6 @@ class _Evaluator:
             outcomes = check_texts(self.opened, questions, self._load_user)
             yield from self._build_results(cases, outcomes)
             return
-        yield from self._evaluate_conversations(
-            [case for case in cases if case.question.conversation is not None]
-        )
-        cases = [case for case in cases if case.question.conversation is None]
         if not cases:
             return
         from llmchecker.checking.anytime.side_by_side import check_side_by_side
@@ -217,7 +212,9 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._measure(case).question for case in cases]
-        outcomes = check_side_by_side(self.opened.model, questions, prompts=prompts)
+        outcomes = check_side_by_side(
+            self.opened.model, questions, prompts=prompts, open_process=self._open_process
+        )
         yield from self._build_results(cases, outcomes)
 
     def _build_results(
@@ -234,31 +231,12 @@ class _Evaluator:
     def _measure(self, case: Case) -> Case:
         return case.measure() if self.is_measuring else case
 
-    def _evaluate_conversations(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
-        """Yield each case of a conversation and its result, one after the other."""
-        for case in cases:
-            start_time = time.monotonic()
-            outcome: CheckOutcome
-            try:
-                outcome = self._check_conversation(self._measure(case))
-            except FOREIGN_ERRORS as error:
-                if is_interrupt(error):
-                    raise
-                outcome = error
-            yield case, self._build_result(case, outcome, time.monotonic() - start_time)
-
-    def _check_conversation(self, case: Case) -> Answer:
-        # imported here, as in `_evaluate`
-        from llmchecker.checking.conversations.conversation_check import check_conversation
-
-        question, conversation = case.question, case.question.conversation
-        assert conversation is not None
-        return check_conversation(
-            load_opened_model(self.opened),
-            conversation,
-            question.checked_query.create_quantifiers(),
-            question.budget,
-            user_models={user: self._load_user(user) for user in conversation.simulated_users},
+    def _open_process(self, question: Question, asked: "CheckedQuery") -> "CheckedProcess":
+        """Open the process that the query of a case is about."""
+        assert not isinstance(self.opened, TextModel)
+        users = () if question.conversation is None else question.conversation.simulated_users
+        return question.open_process(
+            self.opened.model, asked, {user: self._load_user(user) for user in users}
         )
 
     def _load_user(self, user: "SimulatedUser") -> Any:

@@ -60,8 +60,8 @@ class QuestionLike(Protocol):
         ...
 
 
-OpenProcess = Callable[[QuestionLike, CheckedQuery], CheckedProcess]
-"""Opens the process that a question's query is about."""
+OpenProcess = Callable[[Any, CheckedQuery], CheckedProcess]
+"""Opens the process of a question, whose query has its quantifiers."""
 
 
 CheckOutcome = Answer | BaseException

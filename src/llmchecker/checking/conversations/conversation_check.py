@@ -10,8 +10,6 @@ from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_process import ConversationProcess
 from llmchecker.checking.conversations.text_conversations import check_text_conversation
-from llmchecker.checking.conversations.turn_query import check_turn_query
-from llmchecker.errors import ConfigError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 
@@ -51,12 +49,5 @@ def check_conversation(
         return check_text_conversation(
             model, conversation, asked, budget, user_models, watch=watch, is_cancelled=is_cancelled
         )
-    for each in (model, *user_models.values()):
-        if each.listed_tokens < each.vocabulary_size:
-            raise ConfigError(
-                f"turns: {each.name} returns only its most probable tokens; use a model in this "
-                "process"
-            )
-    check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
     process = ConversationProcess(model, conversation, asked.length, user_models)
     return check_process(process, asked, budget, watch=watch, is_cancelled=is_cancelled)

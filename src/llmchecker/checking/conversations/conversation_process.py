@@ -29,9 +29,9 @@ from llmchecker.checking.conversations.conversation import (
 from llmchecker.checking.conversations.explored_conversation import ExploredConversation
 from llmchecker.checking.conversations.token_monitor import TokenMonitor
 from llmchecker.checking.conversations.turn_part import Texts, TurnPart
-from llmchecker.checking.conversations.turn_query import TurnMonitor
+from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.transducers.interface import HasTransducer
@@ -57,6 +57,7 @@ class ConversationProcess(CheckedProcess):
 
     Raises:
         UnusableText: a model cannot read the conversation, whatever its answers are.
+        ConfigError: a model does not list all tokens of a distribution.
     """
 
     def __init__(
@@ -68,6 +69,12 @@ class ConversationProcess(CheckedProcess):
         *,
         decides_early: bool = True,
     ) -> None:
+        for each in (model, *user_models.values()):
+            if each.listed_tokens < each.vocabulary_size:
+                raise ConfigError(
+                    f"turns: {each.name} returns only its most probable tokens; use a model in "
+                    "this process"
+                )
         self.model, self.conversation = model, conversation
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
@@ -129,8 +136,13 @@ class ConversationProcess(CheckedProcess):
         )
 
     def create_tree(self, asked: CheckedQuery) -> ExploredTree:
-        """Create the tree that a check of a query explores."""
+        """Create the tree that a check of a query explores.
+
+        Raises:
+            InvalidQuery: the query is not about the turns of the conversation.
+        """
         conversation = self.conversation
+        check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
         turns = TurnMonitor(
             asked,
             conversation.turn_count,
