@@ -7,7 +7,7 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from llmchecker.checking.anytime.checked_query import CheckedQuery
     from llmchecker.checking.anytime.side_by_side import CheckOutcome
     from llmchecker.checking.conversations.conversation import SimulatedUser
+    from llmchecker.models.decoding.chat_template import Start
     from llmchecker.trees.shards import Shard
 
 
@@ -196,48 +197,21 @@ class _Evaluator:
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
-        # imported here: Storm and torch take seconds, and a suite is checked before
-        if isinstance(self.opened, TextModel):
-            from llmchecker.checking.conversations.text_conversations import check_texts
-
-            questions = [self._measure(case).question for case in cases]
-            outcomes = check_texts(self.opened, questions, self._load_user)
-            yield from self._build_results(cases, outcomes)
-            return
         if not cases:
             return
-        from llmchecker.checking.anytime.side_by_side import check_side_by_side
-
+        last_time = time.monotonic()
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._measure(case).question for case in cases]
-        outcomes = check_side_by_side(
-            self.opened.model, questions, prompts=prompts, open_process=self._open_process
-        )
-        yield from self._build_results(cases, outcomes)
-
-    def _build_results(
-        self, cases: Sequence[Case], outcomes: "Iterable[tuple[int, CheckOutcome]]"
-    ) -> Iterator[tuple[Case, CaseResult]]:
-        """Yield each case and its result, from the numbers of cases and their outcomes."""
-        last_time = time.monotonic()
-        for index, outcome in outcomes:
+        for index, answer in evaluate(self.opened, questions, prompts, self._load_user):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
-            yield cases[index], self._build_result(cases[index], outcome, seconds)
+            yield cases[index], self._build_result(cases[index], answer, seconds)
 
     def _measure(self, case: Case) -> Case:
         return case.measure() if self.is_measuring else case
-
-    def _open_process(self, question: Question, asked: "CheckedQuery") -> "CheckedProcess":
-        """Open the process that the query of a case is about."""
-        assert not isinstance(self.opened, TextModel)
-        users = () if question.conversation is None else question.conversation.simulated_users
-        return question.open_process(
-            self.opened.model, asked, {user: self._load_user(user) for user in users}
-        )
 
     def _load_user(self, user: "SimulatedUser") -> Any:
         """Load the model of a simulated user, whose messages have an end if answers have none."""
@@ -261,6 +235,36 @@ class _Evaluator:
         if failure is None:
             return result
         return replace(result, status=Status.ERROR, error=_describe_error(failure))
+
+
+def evaluate(
+    opened: LazyModel | TextModel,
+    questions: Sequence[Question],
+    prompts: Sequence["Start"],
+    load_user: Callable[["SimulatedUser"], Any],
+) -> "Iterator[tuple[int, CheckOutcome]]":
+    """Yield the number of each question and its answer, as soon as it is known.
+
+    Args:
+        opened: the model.
+        questions: the questions.
+        prompts: the prompts of all cases of the deployment.
+        load_user: loads the model of a simulated user, which has the access of the model.
+    """
+    # imported here: Storm and torch take seconds, and a suite is checked before
+    if isinstance(opened, TextModel):
+        from llmchecker.checking.conversations.text_conversations import check_texts
+
+        return check_texts(opened, questions, load_user)
+    from llmchecker.checking.anytime.side_by_side import check_side_by_side
+
+    model = opened.model
+
+    def open_process(question: Question, asked: "CheckedQuery") -> "CheckedProcess":
+        users = () if question.conversation is None else question.conversation.simulated_users
+        return question.open_process(model, asked, {user: load_user(user) for user in users})
+
+    return check_side_by_side(model, questions, prompts=prompts, open_process=open_process)
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:

@@ -64,12 +64,12 @@ class AnytimeRun:
         watch: Callable[[Progress], bool | None] = lambda progress: None,
         share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
     ) -> None:
-        # an explored tree selects other tokens after each pass
-        asked.query.check_without_tree()
         self._asked, self._budget, self._watch = asked, budget, watch
         self._process, self._share_passes = process, share_passes
         self._start_time = time.monotonic()
         tree = process.create_tree(asked)
+        # an explored tree selects other tokens after each pass
+        asked.query.check_without_tree()
         deadline = None if budget.seconds is None else self._start_time + budget.seconds
         reader = PromptReader(process, batch_invariant=batch_invariant)
         self.batches = ModelBatches(reader, process.model.batch_texts, is_cancelled, deadline)
