@@ -7,7 +7,7 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
+from llmchecker.config.question import Question
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
@@ -31,6 +32,7 @@ from llmchecker.utils.processes import is_interrupt
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.side_by_side import CheckOutcome
     from llmchecker.checking.conversations.conversation import SimulatedUser
+    from llmchecker.models.decoding.chat_template import Start
     from llmchecker.trees.shards import Shard
 
 
@@ -197,39 +199,24 @@ class _Evaluator:
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
-        # imported here: Storm and torch take seconds, and a suite is checked before
-        if isinstance(self.opened, TextModel):
-            from llmchecker.checking.conversations.text_conversations import check_texts
-
-            questions = [self._measure(case).question for case in cases]
-            outcomes = check_texts(self.opened, questions, self._load_user)
-            yield from self._build_results(cases, outcomes)
-            return
-        yield from self._evaluate_conversations(
-            [case for case in cases if case.question.conversation is not None]
-        )
-        cases = [case for case in cases if case.question.conversation is None]
+        # in this process a conversation has batches of its own
+        if not isinstance(self.opened, TextModel):
+            yield from self._evaluate_conversations(
+                [case for case in cases if case.question.conversation is not None]
+            )
+            cases = [case for case in cases if case.question.conversation is None]
         if not cases:
             return
-        from llmchecker.checking.anytime.side_by_side import check_side_by_side
-
+        last_time = time.monotonic()
         deployment = cases[0].deployment.key
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._measure(case).question for case in cases]
-        outcomes = check_side_by_side(self.opened.model, questions, prompts=prompts)
-        yield from self._build_results(cases, outcomes)
-
-    def _build_results(
-        self, cases: Sequence[Case], outcomes: "Iterable[tuple[int, CheckOutcome]]"
-    ) -> Iterator[tuple[Case, CaseResult]]:
-        """Yield each case and its result, from the numbers of cases and their outcomes."""
-        last_time = time.monotonic()
-        for index, outcome in outcomes:
+        for index, answer in evaluate(self.opened, questions, prompts, self._load_user):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
-            yield cases[index], self._build_result(cases[index], outcome, seconds)
+            yield cases[index], self._build_result(cases[index], answer, seconds)
 
     def _measure(self, case: Case) -> Case:
         return case.measure() if self.is_measuring else case
@@ -248,7 +235,7 @@ class _Evaluator:
             yield case, self._build_result(case, outcome, time.monotonic() - start_time)
 
     def _check_conversation(self, case: Case) -> Answer:
-        # imported here, as in `_evaluate`
+        # imported here, as in `evaluate`
         from llmchecker.checking.conversations.conversation_check import check_conversation
 
         question, conversation = case.question, case.question.conversation
@@ -283,6 +270,30 @@ class _Evaluator:
         if failure is None:
             return result
         return replace(result, status=Status.ERROR, error=_describe_error(failure))
+
+
+def evaluate(
+    opened: LazyModel | TextModel,
+    questions: Sequence[Question],
+    prompts: Sequence["Start"],
+    open_user: Callable[["SimulatedUser"], TextModel],
+) -> "Iterator[tuple[int, CheckOutcome]]":
+    """Yield the number of each question and its answer, as soon as it is known.
+
+    Args:
+        opened: the model.
+        questions: the questions, about conversations only for a model that returns texts alone.
+        prompts: the prompts of all cases of the deployment.
+        open_user: opens the model of a simulated user, which returns texts alone as well.
+    """
+    # imported here: Storm and torch take seconds, and a suite is checked before
+    if isinstance(opened, TextModel):
+        from llmchecker.checking.conversations.text_conversations import check_texts
+
+        return check_texts(opened, questions, open_user)
+    from llmchecker.checking.anytime.side_by_side import check_side_by_side
+
+    return check_side_by_side(opened.model, questions, prompts=prompts)
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:
