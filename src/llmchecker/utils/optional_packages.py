@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from llmchecker.errors import MissingTool
 
@@ -11,12 +10,9 @@ EXTRAS = {
     "docutils": "workflow",
     "lingua": "language",
     "matplotlib": "workflow",
-    "pcpp": "programs",
-    "pycparser": "programs",
     "seaborn": "workflow",
     "snakemake": "workflow",
     "truststore": "servers",
-    "z3": "programs",
 }
 """Extra of each optional package by the name of its module."""
 
@@ -39,17 +35,6 @@ def explain_missing_packages() -> Iterator[None]:
         if (message := find_install_message(error)) is None:
             raise
         raise MissingTool(message) from error
-
-
-def check_packages(*modules: str) -> None:
-    """Check that optional packages are installed, without an import, which may take seconds.
-
-    Raises:
-        MissingTool: a package is missing.
-    """
-    for module in modules:
-        if find_spec(module) is None:
-            raise MissingTool(_format_install_message(module))
 
 
 def find_install_message(error: BaseException) -> str | None:

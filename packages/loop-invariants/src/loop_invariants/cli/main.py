@@ -14,7 +14,6 @@ from pathlib import Path
 from llmchecker import __version__
 from llmchecker.interfaces.cli import entry
 from llmchecker.interfaces.cli.parser import ArgumentParser, run_command
-from llmchecker.utils.optional_packages import check_packages
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.result import BUILTIN_SOURCES, check_seconds
@@ -118,7 +117,6 @@ def _parse_seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    check_packages("pcpp", "pycparser", "z3")
     # Imported here, because the list of commands needs only the parser.
     from loop_invariants.cli.verify_command import run_verify
 

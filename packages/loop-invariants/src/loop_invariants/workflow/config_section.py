@@ -11,7 +11,6 @@ from llmchecker.config.models import ModelConfig
 from llmchecker.config.section import TEXT_OR_SECTION, Distinct, OptionalKey, Section, Seed, Sha256
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
-from llmchecker.utils.optional_packages import check_packages
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.settings import ProposalSettings
 from loop_invariants.sources import ProgramSource, parse_program_source
@@ -94,10 +93,8 @@ class InvariantsConfig(Section):
         """Check the section with the models of the configuration, and add their default names.
 
         Raises:
-            ConfigError: a package, the programs or a model is missing, or a model cannot propose.
+            ConfigError: the programs or a model is missing, or a model cannot propose.
         """
-        with prefix_errors("invariants"):
-            check_packages("pcpp", "pycparser", "z3")
         with prefix_errors("invariants.programs"):
             # Raises for an absent local directory now, and not in a job hours later.
             self.programs.state()

@@ -18,7 +18,7 @@ from loop_invariants.verification.houdini import Prover
 from loop_invariants.verification.result import Outcome
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
-PROGRAMS = Path(__file__).parents[3] / "resources" / "programs"
+PROGRAMS = Path(__file__).parents[4] / "resources" / "programs"
 EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))
 HOLDING = {
     semantics: [(n, semantics) for n, known in EXPECTED.items() if known[semantics] == "holds"]

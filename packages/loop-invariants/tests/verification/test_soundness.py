@@ -33,7 +33,7 @@ from loop_invariants.verification.esbmc import EsbmcAnswer, Mode, run_esbmc
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.houdini import Candidate, Prover
 
-PROGRAMS = Path(__file__).parents[3] / "resources/programs"
+PROGRAMS = Path(__file__).parents[4] / "resources/programs"
 SHIPPED = tuple(Original(p.stem, p.read_text(), ()) for p in sorted(PROGRAMS.rglob("*.c")))
 
 MOST_OF_A_KIND = 4

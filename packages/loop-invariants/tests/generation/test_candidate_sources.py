@@ -39,7 +39,7 @@ from loop_invariants.verification.result import BUILTIN_SOURCES, CandidateSource
 from loop_invariants.verification.spacer import solve_horn_clauses
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
-PROGRAMS = Path(__file__).parents[3] / "resources/programs"
+PROGRAMS = Path(__file__).parents[4] / "resources/programs"
 DECLARED = """int __VERIFIER_nondet_int(void); void __VERIFIER_assume(int);
 void __VERIFIER_assert(int);
 """

@@ -19,7 +19,7 @@ from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import Outcome
 from loop_invariants.verification.violations import find_violation
 
-PROGRAMS = Path(__file__).parents[3] / "resources" / "programs"
+PROGRAMS = Path(__file__).parents[4] / "resources" / "programs"
 EXPECTED = yaml.safe_load(Path(__file__).with_name("expected.yaml").read_text(encoding="utf-8"))
 CASES = [(name, semantics) for name in sorted(EXPECTED) for semantics in Semantics]
 

@@ -19,7 +19,7 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.reporting import notes, tables
 from loop_invariants.verification.result import CandidateSource, Limit, Outcome
 
-PUBLISHED = Path(__file__).parents[3] / "resources/published/invariants.csv"
+PUBLISHED = Path(__file__).parents[4] / "resources/published/invariants.csv"
 INTEGERS, INT32 = Semantics
 VERIFIED, FALSE = Outcome.VERIFIED, Outcome.FALSE
 MARKUP = "a|b*_<i>"

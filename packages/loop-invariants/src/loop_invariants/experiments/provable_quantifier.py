@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llmchecker.errors import ConfigError, ProgramError
-from llmchecker.utils.optional_packages import check_packages
 
 _QUERY_SECONDS = 5.0
 """Maximum seconds for each query of the prover."""
@@ -32,8 +31,8 @@ class Provable:
         scorer: the `InvariantScorer` of the loop.
 
     Raises:
-        ConfigError: a package is missing, the program cannot be read or is not supported, it has no
-            such loop, or the semantics are unknown.
+        ConfigError: the program cannot be read or is not supported, it has no such loop, or the
+            semantics are unknown.
     """
 
     program: Path
@@ -46,7 +45,6 @@ class Provable:
     maximum: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
-        check_packages("pcpp", "pycparser", "z3")
         # The import takes half a second, and most runs do not use a prover.
         from loop_invariants.c_files import (
             read_included_headers,

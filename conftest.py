@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent
 SMOLLM2 = ROOT / "resources/models/smollm2-135m"
 CHROMIUM_ABSENT = "chromium is absent; on Debian, `apt-get install -y chromium` installs it"
 AXE = "4.14.1"
