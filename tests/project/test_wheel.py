@@ -18,10 +18,15 @@ import llmchecker
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
-FOLDERS = {"llmchecker": ROOT, "loop_invariants": ROOT / "packages/loop-invariants"}
+FOLDERS = {
+    "llmchecker": ROOT,
+    "llmchecker_promptfoo": ROOT / "packages/llmchecker-promptfoo",
+    "loop_invariants": ROOT / "packages/loop-invariants",
+}
 """The folder of each distribution, by the name of its package."""
 ENTRY_POINTS = {
     "llmchecker": {"llmchecker = llmchecker.interfaces.cli.entry:run"},
+    "llmchecker_promptfoo": {"promptfoo = llmchecker_promptfoo.convert:convert_promptfoo"},
     "loop_invariants": {
         "loop-invariants = loop_invariants.cli.main:run",
         "verify = loop_invariants.cli.main:add_verify_command",

@@ -57,6 +57,15 @@ def test_an_absent_quantifier_is_named_with_its_extra(llmchecker_alone, entry):
     assert str(error.value) == fix("provable", "programs")
 
 
+def test_an_absent_format_is_named_with_its_extra(llmchecker_alone, tmp_path, capfd):
+    """`llmchecker init --from promptfooconfig.yaml` says in one line what to install."""
+    file = tmp_path / "promptfooconfig.yaml"
+    file.write_text("prompts: [So]\ntests: [{assert: [{type: contains, value: so}]}]\n")
+    assert main(["init", "--from", str(file), "--directory", str(tmp_path)]) == 3
+    assert capfd.readouterr().err == f"error: {fix('promptfoo', 'promptfoo')}\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_the_plugins_of_this_repository_are_installed():
     """Each plug-in that an extra installs is an entry point of an installed package."""
     for group, names in PLUGIN_EXTRAS.items():

@@ -17,10 +17,13 @@ QUANTIFIERS = "llmchecker.quantifiers"
 """Group of the entry points of types of quantifiers: classes."""
 SECTIONS = "llmchecker.config_sections"
 """Group of the entry points of sections of a configuration: pydantic models."""
+SUITE_FORMATS = "llmchecker.suite_formats"
+"""Group of the entry points of formats of other programs: functions that convert a file."""
 PLUGIN_EXTRAS = {
     COMMANDS: {"verify": "programs"},
     QUANTIFIERS: {"provable": "programs"},
     SECTIONS: {"invariants": "programs"},
+    SUITE_FORMATS: {"promptfoo": "promptfoo"},
 }
 """The extra that installs each plug-in of this repository, by its group and name."""
 

@@ -1,12 +1,10 @@
 """`loop-invariants` is the command of the package, and `llmchecker verify` the same."""
 
 import json
-import sys
 from importlib.metadata import entry_points
 
 import pytest
 
-from llmchecker.errors import MissingTool
 from llmchecker.interfaces.cli.main import main as run_llmchecker
 from loop_invariants import Provable
 from loop_invariants.cli.main import main
@@ -48,17 +46,6 @@ def test_both_commands_have_the_same_options(capsys):
         texts.append(capsys.readouterr().out)
     first, second = ({word for word in t.split() if word.startswith("--")} for t in texts)
     assert first == second | {"--version"}
-
-
-@pytest.mark.parametrize("package", ["pcpp", "pycparser", "z3"])
-def test_a_missing_package_is_named_with_the_extra(program, package, monkeypatch, capsys):
-    """Command and quantifier name the missing package and what installs it."""
-    monkeypatch.setitem(sys.modules, package, None)
-    assert main([str(program)]) == 3
-    error = capsys.readouterr().err
-    assert f"{package}: the package is missing; run pip install 'llmchecker[programs]'" in error
-    with pytest.raises(MissingTool, match=f"{package}: the package is missing"):
-        Provable(program)
 
 
 def test_the_installed_package_registers_what_it_adds():

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from llmchecker.errors import ConfigError
-from llmchecker.suites.promptfoo.documents import Date, parse_js_yaml, read_document
-from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker_promptfoo.documents import Date, parse_js_yaml, read_document
+from llmchecker_promptfoo.report import NotConverted
 
 SCALARS = {
     "[0b101, -0b1_0, 0o17, -0x1F, 0x_1, 08, 010, +3]": [5, -2, 15, -31, 1, 8, 10, 3],

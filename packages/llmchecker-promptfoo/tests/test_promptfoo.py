@@ -17,8 +17,8 @@ from helpers.suites import run
 from llmchecker.errors import ConfigError
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
-from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.suites.verdicts import Status
+from llmchecker_promptfoo.convert import convert_promptfoo
 
 A, B, C = (f"{{type: contains, value: {name}}}" for name in "abc")
 HAS_A, HAS_B, HAS_C = ({"contains": name} for name in "abc")

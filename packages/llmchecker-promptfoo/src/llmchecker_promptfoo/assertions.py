@@ -10,22 +10,22 @@ from typing import Any
 
 from llmchecker.errors import ConfigError
 from llmchecker.suites.assertions import build_assertion
-from llmchecker.suites.promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
-from llmchecker.suites.promptfoo.graders import (
+from llmchecker.utils.printable_text import quote_value
+from llmchecker_promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
+from llmchecker_promptfoo.graders import (
     GRADED,
     WITHOUT_VALUE,
     convert_grader,
     describe_difference,
 )
-from llmchecker.suites.promptfoo.javascript import (
+from llmchecker_promptfoo.javascript import (
     SPACE_CLASS,
     format_js_value,
     format_json,
     translate_regex,
 )
-from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
-from llmchecker.suites.promptfoo.templates import has_template, render
-from llmchecker.utils.printable_text import quote_value
+from llmchecker_promptfoo.report import NotConverted, Place, Report
+from llmchecker_promptfoo.templates import has_template, render
 
 ASSERT_SET = "assert-set"
 _NEGATION = "not-"

@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from llmchecker.suites.promptfoo.documents import parse_json
-from llmchecker.suites.promptfoo.javascript import (
+from llmchecker_promptfoo.documents import parse_json
+from llmchecker_promptfoo.javascript import (
     UNDEFINED,
     WHITESPACE,
     Undefined,
@@ -22,7 +22,7 @@ from llmchecker.suites.promptfoo.javascript import (
     format_json,
     is_truthy,
 )
-from llmchecker.suites.promptfoo.report import NotConverted, UnknownTemplate
+from llmchecker_promptfoo.report import NotConverted, UnknownTemplate
 
 _ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True, autoescape=False)
 """The parser; it never renders."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from llmchecker.suites.promptfoo.report import NotConverted
-from llmchecker.suites.promptfoo.templates import render
+from llmchecker_promptfoo.report import NotConverted
+from llmchecker_promptfoo.templates import render
 
 VARIABLES = {
     "s": "hello wORld",

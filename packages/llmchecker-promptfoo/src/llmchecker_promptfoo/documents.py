@@ -17,9 +17,9 @@ from llmchecker.config.yaml_reader import (
     parse_yaml,
 )
 from llmchecker.errors import ConfigError, UnusableDataset
-from llmchecker.suites.promptfoo.report import NotConverted, Place
 from llmchecker.utils import text_files
 from llmchecker.utils.csv_rows import parse_csv
+from llmchecker_promptfoo.report import NotConverted, Place
 
 _MAX_BYTES = 5_000_000
 """Maximum size of a file in bytes."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from llmchecker.suites.promptfoo.assertions import Condition
-from llmchecker.suites.promptfoo.report import NotConverted
 from llmchecker.utils.printable_text import quote_value
+from llmchecker_promptfoo.assertions import Condition
+from llmchecker_promptfoo.report import NotConverted
 
 _MAX_SETS = 6
 """Maximum number of sets in a disjunction; a sum is shorter than more of them."""

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import ConfigError
-from llmchecker.suites.promptfoo.assertions import parse_expected
-from llmchecker.suites.promptfoo.documents import (
+from llmchecker.utils.printable_text import quote_value
+from llmchecker_promptfoo.assertions import parse_expected
+from llmchecker_promptfoo.documents import (
     FILE_SCHEME,
     find_files,
     read_csv_records,
     read_document,
     read_text,
 )
-from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
-from llmchecker.suites.promptfoo.variables import merge_variables
-from llmchecker.utils.printable_text import quote_value
+from llmchecker_promptfoo.report import NotConverted, Place, Report
+from llmchecker_promptfoo.variables import merge_variables
 
 _DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
 _PROGRAM = re.compile(r"\.(py|[cm]?[jt]s)(:\w+)?$")

@@ -10,9 +10,9 @@ from typing import Any
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.matrix import list_alternatives
-from llmchecker.suites.promptfoo.graders import JUDGE
-from llmchecker.suites.promptfoo.report import Place, Report
-from llmchecker.suites.promptfoo.suite_text import format_suite
+from llmchecker_promptfoo.graders import JUDGE
+from llmchecker_promptfoo.report import Place, Report
+from llmchecker_promptfoo.suite_text import format_suite
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker_promptfoo.report import NotConverted
 
 JUDGE = "./judge"
 """The placeholder of the model of all judges."""

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from llmchecker.properties.quantifiers.pattern import Pattern
-from llmchecker.suites.promptfoo.javascript import format_js_value, format_json, translate_regex
-from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker_promptfoo.javascript import format_js_value, format_json, translate_regex
+from llmchecker_promptfoo.report import NotConverted
 
 MATCHES = [
     (r"^a$", ["a"], ["a\n", "\na", "ba"]),

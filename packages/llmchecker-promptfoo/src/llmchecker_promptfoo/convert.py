@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import ConfigError
-from llmchecker.suites.promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
-from llmchecker.suites.promptfoo.assertions import Context
-from llmchecker.suites.promptfoo.documents import read_document
-from llmchecker.suites.promptfoo.prompts import Prompt, read_prompt_list, render_prompt
-from llmchecker.suites.promptfoo.providers import convert_providers, find_first_provider
-from llmchecker.suites.promptfoo.report import NotConverted, Place, Report, UnknownTemplate
-from llmchecker.suites.promptfoo.requirements import RequirementBuilder
-from llmchecker.suites.promptfoo.suite_text import format_suite
-from llmchecker.suites.promptfoo.tests import Test, TestReader
-from llmchecker.suites.promptfoo.variables import iter_combinations, mark_templates
+from llmchecker.suites.formats import Conversion
 from llmchecker.utils.printable_text import escape_unprintable
+from llmchecker_promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
+from llmchecker_promptfoo.assertions import Context
+from llmchecker_promptfoo.documents import read_document
+from llmchecker_promptfoo.prompts import Prompt, read_prompt_list, render_prompt
+from llmchecker_promptfoo.providers import convert_providers, find_first_provider
+from llmchecker_promptfoo.report import NotConverted, Place, Report, UnknownTemplate
+from llmchecker_promptfoo.requirements import RequirementBuilder
+from llmchecker_promptfoo.suite_text import format_suite
+from llmchecker_promptfoo.tests import Test, TestReader
+from llmchecker_promptfoo.variables import iter_combinations, mark_templates
 
 _MAX_CASES = 10_000
 """Maximum number of combinations of prompts, tests and variables."""
@@ -60,19 +61,6 @@ _EXCLUDING_OPTIONS = {
     "transformVars": "a program changes its variables",
 }
 """Options of a test without a counterpart, with the reasons."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A converted configuration.
-
-    Attributes:
-        omissions: the parts that were not converted, or not exactly, each with its line.
-        text: the suite file, with the omissions as a comment.
-    """
-
-    omissions: tuple[str, ...]
-    text: str
 
 
 def convert_promptfoo(

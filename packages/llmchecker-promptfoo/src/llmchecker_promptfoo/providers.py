@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from llmchecker.suites.promptfoo.report import Place, Report
 from llmchecker.suites.suite_file import SuiteKeys
+from llmchecker_promptfoo.report import Place, Report
 
 _TOKEN_KEYS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),

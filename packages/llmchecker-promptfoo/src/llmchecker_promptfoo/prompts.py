@@ -9,7 +9,7 @@ from typing import Any
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.suites.promptfoo.documents import (
+from llmchecker_promptfoo.documents import (
     FILE_SCHEME,
     find_files,
     parse_js_yaml,
@@ -17,10 +17,10 @@ from llmchecker.suites.promptfoo.documents import (
     read_csv_records,
     read_text,
 )
-from llmchecker.suites.promptfoo.javascript import format_json
-from llmchecker.suites.promptfoo.report import NotConverted, Place, Report
-from llmchecker.suites.promptfoo.templates import has_template, render
-from llmchecker.suites.promptfoo.variables import mark_templates, render_variables
+from llmchecker_promptfoo.javascript import format_json
+from llmchecker_promptfoo.report import NotConverted, Place, Report
+from llmchecker_promptfoo.templates import has_template, render
+from llmchecker_promptfoo.variables import mark_templates, render_variables
 
 _TEXT_SUFFIXES = (".txt", ".md", ".j2", ".json", ".jsonl", ".yaml", ".yml", ".csv")
 """Suffixes of files with prompts."""

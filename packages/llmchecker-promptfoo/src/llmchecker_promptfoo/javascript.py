@@ -11,7 +11,7 @@ from typing import Any
 import quickjs
 import regex
 
-from llmchecker.suites.promptfoo.report import NotConverted
+from llmchecker_promptfoo.report import NotConverted
 
 
 class Undefined:

@@ -7,14 +7,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from llmchecker.suites.promptfoo.assertions import (
+from llmchecker_promptfoo.assertions import (
     ASSERT_SET,
     Condition,
     Context,
     convert_assertion,
 )
-from llmchecker.suites.promptfoo.report import NotConverted, Place
-from llmchecker.suites.promptfoo.thresholds import build_path, parse_fraction, select_required
+from llmchecker_promptfoo.report import NotConverted, Place
+from llmchecker_promptfoo.thresholds import build_path, parse_fraction, select_required
 
 _METRIC = "the assertion has weight 0 or is a metric, so no answer must satisfy it"
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from llmchecker.suites.promptfoo.documents import (
+from llmchecker_promptfoo.documents import (
     FILE_SCHEME,
     find_files,
     parse_js_yaml,
     read_text,
 )
-from llmchecker.suites.promptfoo.javascript import format_js_value, format_json
-from llmchecker.suites.promptfoo.report import NotConverted
-from llmchecker.suites.promptfoo.templates import Unusable, has_template, render
+from llmchecker_promptfoo.javascript import format_js_value, format_json
+from llmchecker_promptfoo.report import NotConverted
+from llmchecker_promptfoo.templates import Unusable, has_template, render
 
 _NAME = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _MAX_ROUNDS = 5
