@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from llmchecker.errors import MissingTool
 
@@ -10,8 +11,11 @@ EXTRAS = {
     "docutils": "workflow",
     "lingua": "language",
     "matplotlib": "workflow",
+    "pkg_resources": "readability",
     "seaborn": "workflow",
     "snakemake": "workflow",
+    "textblob": "polarity",
+    "textstat": "readability",
     "truststore": "servers",
 }
 """Extra of each optional package by the name of its module."""
@@ -35,6 +39,17 @@ def explain_missing_packages() -> Iterator[None]:
         if (message := find_install_message(error)) is None:
             raise
         raise MissingTool(message) from error
+
+
+def check_packages(*modules: str) -> None:
+    """Check that optional packages are installed, without an import, which may take seconds.
+
+    Raises:
+        MissingTool: a package is missing.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingTool(_format_install_message(module))
 
 
 def find_install_message(error: BaseException) -> str | None:
