@@ -5,7 +5,7 @@ COPY pyproject.toml README.md LICENSE constraints.txt /source/
 COPY src /source/src
 # torch without CUDA
 ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
-RUN pip install --no-cache-dir --constraint /source/constraints.txt "/source[servers]"
+RUN pip install --no-cache-dir --constraint /source/constraints.txt "/source[polarity,readability,servers]"
 WORKDIR /work
 ENTRYPOINT ["llmchecker"]
 CMD ["test", "suite.yaml"]

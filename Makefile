@@ -8,6 +8,8 @@ INSTALLED := .venv/installed
 WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
+# distributions of this repository, which extras of llmchecker name
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 
@@ -104,9 +106,11 @@ bundle: $(INSTALLED)
 test-bundle: bundle
 	release/test_bundle.sh bundle/llmchecker.tar
 
-# what PyPI takes: dist/ with the sources and a wheel
+# what PyPI takes: dist/ with the sources and a wheel of each distribution
 dist: $(INSTALLED)
-	$(BIN)/python -m build --outdir dist $(if $(PACKAGES),--no-isolation)
+	for source in . $(PLUGINS); do \
+	    $(BIN)/python -m build --outdir dist $(if $(PACKAGES),--no-isolation) $$source || exit 1; \
+	done
 
 # the documentation site, into site/; a page outside of the navigation or a dead link is an error
 docs: $(INSTALLED)
@@ -120,12 +124,12 @@ lint: $(INSTALLED)
 	$(BIN)/snakemake --lint
 	$(BIN)/lint-imports
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml $(PLUGINS:%=%/pyproject.toml) constraints.txt
 	$(if $(PACKAGES),grep ' wheelhouse/' SHA256SUMS | sha256sum --quiet --check -)
 	$(PYTHON) -m venv .venv
 	@echo "Installing the pinned packages into .venv, which takes some minutes"
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet $(PACKAGES) \
-	    --constraint constraints.txt --editable ".[all,docs,test]" 2> .venv/pip.log \
+	    --constraint constraints.txt --editable ".[all,docs,test]" $(PLUGINS:%=--editable %) 2> .venv/pip.log \
 	    || { cat .venv/pip.log >&2; exit 1; }
 	@! grep --quiet WARNING .venv/pip.log \
 	    || echo "pip warned $$(grep --count WARNING .venv/pip.log) times; .venv/pip.log has the warnings"

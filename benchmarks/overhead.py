@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COPIED = ("Snakefile", "environment.yml", "profiles", "src", "workflow")
+COPIED = (
+    *("Snakefile", "environment.yml", "profiles", "src", "workflow"),
+    "packages/loop-invariants/src",
+)
 LINKED = ("resources",)
 
 DEFINITIONS = {

@@ -77,11 +77,12 @@ def write_row(row: Row, path: Path) -> None:
 
 
 def read_commit() -> str:
-    """Return the first digits of the commit, with a plus sign if the package differs from it."""
+    """Return the first digits of the commit, with a plus sign if the packages differ from it."""
     git = ["git", "-C", str(ROOT)]
     commit = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], encoding="utf-8")
-    # The record itself changes with each run, so that only the package counts.
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src"], check=False).returncode
+    # The record itself changes with each run, so that only the packages count.
+    differences = [*git, "diff", "--quiet", "HEAD", "--", "src", "packages"]
+    changed = subprocess.run(differences, check=False).returncode
     return f"{commit.strip()}{'+' if changed else ''}"
 
 

@@ -1,10 +1,11 @@
-"""Write docs/programs_measured.md and docs/explanation/speed.md from the records of benchmarks:
+"""Write the pages with measurements from the records of benchmarks:
 
     .venv/bin/python docs/measured_pages.py
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
-`benchmarks/ablation.py` writes ablation.csv, and benchmarks.json is a copy of the file that
-`make bench` writes. Without a record, its table is absent.
+`benchmarks/ablation.py` writes ablation.csv, `benchmarks/requirements.py` writes requirements.csv,
+and benchmarks.json is a copy of the file that `make bench` writes. Without a record, its table is
+absent.
 """
 
 import csv
@@ -20,6 +21,8 @@ PUBLISHED = ROOT / "resources/published/invariants.csv"
 SPEED_RECORD = ROOT / "resources/measured/benchmarks.json"
 PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
 SPEED_PAGE = ROOT / "docs/explanation/speed.md"
+REQUIREMENTS_RECORD = ROOT / "resources/measured/requirements.csv"
+REQUIREMENTS_PAGE = ROOT / "docs/reference/requirements.md"
 
 PROGRAMS_INTRODUCTION = """\
 # Results on C programs
@@ -50,6 +53,18 @@ machines. The same programs here:
     .venv/bin/snakemake --cores 1 resources/datasets/programs --configfile config/code2inv.yaml
     .venv/bin/python benchmarks/verifying.py Code2Inv resources/datasets/programs \\
         --semantics integers
+"""
+REQUIREMENTS_INTRODUCTION = """\
+# Required packages
+
+    .venv/bin/python benchmarks/requirements.py
+    .venv/bin/python docs/measured_pages.py
+
+The first command measures the packages that pip installs with LLMChecker and its [extras](../how-to/install.md#extras),
+the second writes this page. A package without an extra is always installed. `used by` has the folders that import the
+package, or the packages that do. `megabytes` are those of its own files, without those of what it requires. `seconds`
+are those of the processor for `import`, with all that the package imports itself. An answer imports only what it needs.
+
 """
 SPEED_INTRODUCTION = """\
 # Speed
@@ -164,6 +179,14 @@ def _build_ablation(rows: Sequence[Row]) -> list[str]:
     return [ABLATION_INTRODUCTION, format_table(columns, cells)] if cells else []
 
 
+def build_requirements_page(rows: Sequence[Row]) -> str:
+    """Build the page on required packages, one row for each."""
+    columns = ("package", "extra", "used by", "megabytes", "seconds")
+    return REQUIREMENTS_INTRODUCTION + format_table(
+        columns, [[row[column] for column in columns] for row in rows]
+    )
+
+
 def build_speed_page(figures: Mapping[str, float]) -> str:
     """Build the page on speed: the value of each figure for each model.
 
@@ -211,12 +234,13 @@ def read_figures(path: Path) -> Mapping[str, float]:
 
 
 def build_pages() -> dict[Path, str]:
-    """Build both pages from the records of this repository."""
+    """Build the pages from the records of this repository."""
     programs = build_programs_page(
         read_rows(PROGRAMS_RECORD), read_rows(ABLATION_RECORD), read_rows(PUBLISHED)
     )
     return {
         PROGRAMS_PAGE: programs,
+        REQUIREMENTS_PAGE: build_requirements_page(read_rows(REQUIREMENTS_RECORD)),
         SPEED_PAGE: build_speed_page(read_figures(SPEED_RECORD)),
     }
 

@@ -8,7 +8,7 @@ from helpers.installed import install
 
 from llmchecker.config.config import Config
 from llmchecker.config.plugins import extend_keys
-from llmchecker.errors import ConfigError, MissingTool
+from llmchecker.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {
@@ -80,11 +80,3 @@ def test_a_section_that_is_absent_is_not_loaded(installed):
 def test_no_package_replaces_a_section(installed):
     """The sections of this package stay what they are."""
     assert Config.parse(CONFIG | {"suites": {}}).suites == {}
-
-
-def test_a_missing_package_for_programs_is_named_with_the_extra(monkeypatch):
-    """The section `invariants` names the missing package before any job starts."""
-    monkeypatch.setitem(sys.modules, "z3", None)
-    message = r"invariants: z3: .* is missing; run pip install 'llmchecker\[programs\]'"
-    with pytest.raises(MissingTool, match=message):
-        Config.parse(CONFIG | {"invariants": {"programs": f"path:{ROOT / 'resources/programs'}"}})

@@ -7,19 +7,18 @@ from importlib.util import find_spec
 from modulefinder import ModuleFinder
 from pathlib import Path
 
-from helpers.project import ROOT
+from helpers.parsed_source import ROOT, SOURCES, find_file, is_of_a_package, name_file
 
 from llmchecker.properties.registry import BUILTIN_TYPES
 
-SOURCE = ROOT / "src"
 SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
 
 
 class Imports(ModuleFinder):
-    """Modules that a script imports, as its bytecode says; those of src/ alone are followed."""
+    """Modules that a script imports, as its bytecode says; only those of the packages count."""
 
     def __init__(self, without: set[str]) -> None:
-        super().__init__(path=[str(SOURCE)], excludes=sorted(without))
+        super().__init__(path=list(map(str, SOURCES)), excludes=sorted(without))
 
     def load_module(self, fqname, fp, pathname, file_info):
         """Compile without what is for type checkers: the compiler drops what cannot be reached."""
@@ -34,20 +33,20 @@ def module_names(paths: set[str]) -> set[str]:
     """The dotted names of modules, and of all modules in folders, given as in the exceptions."""
     names = set()
     for path in paths:
-        files = SOURCE.glob(f"{path}*.py") if path.endswith("/") else [SOURCE / path]
-        names |= {".".join(f.relative_to(SOURCE).with_suffix("").parts) for f in files}
+        files = find_file(path).glob("*.py") if path.endswith("/") else [find_file(path)]
+        names |= {".".join(Path(name_file(file)).with_suffix("").parts) for file in files}
     return names
 
 
 def imported_by(script: Path, without: set[str], *also: Path) -> set[str]:
-    """The modules behind a script and further modules, as paths below src/."""
-    found = {str(file.relative_to(SOURCE)) for file in also}
+    """The modules behind a script and further modules, as paths from their packages on."""
+    found = set(map(name_file, also))
     for start in (script, *also):
         finder = Imports(module_names(without))
         finder.run_script(str(start))
         files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
-        found |= {str(f.relative_to(SOURCE)) for f in files if f.is_relative_to(SOURCE)}
-    return found - {str(f.relative_to(SOURCE)) for f in SOURCE.rglob("__init__.py")}
+        found |= set(map(name_file, filter(is_of_a_package, files)))
+    return {name for name in found if not name.endswith("__init__.py")}
 
 
 def types(*names: str) -> list[Path]:

@@ -14,7 +14,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COPIED = (
     *("Snakefile", "environment.yml", "profiles", "src", "workflow"),
-    "resources/published",
+    *("packages/loop-invariants/src", "resources/published"),
 )
 GENDER = "P=? [ F gender > 0 ]"
 BOTH = "P=? [ F gender > 0 & similarity > 10 ]"

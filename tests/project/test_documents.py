@@ -18,7 +18,6 @@ import pytest
 import yaml
 from snakemake.cli import get_argument_parser
 
-import llmchecker
 from llmchecker.checking import check
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.markov.scored_tree import ScoredTree
@@ -184,19 +183,20 @@ def test_llmchecker_commands_parse():
 
 
 def test_what_pip_installs_exists():
-    """Each `pip install` names this folder, its wheel or a package, and extras that exist."""
+    """Each `pip install` names folders of distributions or a package, and extras that exist."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wheel = f"./llmchecker-{llmchecker.__version__}-py3-none-any.whl"
-    targets = []
+    folders = {f"./{file.parent.relative_to(ROOT)}" for file in ROOT.glob("packages/*/*.toml")}
+    targets = set()
     for document, words in commands("pip install"):
         # the commands of developers begin with options
         if words[0].startswith("-"):
             continue
-        target, _, extras = words[0].rstrip("]").partition("[")
-        assert set(filter(None, extras.split(","))) <= project["optional-dependencies"].keys()
-        assert target in (".", wheel, "torch"), f"{document.name}: {words[0]}"
-        targets.append(target)
-    assert {".", wheel} <= set(targets)
+        for word in itertools.takewhile(lambda word: not word.startswith("-"), words):
+            target, _, extras = word.rstrip("]").partition("[")
+            assert set(filter(None, extras.split(","))) <= project["optional-dependencies"].keys()
+            assert target in folders | {".", "llmchecker", "torch"}, f"{document.name}: {word}"
+            targets.add(target)
+    assert folders | {".", "llmchecker"} <= targets
 
 
 @pytest.mark.parametrize("name", ["README.md", *FIRST_PAGES])

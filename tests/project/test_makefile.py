@@ -19,7 +19,9 @@ chmod +x .venv/bin/python
 @pytest.mark.parametrize("is_failing", [False, True])
 def test_the_warnings_of_pip_are_one_line(tmp_path, is_failing):
     """A hundred warnings are counted on one line, and shown in full only with an error."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    projects = [str(file.relative_to(ROOT)) for file in ROOT.glob("packages/*/pyproject.toml")]
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", *projects):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)

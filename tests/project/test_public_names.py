@@ -3,13 +3,11 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
-from helpers.parsed_source import SOURCE, parse_modules
+from helpers.parsed_source import ROOT, find_file, name_file, parse_modules
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = "tests workflow benchmarks docs examples release".split()
+FOLDERS = "tests packages/*/tests workflow benchmarks docs examples release".split()
 HOOK = re.compile(r"pytest_|add_[a-z_]+_command$")
 """Functions that pytest and `cli/commands.py` find by their name."""
 OTHER_VERBS = ("demand", "require", "refuse", "ensure_no")
@@ -52,9 +50,10 @@ def words_of_other_files() -> list[set[str]]:
 
     `__init__.pyi` is one of them: the package imports its names when they are first used.
     """
-    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", SOURCE / "llmchecker/__init__.pyi"]
+    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]
+    files.append(find_file("llmchecker/__init__.pyi"))
     for folder in FOLDERS:
-        files += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".smk")]
+        files += [path for path in ROOT.glob(f"{folder}/**/*") if path.suffix in (".py", ".smk")]
     return [set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in files]
 
 
@@ -65,7 +64,7 @@ def test_a_name_that_no_other_file_uses_is_private():
     used = set().union(*map(used_names, modules.values()))
     others = words_of_other_files()
     unused = [
-        f"{path.relative_to(SOURCE)}: {name}"
+        f"{name_file(path)}: {name}"
         for path, module in modules.items()
         for name in defined_names(module)
         if (path.stem, name) not in used

@@ -2,10 +2,9 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from helpers.parsed_source import SOURCE, parse_modules
+from helpers.parsed_source import name_file, parse_modules
 
 from llmchecker import errors
 
@@ -33,12 +32,12 @@ def literal(node: ast.AST) -> str:
     return ""
 
 
-def find_messages() -> Iterator[tuple[Path, int, str]]:
+def find_messages() -> Iterator[tuple[str, int, str]]:
     """Yield the module, the line and the text of each literal message of an error."""
     for path, module in parse_modules().items():
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and node.args and getattr(node.func, "id", "") in ERRORS:
-                yield path.relative_to(SOURCE), node.lineno, literal(node.args[0])
+                yield name_file(path), node.lineno, literal(node.args[0])
 
 
 @pytest.mark.long

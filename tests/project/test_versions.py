@@ -12,8 +12,11 @@ from packaging.version import Version
 
 import llmchecker
 from llmchecker.utils.optional_packages import EXTRAS
+from llmchecker.utils.plugins import PLUGIN_EXTRAS
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = [file.parent for file in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+"""Folders of the distributions with plug-ins of llmchecker."""
 
 
 def read_pins(lines: list[str]) -> dict[str, Version]:
@@ -35,19 +38,36 @@ def read_constraints(name: str) -> dict[str, Version]:
     return read_pins([line for line in lines if line and not line.startswith("#")])
 
 
+def read_project(folder: Path) -> dict:
+    """The table `project` of a distribution's pyproject.toml."""
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 @pytest.fixture(scope="module")
 def project() -> dict:
-    """The table `project` of pyproject.toml."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """The table `project` of llmchecker."""
+    return read_project(ROOT)
 
 
 @pytest.fixture(scope="module")
-def groups(project) -> dict[str, list[Requirement]]:
-    """Requirements on other packages by extra; the extra of the core is ""."""
+def plugin_projects() -> dict[str, dict]:
+    """The tables `project` of the distributions with plug-ins, by name."""
+    projects = map(read_project, FOLDERS)
+    return {project["name"]: project for project in projects}
+
+
+@pytest.fixture(scope="module")
+def groups(project, plugin_projects) -> dict[str, list[Requirement]]:
+    """Requirements on other packages by extra of llmchecker or name of another distribution.
+
+    The extra of the core is "".
+    """
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    groups |= {name: each["dependencies"] for name, each in plugin_projects.items()}
     requirements = {extra: list(map(Requirement, lines)) for extra, lines in groups.items()}
+    own = {"llmchecker", *plugin_projects}
     return {
-        extra: [each for each in group if each.name != "llmchecker"]
+        extra: [each for each in group if each.name not in own]
         for extra, group in requirements.items()
     }
 
@@ -62,6 +82,12 @@ def ranges(groups) -> dict[str, Requirement]:
 def environment() -> dict:
     """environment.yml."""
     return yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+
+
+def test_a_requirement_is_the_same_everywhere(groups, ranges):
+    """A package that two groups require has one range and one marker."""
+    for group in groups.values():
+        assert all(each == ranges[canonicalize_name(each.name)] for each in group)
 
 
 def test_make_installs_versions_in_the_ranges(ranges):
@@ -126,10 +152,37 @@ def test_all_has_every_extra_for_users(project):
 
 def test_errors_about_optional_packages_name_their_extra(groups):
     """The extra in an error is the one whose requirements contain the package."""
-    distributions = {"lingua": "lingua-language-detector", "z3": "z3-solver"}
+    distributions = {"lingua": "lingua-language-detector", "pkg_resources": "setuptools"}
     for module, extra in EXTRAS.items():
         names = {canonicalize_name(each.name) for each in groups[extra]}
         assert distributions.get(module, module) in names
+
+
+def test_extras_install_the_plugins(project, plugin_projects):
+    """The extra in the error about an absent plug-in names the distribution that registers it."""
+    entry_points = {
+        (group, name): each["name"]
+        for each in plugin_projects.values()
+        for group, entries in each["entry-points"].items()
+        for name in entries
+    }
+    for group, names in PLUGIN_EXTRAS.items():
+        for name, extra in names.items():
+            (line,) = project["optional-dependencies"][extra]
+            assert Requirement(line).name == entry_points.pop((group, name))
+    assert entry_points == {}
+
+
+def test_the_distributions_are_released_together(project, plugin_projects):
+    """Each has the version of llmchecker, requires it, and is required by an extra in it."""
+    required = {f"{name}=={llmchecker.__version__}" for name in plugin_projects}
+    lines = [line for group in project["optional-dependencies"].values() for line in group]
+    assert required == {line for line in lines if Requirement(line).name in plugin_projects}
+    for each in plugin_projects.values():
+        assert each["version"] == llmchecker.__version__
+        assert f"llmchecker=={llmchecker.__version__}" in each["dependencies"]
+        for key in ("authors", "license", "requires-python", "urls"):
+            assert each[key] == project[key]
 
 
 def test_one_place_has_the_version(project):

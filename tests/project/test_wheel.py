@@ -18,33 +18,60 @@ import llmchecker
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
+FOLDERS = {
+    "llmchecker": ROOT,
+    "llmchecker_promptfoo": ROOT / "packages/llmchecker-promptfoo",
+    "loop_invariants": ROOT / "packages/loop-invariants",
+}
+"""The folder of each distribution, by the name of its package."""
+ENTRY_POINTS = {
+    "llmchecker": {"llmchecker = llmchecker.interfaces.cli.entry:run"},
+    "llmchecker_promptfoo": {"promptfoo = llmchecker_promptfoo.convert:convert_promptfoo"},
+    "loop_invariants": {
+        "loop-invariants = loop_invariants.cli.main:run",
+        "verify = loop_invariants.cli.main:add_verify_command",
+        "invariants = loop_invariants.workflow.config_section:InvariantsConfig",
+        "provable = loop_invariants:Provable",
+    },
+}
+"""Entry points of each package, as lines of the metadata."""
 SHELL = "import sys; from llmchecker.interfaces.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """The wheel that `make dist` builds from the archive of the sources."""
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """The wheels that `make dist` builds from the archives of the sources, by their packages."""
     directory = tmp_path_factory.mktemp("dist")
-    # a copy, since building leaves files behind
-    source = directory / "source"
-    shutil.copytree(
-        ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
+    # a copy, since building leaves files behind; licenses are links to the one of the repository
+    source, ignored = directory / "source", shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in ("src", "packages"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in BUILT_FROM:
         shutil.copy2(ROOT / name, source / name)
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, source]
-    subprocess.run(command, check=True, capture_output=True)
-    (wheel,) = directory.glob("llmchecker-*.whl")
-    assert len(list(directory.glob("llmchecker-*.tar.gz"))) == 1
-    return wheel
+    wheels = {}
+    for name, folder in FOLDERS.items():
+        built = directory / name
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", built]
+        command.append(source / folder.relative_to(ROOT))
+        subprocess.run(command, check=True, capture_output=True)
+        (wheels[name],) = built.glob(f"{name}-*.whl")
+        assert len(list(built.glob(f"{name}-*.tar.gz"))) == 1
+    return wheels
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """What the wheel of this checkout installs, in a folder that holds nothing else."""
+def wheel(wheels) -> Path:
+    """The wheel of llmchecker."""
+    return wheels["llmchecker"]
+
+
+@pytest.fixture(scope="module")
+def installed(wheels, tmp_path_factory) -> Path:
+    """What the wheels of this checkout install, in a folder that holds nothing else."""
     directory = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(directory)
+    for wheel in wheels.values():
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(directory)
     return directory
 
 
@@ -63,10 +90,10 @@ def python(installed: Path, code: str, *arguments: str, cwd: Path) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["llmchecker", "loop_invariants"])
-def test_the_wheel_holds_every_file_of_a_package(installed, name):
-    """Schema, word lists, templates, stub and marker come along; commands are registered."""
-    package = ROOT / "src" / name
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_wheel_contains_every_file_of_its_package(installed, name):
+    """Schema, word lists, templates, stub and marker come along; plug-ins are registered."""
+    package = FOLDERS[name] / "src" / name
     expected = {
         str(path.relative_to(package))
         for path in package.rglob("*")
@@ -78,12 +105,10 @@ def test_the_wheel_holds_every_file_of_a_package(installed, name):
         if path.is_file()
     }
     assert found == expected
-    (entry_points,) = installed.glob("llmchecker-*.dist-info/entry_points.txt")
-    lines = entry_points.read_text(encoding="utf-8").splitlines()
-    assert "llmchecker = llmchecker.interfaces.cli.entry:run" in lines
-    assert "loop-invariants = loop_invariants.cli.main:run" in lines
-    assert "verify = loop_invariants.cli.main:add_verify_command" in lines
-    assert "provable = loop_invariants:Provable" in lines
+    (metadata,) = installed.glob(f"{name}-*.dist-info")
+    lines = (metadata / "entry_points.txt").read_text(encoding="utf-8").splitlines()
+    assert set(lines) >= ENTRY_POINTS[name]
+    assert (metadata / "licenses/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 @pytest.mark.long

@@ -6,8 +6,9 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from helpers.imports import SCRIPTS, SOURCE, imported_by, script_of
+from helpers.imports import SCRIPTS, imported_by, script_of
 from helpers.installed import install
+from helpers.parsed_source import SOURCES, find_file, name_file
 from helpers.project import EMPTY, SCORING, Project
 
 from llmchecker.interfaces.snakemake import code_dependencies
@@ -51,8 +52,8 @@ FETCHED = ("config/", "resources/")
 
 
 def python_files(paths) -> set[str]:
-    """The modules among files of the packages, as paths below src/; packages are no modules."""
-    found = {str(path.relative_to(SOURCE)) for path in map(Path, paths) if path.suffix == ".py"}
+    """The modules among files of the packages, from their packages on; packages are no modules."""
+    found = {name_file(path) for path in map(Path, paths) if path.suffix == ".py"}
     return {path for path in found if not path.endswith("__init__.py")}
 
 
@@ -89,7 +90,9 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
     """Another place and another time of the same files give the same digest, a changed byte not."""
     script = SCRIPTS["prism"]
     expected = compute_code_digest(script)
-    copied = shutil.copytree(SOURCE, tmp_path / "elsewhere")
+    copied = tmp_path / "elsewhere"
+    for source in SOURCES:
+        shutil.copytree(source, copied, dirs_exist_ok=True)
     packages = ("llmchecker", "loop_invariants")
     monkeypatch.setattr(
         code_dependencies, "_find_root", lambda package: copied if package in packages else None
@@ -124,14 +127,14 @@ def test_a_digest_is_one_of_names_and_contents(tmp_path, monkeypatch):
 )
 def test_imports_at_a_distance_count(name, module):
     """What a script needs through others, inside of functions too, is code behind it."""
-    assert SOURCE / module in source_files_of(SCRIPTS[name])
+    assert find_file(module) in source_files_of(SCRIPTS[name])
 
 
 def test_what_a_module_named_in_data_imports_counts():
     """A type of quantifier that the registry names counts with all that its module imports."""
     behind = set(source_files_of(SCRIPTS["scores"], [PROVABLE]))
-    assert SOURCE / "loop_invariants/verification/verification_conditions.py" in behind
-    assert SOURCE / "loop_invariants/frontend/translation_unit.py" in behind
+    assert find_file("loop_invariants/verification/verification_conditions.py") in behind
+    assert find_file("loop_invariants/frontend/translation_unit.py") in behind
     assert not behind <= set(source_files_of(SCRIPTS["scores"]))
 
 
@@ -150,7 +153,7 @@ def test_the_modules_of_an_installed_type_count(tmp_path, monkeypatch):
             Path("loud_of_test/__init__.py"),
             Path("loud_of_test/types.py"),
         }
-        assert SOURCE / "llmchecker/utils/number_format.py" in behind
+        assert find_file("llmchecker/utils/number_format.py") in behind
         before = compute_code_digest(SCRIPTS["lock"], ["loud_of_test.types"])
         assert before != compute_code_digest(SCRIPTS["lock"])
     finally:
@@ -171,9 +174,7 @@ def test_imports_of_every_form_are_found(tmp_path):
         "match 1:\n    case 1:\n        import llmchecker.trees.text_tree as text_tree\n",
         encoding="utf-8",
     )
-    found = {
-        str(file.relative_to(SOURCE)) for file in code_dependencies.find_imported_files(script)
-    }
+    found = set(map(name_file, code_dependencies.find_imported_files(script)))
     assert found == {
         *(
             "llmchecker/utils/atomic_files.py",
@@ -187,15 +188,13 @@ def test_imports_of_every_form_are_found(tmp_path):
 
 def test_every_data_file_of_the_packages_is_known():
     """A file of the packages that is no module is read by code that names it, or is a setting."""
-    known = {
-        file for pattern in code_dependencies._DATA_FILES.values() for file in SOURCE.glob(pattern)
-    }
-    known |= set(
-        SOURCE.glob("llmchecker/properties/quantifiers/gender_words/*")
-    )  # an input of their own: `find_quantifier_files`
+    # the lists of words are an input of their own: `find_quantifier_files`
+    words = "llmchecker/properties/quantifiers/gender_words/*"
+    patterns = (words, *code_dependencies._DATA_FILES.values())
+    known = {file for pattern in patterns for source in SOURCES for file in source.glob(pattern)}
     code = (".py", ".pyc", ".pyi", ".typed")  # the last two are for type checkers
-    packages = ("llmchecker", "loop_invariants")
-    files = {file for package in packages for file in (SOURCE / package).rglob("*")}
+    packages = [file.parent for source in SOURCES for file in source.glob("*/__init__.py")]
+    files = {file for package in packages for file in package.rglob("*")}
     assert {f for f in files if f.is_file() and f.suffix not in code} == known
 
 

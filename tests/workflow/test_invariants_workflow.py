@@ -10,6 +10,7 @@ import pytest
 from helpers.fake_server import running
 from helpers.fake_writer import FakeWriter
 from helpers.imports import SCRIPTS, imported_by, script_of
+from helpers.parsed_source import find_file
 from helpers.project import EMPTY, ROOT, Project, read_config, stats
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -166,7 +167,8 @@ def test_a_setting_makes_again_what_depends_on_it(project, key, value, again):
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
     """A result on programs is made again when a module changes that its script imports."""
     project, printed = finished
-    with project.appended(f"src/{module}", "\n# changed\n"):
+    file = find_file(module).relative_to(ROOT)
+    with project.appended(str(file), "\n# changed\n"):
         planned = set(project.planned("invariants"))
     scripts = {rule: script_of(rule) for rule in stats(printed) if rule != "invariants"}
     demanded = {

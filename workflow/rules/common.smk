@@ -10,11 +10,12 @@ from snakemake.exceptions import WorkflowError
 
 BASE = Path(workflow.basedir)
 
-# Rules and their scripts use the package of this checkout, whether or not it is installed. Scripts
-# run in processes of their own, which find it by PYTHONPATH.
-sys.path.insert(0, str(BASE / "src"))
+# Rules and their scripts use the packages of this checkout, whether or not they are installed.
+# Scripts run in processes of their own, which find them by PYTHONPATH.
+SOURCES = [str(BASE / "src"), str(BASE / "packages/loop-invariants/src")]
+sys.path[:0] = SOURCES
 inherited = os.environ.get("PYTHONPATH")
-os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(BASE / "src"), inherited])))
+os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [*SOURCES, inherited])))
 
 from llmchecker.utils.processes import install_sigint_handler
 

@@ -4,7 +4,7 @@ The class of a section is a `Section`. The first line of its docstring describes
 `complete` checks it with the models of the configuration, and returns it with all defaults.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from inspect import getdoc
 from typing import Any
@@ -14,18 +14,23 @@ from pydantic import Field, create_model
 from llmchecker.config.keys import ConfigKeys
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.section import OptionalKey
-from llmchecker.utils.plugins import SECTIONS, find_plugins, load_plugin
+from llmchecker.errors import MissingTool
+from llmchecker.utils.plugins import SECTIONS, find_missing_plugin, find_plugins, load_plugin
 
 
-def extend_keys(names: Container[str]) -> type[ConfigKeys]:
+def extend_keys(names: Collection[str]) -> type[ConfigKeys]:
     """Return the keys of a configuration with the sections of installed packages.
 
     Args:
         names: the sections to load; the others are known keys without a type.
 
     Raises:
+        MissingTool: the package of a section of `names` is not installed.
         ConfigError: a section of `names` cannot be loaded.
     """
+    for name in names:
+        if (message := find_missing_plugin(SECTIONS, name)) is not None:
+            raise MissingTool(message)
     sections = {
         name: load_plugin(entry, "section") if name in names else None
         for name, entry in find_plugins(SECTIONS, "section").items()

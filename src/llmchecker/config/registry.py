@@ -30,7 +30,7 @@ from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
 from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.utils.plugins import SECTIONS, find_plugins
+from llmchecker.utils.plugins import PLUGIN_EXTRAS, SECTIONS, find_plugins
 from llmchecker.utils.printable_text import quote_value
 
 
@@ -67,12 +67,12 @@ class Registry:
     def parse(cls, raw: Mapping[str, Any]) -> "Registry":
         """Validate the registry of YAML files and build it.
 
-        The plan and the sections of installed packages are not looked at.
+        The plan and the sections of other packages are not looked at.
 
         Raises:
             ConfigError: a key is invalid; the message contains the key, its value and the fix.
         """
-        sections = find_plugins(SECTIONS, "section")
+        sections = {*find_plugins(SECTIONS, "section"), *PLUGIN_EXTRAS[SECTIONS]}
         keys = {key: value for key, value in raw.items() if key not in sections}
         return cls.from_keys(parse_section(RegistryKeys, keys))
 

@@ -24,7 +24,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.plugins import find_installed_types, load_type
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.optional_packages import explain_missing_packages
-from llmchecker.utils.plugins import QUANTIFIERS
+from llmchecker.utils.plugins import QUANTIFIERS, find_missing_plugin
 from llmchecker.utils.printable_text import quote_value
 
 TYPE_KEY = "type"
@@ -177,6 +177,8 @@ def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
     installed_types = find_installed_types()
     if isinstance(type_name, str) and type_name in installed_types:
         return load_type(installed_types[type_name])
+    if (message := find_missing_plugin(QUANTIFIERS, str(type_name))) is not None:
+        raise MissingTool(message)
     type_names = sorted({*BUILTIN_TYPES, *installed_types})
     hint = f"{did_you_mean(str(type_name), type_names) or ';'} known are {', '.join(type_names)}"
     if TYPE_KEY in settings:

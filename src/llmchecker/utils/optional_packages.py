@@ -11,12 +11,12 @@ EXTRAS = {
     "docutils": "workflow",
     "lingua": "language",
     "matplotlib": "workflow",
-    "pcpp": "programs",
-    "pycparser": "programs",
+    "pkg_resources": "readability",
     "seaborn": "workflow",
     "snakemake": "workflow",
+    "textblob": "polarity",
+    "textstat": "readability",
     "truststore": "servers",
-    "z3": "programs",
 }
 """Extra of each optional package by the name of its module."""
 

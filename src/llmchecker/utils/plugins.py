@@ -1,4 +1,7 @@
-"""Plug-ins: objects of installed packages, found by entry points."""
+"""Plug-ins: objects of installed packages, found by entry points.
+
+The repository has packages with plug-ins, which extras of llmchecker install.
+"""
 
 import sys
 from functools import lru_cache
@@ -14,6 +17,15 @@ QUANTIFIERS = "llmchecker.quantifiers"
 """Group of the entry points of types of quantifiers: classes."""
 SECTIONS = "llmchecker.config_sections"
 """Group of the entry points of sections of a configuration: pydantic models."""
+SUITE_FORMATS = "llmchecker.suite_formats"
+"""Group of the entry points of formats of other programs: functions that convert a file."""
+PLUGIN_EXTRAS = {
+    COMMANDS: {"verify": "programs"},
+    QUANTIFIERS: {"provable": "programs"},
+    SECTIONS: {"invariants": "programs"},
+    SUITE_FORMATS: {"promptfoo": "promptfoo"},
+}
+"""The extra that installs each plug-in of this repository, by its group and name."""
 
 
 def find_plugin_packages() -> set[str]:
@@ -45,6 +57,19 @@ def find_plugins(group: str, noun: str) -> dict[str, EntryPoint]:
                 f"{_package_name(entry)} install it; uninstall one"
             )
     return plugins
+
+
+def find_missing_plugin(group: str, name: str) -> str | None:
+    """Return the message for a plug-in of this repository that is not installed, or else None.
+
+    Args:
+        group: the group of the entry points.
+        name: the name of any plug-in.
+    """
+    extra = PLUGIN_EXTRAS[group].get(name)
+    if extra is None or name in _read_entry_points(group).names:
+        return None
+    return f"{name}: its package is missing; run pip install 'llmchecker[{extra}]'"
 
 
 def load_plugin(entry: EntryPoint, noun: str) -> Any:

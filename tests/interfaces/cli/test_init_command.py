@@ -226,10 +226,11 @@ def test_a_probability_that_a_file_cannot_hold_is_an_error(folder, capfd):
     [
         (["--directory", "mine/out"], "--directory: mine is a file; name a directory"),
         (["--at-least", "0.9"], "--at-least: it is for the assertions of --from"),
+        (["--format", "promptfoo"], "--format: it is the format of --from"),
     ],
 )
 def test_arguments_without_an_effect_are_errors(folder, capfd, arguments, reason):
-    """A file in place of a directory, and a probability without assertions, are refused."""
+    """A file in place of a directory, and a probability or a format without a file, are refused."""
     (folder / "mine").write_text("a text")
     assert main(["init", *arguments]) == 3
     assert reason in capfd.readouterr().err.replace(f"{folder}/", "")

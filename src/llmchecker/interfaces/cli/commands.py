@@ -11,7 +11,7 @@ from importlib import import_module
 
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, create_parser
-from llmchecker.utils.plugins import COMMANDS, find_plugins, load_plugin
+from llmchecker.utils.plugins import COMMANDS, find_missing_plugin, find_plugins, load_plugin
 
 _MODULES = {
     "check": "check_command",
@@ -58,6 +58,9 @@ def _add_installed_commands(
         plugins = find_plugins(COMMANDS, "command")
     except ConfigError as error:
         parser.error(str(error))
+    for name in names:
+        if (message := find_missing_plugin(COMMANDS, name)) is not None:
+            parser.error(message)
     for name, entry in plugins.items():
         # No installed package replaces a command of this package.
         if name in COMMAND_HELP:

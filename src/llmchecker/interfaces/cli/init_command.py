@@ -1,4 +1,4 @@
-"""The command `init`: a new suite, or one from a promptfoo configuration, and its workflow."""
+"""The command `init`: a new suite, or one from a file of another program, and its workflow."""
 
 import argparse
 import sys
@@ -23,8 +23,8 @@ from llmchecker.interfaces.cli.arguments import (
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.suites import starter
 from llmchecker.suites.assertions import parse_probability
+from llmchecker.suites.formats import DEFAULT_FORMAT, load_converter
 from llmchecker.suites.load import find_registry
-from llmchecker.suites.promptfoo.convert import convert_promptfoo
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.installation import find_install_source
@@ -47,7 +47,19 @@ def add_init_command(commands: SubParsers) -> None:
         ),
     )
     init.set_defaults(run=_run_init)
-    init.add_argument("--from", dest="source", type=Path, help="a promptfooconfig.yaml")
+    init.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        type=Path,
+        help="file of another program that is converted, such as promptfooconfig.yaml",
+    )
+    init.add_argument(
+        "--format",
+        metavar="NAME",
+        help="with --from, the format of the file, which an installed package converts "
+        f"(default: {DEFAULT_FORMAT})",
+    )
     init.add_argument(
         "--at-least",
         metavar="P",
@@ -75,6 +87,8 @@ def _run_init(arguments: argparse.Namespace) -> int:
     if arguments.source is None:
         if arguments.at_least is not None:
             raise ConfigError("--at-least: it is for the assertions of --from; name a file there")
+        if arguments.format is not None:
+            raise ConfigError("--format: it is the format of --from; name a file there")
         name, deployment = _find_deployment(arguments, registry)
         files[starter.SUITE_NAME] = starter.format_starter_suite(deployment, name).encode()
     else:
@@ -87,7 +101,8 @@ def _run_init(arguments: argparse.Namespace) -> int:
             model, _ = _find_deployment(arguments, registry)
         if isinstance(model, Mapping):
             raise ConfigError("--model: an address has several keys; write them in the suite")
-        conversion = convert_promptfoo(arguments.source, probability, model)
+        convert = load_converter(arguments.format or DEFAULT_FORMAT)
+        conversion = convert(arguments.source, probability, model)
         omissions = conversion.omissions
         files[starter.SUITE_NAME] = conversion.text.encode()
     install_source = arguments.install or find_install_source()

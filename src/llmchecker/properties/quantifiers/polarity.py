@@ -6,11 +6,10 @@ so far, and any of the 2,900 words of the lexicon that may still be completed.
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
-from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.utils.optional_packages import check_packages
 
 if TYPE_CHECKING:
     from textblob.en import Sentiment
@@ -28,7 +27,8 @@ class Polarity:
         of: `text` reads the start string too, `continuation` the generated text alone.
 
     Raises:
-        ConfigError: TextBlob is not installed, or `of` has another value.
+        MissingTool: TextBlob is not installed.
+        ConfigError: `of` has another value.
     """
 
     of: str = "text"
@@ -38,8 +38,7 @@ class Polarity:
 
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
-        if find_spec("textblob") is None:
-            raise ConfigError("polarity: the package textblob is missing; run pip install textblob")
+        check_packages("textblob")
 
     def __call__(self, start: str, continuation: str) -> int:
         polarity: float = _load_sentiment()(select_part(start, continuation, self.of))[0]

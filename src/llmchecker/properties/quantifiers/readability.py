@@ -7,11 +7,10 @@ follow, so nearly every token would have an effect of its own on an incremental 
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
-from llmchecker.errors import ConfigError
 from llmchecker.properties.quantifiers.interface import TEXT_PARTS, check_one_of, select_part
+from llmchecker.utils.optional_packages import check_packages
 
 if TYPE_CHECKING:
     from textstat.textstat import textstatistics
@@ -35,8 +34,8 @@ class Readability:
         of: `text` reads the start string too, `continuation` the generated text alone.
 
     Raises:
-        ConfigError: textstat or a package that it needs is not installed, or `of` has another
-            value.
+        MissingTool: textstat or a package that it needs is not installed.
+        ConfigError: `of` has another value.
     """
 
     of: str = "text"
@@ -46,14 +45,7 @@ class Readability:
 
     def __post_init__(self) -> None:
         check_one_of("of", self.of, TEXT_PARTS)
-        missing_packages = [
-            name for name in ("textstat", "pkg_resources") if find_spec(name) is None
-        ]
-        if missing_packages:
-            raise ConfigError(
-                f"readability: {' and no '.join(missing_packages)} missing; run pip install "
-                "'textstat==0.7.4' 'setuptools<82'"
-            )
+        check_packages("textstat", "pkg_resources")
 
     def __call__(self, start: str, continuation: str) -> int:
         text = select_part(start, continuation, self.of)
