@@ -6,6 +6,8 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 # tests of one file share what they make, so a file stays with one worker
 WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# the longest of these tests take as long as all others of their file
+FAULT_WORKERS := --numprocesses auto --maxprocesses 8 --dist worksteal
 ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
 # distributions of this repository, which extras of llmchecker name
@@ -59,9 +61,10 @@ test test-all: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) $(if $(filter test,$@),-m "not long and not faults",-m "not faults")
 	@[ $@ = test-all ] || echo "$(ADDED)"
 
-# harm of every kind to a small project: damaged files, kills, full disks, too little memory
+# harm of every kind to a small project: damaged files, kills, full disks, too little memory;
+# `make test-faults WITHOUT=interrupted` leaves out the tests with that word in their names
 test-faults: $(INSTALLED)
-	$(BIN)/pytest tests/faults
+	$(BIN)/pytest $(FAULT_WORKERS) tests/faults $(if $(WITHOUT),-k "not $(WITHOUT)")
 
 # a Slurm of one node, started and stopped by the tests; Debian's packages if they may be installed
 test-slurm: $(INSTALLED)

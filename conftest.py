@@ -77,6 +77,14 @@ def smollm2():
     return SMOLLM2
 
 
+@pytest.fixture(scope="session")
+def loaded_smollm2(smollm2):
+    """SmolLM2 for tests that do not change it: a load takes as long as a hundred passes."""
+    from llmchecker.models.transformers.load import load_model
+
+    return load_model(smollm2)
+
+
 def _skip_outside_of_ci(reason: str) -> None:
     """Skip a test whose program is absent; where changes are accepted, nothing is skipped."""
     (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)

@@ -1,13 +1,15 @@
 """A small project that has run undisturbed, and copies of it to do harm to."""
 
+import fcntl
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from helpers.project import GENDER, PROMPTS, Project
-from helpers.undisturbed import NAME, check_undisturbed, copied
+from helpers.undisturbed import NAME, at, check_undisturbed, copied
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,9 +21,24 @@ def _keep_bytecode_whole():
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory, random_model) -> Project:
+def undisturbed(tmp_path_factory, worker_id, random_model) -> Project:
     """A project with one model, every kind of result and as little work as can be, after a run."""
-    prompts = tmp_path_factory.mktemp("prompts") / "prompts.csv"
+    base = tmp_path_factory.getbasetemp()
+    # the workers of one run share the project, which the first of them makes
+    directory = (base if worker_id == "master" else base.parent) / "undisturbed"
+    directory.mkdir(exist_ok=True)
+    with (directory / "lock").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _read_or_run(directory, random_model)
+
+
+def _read_or_run(directory: Path, random_model: Callable[[str], Path]) -> Project:
+    place, clock = directory / "project", directory / "seconds"
+    if clock.exists():
+        project = at(place)
+        project.seconds = float(clock.read_text())
+        return project
+    prompts = directory / "prompts.csv"
     pd.DataFrame({"prompt": PROMPTS}).to_csv(prompts, index=False)
     truncation = {"alpha": 0.8, "k": 3, "L": 2}
     config = {
@@ -35,11 +52,13 @@ def undisturbed(tmp_path_factory, random_model) -> Project:
         ],
         "figure4": {"starts": ["player"], "query": GENDER} | truncation,
     }
-    project = Project(tmp_path_factory.mktemp("undisturbed"), config)
+    place.mkdir()
+    project = Project(place, config)
     began = time.monotonic()
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0, run.stdout
     project.seconds = time.monotonic() - began
+    clock.write_text(str(project.seconds))
     return project
 
 

@@ -2,10 +2,12 @@
 
 import io
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib.util import find_spec
 from modulefinder import ModuleFinder
 from pathlib import Path
+from types import CodeType
 
 from helpers.parsed_source import ROOT, SOURCES, find_file, is_of_a_package, name_file
 
@@ -17,7 +19,7 @@ SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").
 class Imports(ModuleFinder):
     """Modules that a script imports, as its bytecode says; only those of the packages count."""
 
-    def __init__(self, without: set[str]) -> None:
+    def __init__(self, without: Collection[str]) -> None:
         super().__init__(path=list(map(str, SOURCES)), excludes=sorted(without))
 
     def load_module(self, fqname, fp, pathname, file_info):
@@ -28,8 +30,17 @@ class Imports(ModuleFinder):
             fp = io.BytesIO(source.encode())
         return super().load_module(fqname, fp, pathname, file_info)
 
+    def scan_opcodes(self, co):
+        """Scan each code once, as many scripts import the same modules."""
+        return _scan_opcodes(co)
 
-def module_names(paths: set[str]) -> set[str]:
+
+@cache
+def _scan_opcodes(code: CodeType) -> list[tuple]:
+    return list(ModuleFinder().scan_opcodes(code))
+
+
+def module_names(paths: Collection[str]) -> set[str]:
     """The dotted names of modules, and of all modules in folders, given as in the exceptions."""
     names = set()
     for path in paths:
@@ -38,15 +49,21 @@ def module_names(paths: set[str]) -> set[str]:
     return names
 
 
-def imported_by(script: Path, without: set[str], *also: Path) -> set[str]:
+def imported_by(script: Path, without: Collection[str] = (), *also: Path) -> set[str]:
     """The modules behind a script and further modules, as paths from their packages on."""
+    return set(_walk_imports(script, frozenset(without), also))
+
+
+# one walk compiles a hundred modules, and several tests need the same walk
+@cache
+def _walk_imports(script: Path, without: frozenset[str], also: tuple[Path, ...]) -> frozenset[str]:
     found = set(map(name_file, also))
     for start in (script, *also):
         finder = Imports(module_names(without))
         finder.run_script(str(start))
         files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
         found |= set(map(name_file, filter(is_of_a_package, files)))
-    return {name for name in found if not name.endswith("__init__.py")}
+    return frozenset(name for name in found if not name.endswith("__init__.py"))
 
 
 def types(*names: str) -> list[Path]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from helpers.forked_snakemake import run_snakemake
 
 ROOT = Path(__file__).parents[2]
 COPIED = (
@@ -61,16 +62,8 @@ class Project:
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run snakemake to its end; what it prints, to either stream, is in `stdout`."""
-        return subprocess.run(
-            [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
-            cwd=self.directory,
-            env=os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": "", "PYTHONUTF8": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            check=False,
-            start_new_session=True,
-        )
+        environment = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": "", "PYTHONUTF8": "1"}
+        return run_snakemake(["--nocolor", *arguments], self.directory, environment)
 
     def repair(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run `llmchecker repair` to its end, as every target of make does before a run."""

@@ -14,11 +14,16 @@ WITHOUT = ("logs", "benchmarks", "distributions")
 """Folders of the results that tell of one run, and the cache."""
 
 
+def at(directory: Path) -> Project:
+    """The project that a directory already has."""
+    project = object.__new__(Project)
+    project.directory = directory
+    return project
+
+
 def copied(project: Project, directory: Path) -> Project:
     shutil.copytree(project.directory, directory / "project", symlinks=True)
-    copy = object.__new__(Project)
-    copy.directory = directory / "project"
-    return copy
+    return at(directory / "project")
 
 
 def check_undisturbed(project: Project, undisturbed: Project) -> None:

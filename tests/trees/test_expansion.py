@@ -136,9 +136,9 @@ def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, ran
 @pytest.mark.parametrize(
     "truncation", [Truncation(0.8, 5, 3), Truncation(1.0, 3, 3), Truncation(0.5, 3, 4)]
 )
-def test_same_tree_as_algorithm_1_on_smollm2(truncation, smollm2):
+def test_same_tree_as_algorithm_1_on_smollm2(truncation, loaded_smollm2):
     """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
-    model = load_model(smollm2)
+    model = loaded_smollm2
     start = "The player won because"
     tree = build_tree(model, start, truncation)
     root = reference.expand(

@@ -42,12 +42,6 @@ TYPED = [
 
 
 @pytest.fixture(scope="module")
-def real(smollm2):
-    """SmolLM2, which has a template."""
-    return load_model(smollm2)
-
-
-@pytest.fixture(scope="module")
 def chatting(random_model):
     """Small random models by architecture, to whose tokenizers a template of chats was added."""
     made = {}
@@ -81,10 +75,15 @@ def test_tokens_are_those_of_the_template(architecture, messages, chatting):
 
 @pytest.mark.long
 @pytest.mark.parametrize("messages", CHATS, ids=str)
-def test_tokens_of_smollm2_are_those_of_its_template(messages, real):
+def test_tokens_of_smollm2_are_those_of_its_template(messages, loaded_smollm2):
     """With SmolLM2's own template too, which adds a system prompt where there is none."""
-    assert real.encode(Chat.from_messages(messages)) == tuple(templated(real.tokenizer, messages))
-    assert "You are a helpful AI" in real.decode([real.encode(Chat.from_messages(CHATS[0]))])[0]
+    assert loaded_smollm2.encode(Chat.from_messages(messages)) == tuple(
+        templated(loaded_smollm2.tokenizer, messages)
+    )
+    assert (
+        "You are a helpful AI"
+        in loaded_smollm2.decode([loaded_smollm2.encode(Chat.from_messages(CHATS[0]))])[0]
+    )
 
 
 def assert_typed_text_stays_text(model, typed) -> None:
@@ -108,9 +107,9 @@ def test_special_tokens_that_were_typed_stay_text(architecture, typed, chatting)
 
 @pytest.mark.long
 @pytest.mark.parametrize("typed", TYPED)
-def test_special_tokens_typed_to_smollm2_stay_text(typed, real):
+def test_special_tokens_typed_to_smollm2_stay_text(typed, loaded_smollm2):
     """On the real SmolLM2 too."""
-    assert_typed_text_stays_text(real, typed)
+    assert_typed_text_stays_text(loaded_smollm2, typed)
 
 
 @examples(60)
@@ -121,11 +120,11 @@ def test_whatever_is_typed_stays_text(chatting, typed):
 
 
 @pytest.mark.long
-def test_an_answer_is_the_one_that_generate_gives(real):
+def test_an_answer_is_the_one_that_generate_gives(loaded_smollm2):
     """The greedy tree of a chat is what `generate` writes after transformers' own tokens."""
-    tree = lc.grow(real, CHATS[0], alpha=1, k=1, length=6, decoding="greedy")
-    prompt = templated(real.tokenizer, CHATS[0], return_tensors="pt")
-    written = real.network.generate(prompt, do_sample=False, max_new_tokens=6)
+    tree = lc.grow(loaded_smollm2, CHATS[0], alpha=1, k=1, length=6, decoding="greedy")
+    prompt = templated(loaded_smollm2.tokenizer, CHATS[0], return_tensors="pt")
+    written = loaded_smollm2.network.generate(prompt, do_sample=False, max_new_tokens=6)
     assert tree.token[1:].tolist() == written[0, prompt.shape[1] :].tolist()[: len(tree) - 1]
 
 

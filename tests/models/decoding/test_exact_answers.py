@@ -12,6 +12,12 @@ QUANTIFIERS = Config.read(Path(__file__).parents[3] / "config.yaml").quantifiers
 pytestmark = pytest.mark.long
 
 
+@pytest.fixture(scope="module")
+def decoded(smollm2):
+    """SmolLM2 at temperature 0.2 and top-p 0.9."""
+    return lc.load(smollm2, decoding={"temperature": 0.2, "top_p": 0.9})
+
+
 @pytest.mark.parametrize(
     ("name", "query", "said", "length", "expected"),
     [
@@ -26,12 +32,11 @@ pytestmark = pytest.mark.long
         ),
     ],
 )
-def test_few_passes_answer_exactly(name, query, said, length, expected, smollm2):
+def test_few_passes_answer_exactly(name, query, said, length, expected, decoded):
     """At temperature 0.2 and top-p 0.9 lower and upper bound are one number."""
-    model = lc.load(smollm2, decoding={"temperature": 0.2, "top_p": 0.9})
     asked = {name: QUANTIFIERS[name]}
     answer = lc.ask(
-        query, model, [{"user": said}], length=length, passes=100, certain=True, **asked
+        query, decoded, [{"user": said}], length=length, passes=100, certain=True, **asked
     )
     assert answer.lower == answer.upper == pytest.approx(expected, abs=1e-12)
     assert answer.passes < 100

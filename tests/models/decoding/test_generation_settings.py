@@ -5,7 +5,6 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from helpers.marks import long
 from transformers import CompileConfig, GenerationConfig
 
 from llmchecker.errors import ConfigError
@@ -137,10 +136,13 @@ ACCEPTED = [
 ]
 
 
-@pytest.fixture(scope="module", params=["llama", *long("mistral", "gpt2")])
-def model(request, random_model):
-    """A random model in float64, in which batches of any size give the same logits."""
-    return load_model(random_model(request.param), dtype="float64")
+@pytest.fixture(scope="module")
+def model(random_model):
+    """A random model in float64, in which batches of any size give the same logits.
+
+    Decoding by settings is compared on further architectures in test_settings.py.
+    """
+    return load_model(random_model("llama"), dtype="float64")
 
 
 @pytest.fixture

@@ -96,16 +96,20 @@ def difference(model, settings, start=START) -> float:
     return largest
 
 
+@pytest.fixture(scope="module", params=["llama", *long("gpt2", "gemma3")])
+def precise(request, random_model):
+    """A random model in float64."""
+    return load_model(random_model(request.param), dtype="float64")
+
+
 @pytest.mark.parametrize("settings", [*GRID, *long(*LONG_GRID)], ids=str)
-@pytest.mark.parametrize("architecture", ["llama", *long("gpt2", "gemma3")])
-def test_distributions_are_those_that_generate_samples_from(architecture, settings, random_model):
+def test_distributions_are_those_that_generate_samples_from(settings, precise):
     """After every text that `generate` writes, probabilities equal those of its own scores.
 
     In float64 the logits are the same in batches of any shape, so that no temperature, however low,
     makes their rounding large.
     """
-    model = load_model(random_model(architecture), dtype="float64")
-    assert difference(model, settings) < 1e-6
+    assert difference(precise, settings) < 1e-6
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +178,9 @@ def test_generated_texts_are_distributed_as_in_the_tree(architecture, decoding, 
 
 
 @pytest.mark.long
-def test_texts_of_smollm2_are_distributed_as_in_the_tree(smollm2):
+def test_texts_of_smollm2_are_distributed_as_in_the_tree(loaded_smollm2):
     """So are 500 texts of the real SmolLM2 at temperature 0.7 and top-p 0.6."""
-    model = load_model(smollm2)
-    assert chi_square(model, {"temperature": 0.7, "top_p": 0.6}, 2, 500, 500) > 1e-3
+    assert chi_square(loaded_smollm2, {"temperature": 0.7, "top_p": 0.6}, 2, 500, 500) > 1e-3
 
 
 @pytest.mark.parametrize("architecture", RANDOM)

@@ -20,7 +20,6 @@ from rapidfuzz import fuzz
 from textblob import TextBlob
 
 from llmchecker.errors import ConfigError
-from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.quantifiers.gender import Gender
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.quantifiers.polarity import Polarity
@@ -316,9 +315,9 @@ def test_the_language_of_others_does_not_matter() -> None:
 
 
 @pytest.fixture(scope="module")
-def real_trees(smollm2: Path) -> list[TextTree]:
+def real_trees(loaded_smollm2) -> list[TextTree]:
     """What SmolLM2 writes after three start strings."""
-    model = load_model(smollm2)
+    model = loaded_smollm2
     starts = {
         "The player won because": Truncation(0.8, 12, 3),
         "The result of my exam was": Truncation(0.9, 8, 3),
