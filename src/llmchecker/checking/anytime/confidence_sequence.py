@@ -135,8 +135,7 @@ class ConfidenceSequence:
         self._threshold = threshold
         self._weighted_sums = np.zeros(2)
         self._precision = 0.0
-        # the middle of the range counts as one earlier value
-        self._position_sum = 0.5
+        self._range_weighted_sums = np.zeros(2)
 
     def __len__(self) -> int:
         return len(self._gamblers[0].numerator)
@@ -188,15 +187,22 @@ class ConfidenceSequence:
             values: the values.
             estimates: (n,) float64, the estimate before each value.
         """
-        spread = max(values.high - values.low, RESOLUTION * values.size + _TINY)
-        # for a ratio t, the mean of a + t (s_max - s) is t s_max
-        numbers = values.numerator + estimates * (values.size - values.denominator)
-        positions = ((numbers - values.low) / spread).clip(0.0, 1.0)
-        sums = np.append(self._position_sum, positions).cumsum()
-        means = sums[:-1] / (len(self) + 1 + np.arange(len(positions)))
-        self._position_sum = float(sums[-1])
-        variances = (np.sqrt(values.variances) / spread) ** 2
-        shares: np.ndarray = np.minimum(variances / (means * (1 - means)), 1.0)
+        size = max(values.size, _TINY)
+        low, high = values.low / size, values.high / size
+        spread = max(high - low, RESOLUTION)
+        # for a ratio t, the mean of a / s_max + t (1 - s / s_max) is t
+        numbers = values.numerator / size + estimates * (1 - values.denominator / size)
+        # wider values count less; the middle of the range is one more value
+        weight, sums = 1 / spread**2, self._range_weighted_sums
+        added = np.stack([numbers, np.ones(len(numbers))]) * weight
+        totals = np.column_stack([sums, added]).cumsum(axis=1)
+        middle = (low + high) / 2
+        means = (totals[0, :-1] + weight * middle) / (totals[1, :-1] + weight)
+        self._range_weighted_sums = totals[:, -1]
+        edges = 0.5 / (len(self) + 1 + np.arange(len(numbers)))
+        positions = ((means - low) / spread).clip(edges, 1 - edges)
+        deviations = np.sqrt(values.variances) / (spread * size)
+        shares: np.ndarray = np.minimum(deviations**2 / (positions * (1 - positions)), 1.0)
         return shares
 
     @staticmethod
