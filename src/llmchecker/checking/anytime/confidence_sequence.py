@@ -13,15 +13,37 @@ Random Variables by Betting", JRSS B 86).
 
 For a ratio t = E[a] / E[s], the value z(t) = a - t s has mean 0 and takes the place of x - m.
 
-Any stakes are valid; good stakes make the interval narrow. Most of the wealth is bet so that it
-most probably reaches 1/d after the planned number of values at the expected end of the interval.
-That is the hedge of a binary option on a Brownian motion. A threshold has no planned number: stakes
-then let the wealth at the threshold grow fastest. The other wealth is bet for a stop at any time.
+Any stakes are valid; good stakes make the interval narrow. Most of the wealth is a hedge, which
+refutes m most probably after the planned number of values. A threshold has no planned number:
+stakes then let the wealth at the threshold grow fastest. The other wealth is bet for a stop at any
+time.
+
+The hedge is that of a binary option on a Brownian motion, as in STaR-Bets (Voráček and Orabona
+2025, "STaR-Bets: Sequential Target-Recalculating Bets for Tighter Confidence Intervals"). It stakes
+G(W) on a value if the wealth is W, so each m has stakes of its own. With w = W / T for a target T,
+
+    G(W) = T phi(Phi^-1(min(w, 1/2))) / sqrt(v(m) r),    v(m) = c (m - l) (h - m),
+
+where phi and Phi are the density and the distribution function of a standard normal variable, r
+values are left, each is in [l, h], and c is at most 1. A value of mean m has at most the variance
+(m - l) (h - m), and the earlier values predict the share c. The stake is at most 0.97 W / (m - l).
+The next wealth F = W + min(G, 0.97 W / (m - l)) (x - m) rises with W and falls with m:
+
+- Both stakes are concave in W, 0 at 0, and never fall. So where x < m, the slope of F in W is at
+  least 1 - 0.97. Where x > m, it is at least 1.
+- The derivative of G (x - m) in m is -G (1 + (x - m) v' / (2 v)), and v' / v is 1 / (m - l) - 1 /
+  (h - m). As l <= x <= h, the second term is at least -1/2. The other stake gives -0.97 W (x - l) /
+  (m - l)^2, which is at most 0.
+- The smaller stake gives the smaller or the larger F, whichever the sign of x - m is.
+
+So by induction the wealth after any values falls with m, as with stakes that do not depend on m.
+For a ratio, (m - l) and (h - m) are t s_max - l and h - t s_max, for the largest denominator s_max.
+A text counts in the numerator only if it counts in the denominator, so that a / s is from l / s_max
+to h / s_max, and the same inequalities hold.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -43,15 +65,34 @@ _PLAN_SHARE = 0.9
 _MIN_VARIANCE = 1e-8
 """The least predicted variance, in units of the squared spread."""
 
-_MIN_PART = 8
-"""The least number of values between two estimates, on which bets depend."""
+_OVERSHOOT = 1 / 0.9
+"""The target of the hedge as a multiple of the wealth that refutes, which a last value overshoots.
+"""
+
+_MAX_EXPONENT = 100.0
+"""A logarithm above that of every wealth that refutes, and below that of an infinite number."""
+
+_CANDIDATES = 64
+"""The number of ratios of which one search evaluates the wealth."""
+
+_MAX_SHARE_LOST = 2.0**-10
+"""The largest share of the distance from the estimate that an end is too far outside."""
 
 LEAST_VARIANCE = 1e-300
 """The least variance of a value; a rare condition's values may have squares that underflow."""
 
 _TINY = np.finfo(np.float64).tiny
 
-_NORMAL = NormalDist()
+
+def _build_hedge() -> tuple[np.ndarray, np.ndarray]:
+    """Return points of the concave function phi(Phi^-1(w)) from 0 to 1/2; it is linear between."""
+    normal = NormalDist()
+    quantiles = np.linspace(-8.0, 0.0, 65).tolist()
+    wealths, stakes = ([0.0, *map(f, quantiles)] for f in (normal.cdf, normal.pdf))
+    return np.array(wealths), np.array(stakes)
+
+
+_HEDGE_WEALTHS, _HEDGE_STAKES = _build_hedge()
 
 
 @dataclass(frozen=True)
@@ -78,20 +119,6 @@ class Values:
     variances: np.ndarray
     planned: float
 
-    def split(self, first: int) -> Iterator["Values"]:
-        """Yield consecutive parts: each has as many values as all before it, the first `first`."""
-        start, count, stop = 0, len(self.numerator), max(first, _MIN_PART)
-        while start < count:
-            part = slice(start, stop)
-            yield replace(
-                self,
-                numerator=self.numerator[part],
-                denominator=self.denominator[part],
-                variances=self.variances[part],
-                planned=self.planned - start,
-            )
-            start, stop = stop, stop + first + stop
-
 
 class ConfidenceSequence:
     """An interval that covers a mean or a ratio in [0, 1] at every time.
@@ -108,6 +135,7 @@ class ConfidenceSequence:
         self._threshold = threshold
         self._weighted_sums = np.zeros(2)
         self._precision = 0.0
+        self._range_weighted_sums = np.zeros(2)
 
     def __len__(self) -> int:
         return len(self._gamblers[0].numerator)
@@ -122,8 +150,7 @@ class ConfidenceSequence:
     @property
     def estimate(self) -> float:
         """The mean or ratio of the values so far, weighted by precision; 0.5 at first."""
-        numerator, denominator = self._weighted_sums
-        return min(1.0, max(0.0, numerator / denominator)) if denominator > 0 else 0.5
+        return float(self._find_estimates(self._weighted_sums))
 
     @property
     def values(self) -> SampleValues:
@@ -140,29 +167,50 @@ class ConfidenceSequence:
 
     def narrow_interval(self, values: Values) -> None:
         """Append values, and narrow the interval."""
-        # bets on later values use the estimate from the first ones
-        for part in values.split(len(self)):
-            self._narrow_interval(part)
-
-    def _narrow_interval(self, values: Values) -> None:
-        for gambler in self._gamblers:
-            threshold = self._threshold
-            stakes: Sequence[float] | np.ndarray
-            if threshold is not None and gambler.sign * (self.estimate - threshold) > 0:
-                stakes = gambler.compute_growth_stakes(values, threshold)
-            else:
-                stakes = gambler.plan_stakes(values, self._expect_end(gambler.sign, values))
-            gambler.bet(values, stakes, self._precision)
         weights = 1 / values.variances
-        self._precision += float(weights.sum())
-        self._weighted_sums += (weights @ values.numerator, weights @ values.denominator)
+        sums = (weights * values.numerator, weights * values.denominator, weights)
+        before = (*self._weighted_sums, self._precision)
+        # (3, n + 1): the weighted sums before and after each value
+        totals = np.column_stack([before, sums]).cumsum(axis=1)
+        estimates = self._find_estimates(totals[:2, :-1])
+        shares = self._predict_shares(values, estimates)
+        for gambler in self._gamblers:
+            gambler.bet(values, estimates, shares, totals[2, 1:], self._threshold)
+        self._weighted_sums, self._precision = totals[:2, -1], float(totals[2, -1])
+        for gambler in self._gamblers:
+            gambler.refute(self.estimate)
 
-    def _expect_end(self, sign: int, values: Values) -> float:
-        """Return the expected end of the interval after the planned number of values."""
-        precision = self._precision + values.planned / values.variances[0]
-        distance = -_NORMAL.inv_cdf(self._gamblers[0].error_probability) / math.sqrt(precision)
-        # an end outside of the range would need no refutation
-        return min(1 - RESOLUTION, max(RESOLUTION, self.estimate - sign * distance))
+    def _predict_shares(self, values: Values, estimates: np.ndarray) -> np.ndarray:
+        """Predict each variance as a share of the largest one of values with the same mean.
+
+        Args:
+            values: the values.
+            estimates: (n,) float64, the estimate before each value.
+        """
+        size = max(values.size, _TINY)
+        low, high = values.low / size, values.high / size
+        spread = max(high - low, RESOLUTION)
+        # for a ratio t, the mean of a / s_max + t (1 - s / s_max) is t
+        numbers = values.numerator / size + estimates * (1 - values.denominator / size)
+        # wider values count less; the middle of the range is one more value
+        weight, sums = 1 / spread**2, self._range_weighted_sums
+        added = np.stack([numbers, np.ones(len(numbers))]) * weight
+        totals = np.column_stack([sums, added]).cumsum(axis=1)
+        middle = (low + high) / 2
+        means = (totals[0, :-1] + weight * middle) / (totals[1, :-1] + weight)
+        self._range_weighted_sums = totals[:, -1]
+        edges = 0.5 / (len(self) + 1 + np.arange(len(numbers)))
+        positions = ((means - low) / spread).clip(edges, 1 - edges)
+        deviations = np.sqrt(values.variances) / (spread * size)
+        shares: np.ndarray = np.minimum(deviations**2 / (positions * (1 - positions)), 1.0)
+        return shares
+
+    @staticmethod
+    def _find_estimates(sums: np.ndarray) -> np.ndarray:
+        """Return (n,) float64, the estimates from (2, n) weighted sums; 0.5 without a sum."""
+        numerators, denominators = sums
+        ratios = numerators / np.where(denominators > 0, denominators, 1.0)
+        return np.where(denominators > 0, ratios, 0.5).clip(0.0, 1.0)
 
 
 class _Gambler:
@@ -180,31 +228,49 @@ class _Gambler:
     def __init__(self, error_probability: float, sign: int) -> None:
         self.sign, self.error_probability = sign, error_probability
         self.numerator, self.denominator, self.limits, self.sizes = np.zeros((4, 0))
-        # (2, n): the stakes with and without a plan, before their limit
-        self._stakes = np.zeros((2, 0))
+        # (n,): the other limits of z(0), the stakes for growth (NaN where the wealth is hedged),
+        # the stakes for any time, and c r, the variance left in units of the largest variance
+        self._other_limits, self._growth_stakes, self._any_time_stakes, self._left = np.zeros(
+            (4, 0)
+        )
         self._target = -math.log(error_probability) + _ROUNDING_MARGIN
         self.end = 0.0 if sign > 0 else 1.0
 
-    def bet(self, values: Values, stakes: Sequence[float] | np.ndarray, precision: float) -> None:
-        """Bet on values in turn, and refute all ratios that the wealth allows.
+    def bet(
+        self,
+        values: Values,
+        estimates: np.ndarray,
+        shares: np.ndarray,
+        precisions: np.ndarray,
+        threshold: float | None,
+    ) -> None:
+        """Append values, and the stakes on them.
 
         Args:
             values: the values.
-            stakes: the stakes of the larger share of the wealth, before their limit.
-            precision: the sum of the inverse variances of all earlier values.
+            estimates: (n,) float64, the estimate before each value.
+            shares: (n,) float64, the predicted variances as shares of the largest ones.
+            precisions: (n,) float64, the sum of the inverse predicted variances up to each value.
+            threshold: as in `ConfidenceSequence`.
         """
         n = len(values.numerator)
-        limit = values.low if self.sign > 0 else values.high
-        total_precision = precision + np.cumsum(1 / values.variances)
-        any_time_stakes = np.sqrt(self._target / total_precision) / values.variances
-        self._stakes = np.concatenate([self._stakes, [stakes, any_time_stakes]], axis=1)
+        limits = (values.low, values.high)[:: self.sign]
+        stakes = np.full(n, math.nan)
+        if threshold is not None:
+            grows = self.sign * (estimates - threshold) > 0
+            stakes[grows] = self._compute_growth_stakes(values, threshold)[grows]
+        any_time_stakes = np.sqrt(self._target / precisions) / values.variances
+        left = shares * np.maximum(values.planned - np.arange(n), 1.0)
+        self._growth_stakes = np.append(self._growth_stakes, stakes)
+        self._any_time_stakes = np.append(self._any_time_stakes, any_time_stakes)
+        self._left = np.append(self._left, left)
         self.numerator = np.append(self.numerator, values.numerator)
         self.denominator = np.append(self.denominator, values.denominator)
-        self.limits = np.append(self.limits, np.full(n, limit))
+        self.limits = np.append(self.limits, np.full(n, limits[0]))
+        self._other_limits = np.append(self._other_limits, np.full(n, limits[1]))
         self.sizes = np.append(self.sizes, np.full(n, values.size))
-        self.end = find_last_refuted(self.end, 1.0 if self.sign > 0 else 0.0, self._is_refuted)
 
-    def compute_growth_stakes(self, values: Values, ratio: float) -> np.ndarray:
+    def _compute_growth_stakes(self, values: Values, ratio: float) -> np.ndarray:
         """Return stakes that nearly maximize the growth of the wealth at a ratio.
 
         Each is the mean over the second moment, as earlier values show them (aGRAPA of
@@ -226,61 +292,79 @@ class _Gambler:
         )
         return np.maximum(means, 0.0) / (values.variances + means**2)
 
-    def plan_stakes(self, values: Values, ratio: float) -> Sequence[float]:
-        """Return the stakes that most probably reach the target at a ratio in time."""
-        limit = values.low if self.sign > 0 else values.high
-        earlier_logs = self._log_wealths(ratio)[0]
-        log_wealth = float(earlier_logs[-1]) if len(earlier_logs) else 0.0
-        share_needed = math.log(self.error_probability / _PLAN_SHARE)
-        loss = self.sign * (ratio * values.size - limit)
-        largest = _MAX_LOSS / max(loss, RESOLUTION * values.size + _TINY)
-        stakes, remaining = [], values.planned
-        z = self.sign * (values.numerator - ratio * values.denominator)
-        for value, variance in zip(z.tolist(), values.variances.tolist(), strict=True):
-            # the probability with which a Brownian motion of this wealth reaches the target; values
-            # of a tiny spread may already have made the wealth larger than any float
-            probability = min(0.9, math.exp(min(0.0, max(log_wealth + share_needed, -30.0))))
-            slope = _NORMAL.pdf(_NORMAL.inv_cdf(probability)) / probability
-            stakes.append(slope / math.sqrt(variance * max(remaining, 1.0)))
-            log_wealth += math.log1p(max(-_MAX_LOSS, min(stakes[-1], largest) * value))
-            remaining -= 1
-        return stakes
+    def refute(self, estimate: float) -> None:
+        """Move the end to the last ratio that the wealth refutes, or a little outside of it.
 
-    def _log_wealths(self, ratio: float) -> np.ndarray:
-        """Return (2, n) the logarithms of both parts of the wealth after each value."""
-        z = self.sign * (self.numerator - ratio * self.denominator)
-        loss = self.sign * (ratio * self.sizes - self.limits)
-        # a larger stake could lose more than `_MAX_LOSS` with one value; no loss is possible
-        # where no value of the range is below the ratio
-        least = RESOLUTION * self.sizes + _TINY
-        stakes = np.minimum(self._stakes, _MAX_LOSS / np.maximum(loss, least))
-        return np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=1)
+        Args:
+            estimate: a ratio near which the search begins.
+        """
+        refuted, limit = self.end, 1.0 if self.sign > 0 else 0.0
+        # hardly ever does the wealth refute the estimate itself
+        open_ratio = estimate if self.sign * (estimate - refuted) > 0 else limit
+        while abs(open_ratio - refuted) > RESOLUTION:
+            candidates = np.linspace(refuted, open_ratio, _CANDIDATES + 1)[1:]
+            is_refuted = self._are_refuted(candidates)
+            count = int(is_refuted.argmin()) if not is_refuted.all() else _CANDIDATES
+            if count == _CANDIDATES:
+                refuted, open_ratio = open_ratio, limit
+                continue
+            refuted = float(candidates[count - 1]) if count else refuted
+            open_ratio = float(candidates[count])
+            if abs(open_ratio - refuted) <= _MAX_SHARE_LOST * abs(estimate - refuted):
+                break
+        self.end = refuted
 
-    def _is_refuted(self, ratio: float) -> bool:
-        planned, any_time = self._log_wealths(ratio)
-        wealths = np.logaddexp(
-            planned + math.log(_PLAN_SHARE), any_time + math.log(1 - _PLAN_SHARE)
+    def _are_refuted(self, ratios: np.ndarray) -> np.ndarray:
+        """Return (m,) bool, whether the wealth at each ratio ever reached its target."""
+        planned, any_time = self._compute_wealths(ratios)
+        wealths = _PLAN_SHARE * planned + (1 - _PLAN_SHARE) * any_time
+        refuted: np.ndarray = wealths.max(axis=0, initial=0.0) >= math.exp(self._target)
+        return refuted
+
+    def _compute_wealths(self, ratios: np.ndarray) -> np.ndarray:
+        """Return (2, n, m) float64: both parts of the wealth after each value at each ratio."""
+        z = self.sign * (self.numerator[:, None] - np.multiply.outer(self.denominator, ratios))
+        losses, gains = (
+            self.sign * sign * (np.multiply.outer(self.sizes, ratios) - limits[:, None])
+            for sign, limits in ((1, self.limits), (-1, self._other_limits))
         )
-        return bool(wealths.max() >= self._target)
+        # no loss is possible where no value of the range is below the ratio
+        least = (RESOLUTION * self.sizes + _TINY)[:, None]
+        losses, gains = np.maximum(losses, least), np.maximum(gains, least)
+        # a larger stake could lose more than `_MAX_LOSS` with one value
+        largest = _MAX_LOSS / losses
+        stakes = np.minimum(self._any_time_stakes[:, None], largest)
+        logs = np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=0)
+        any_time = np.exp(np.minimum(logs, _MAX_EXPONENT))
+        return np.stack([self._hedge(z, largest, losses, gains), any_time])
 
+    def _hedge(
+        self, z: np.ndarray, largest: np.ndarray, losses: np.ndarray, gains: np.ndarray
+    ) -> np.ndarray:
+        """Return (n, m) float64: the wealth after each value that is hedged or grows.
 
-def find_last_refuted(
-    refuted: float, open_number: float, is_refuted: Callable[[float], bool]
-) -> float:
-    """Return the last number that bets refute, by bisection: the wealth falls beyond it.
-
-    Args:
-        refuted: a refuted number.
-        open_number: a number that is not refuted.
-        is_refuted: whether bets refute a number.
-    """
-    while abs(open_number - refuted) > RESOLUTION:
-        middle = (refuted + open_number) / 2
-        if is_refuted(middle):
-            refuted = middle
-        else:
-            open_number = middle
-    return refuted
+        Args:
+            z: (n, m) float64, what a stake of 1 gains.
+            largest: (n, m) float64, the largest stakes.
+            losses, gains: (n, m) float64, the largest loss and gain of a stake of 1.
+        """
+        target = _OVERSHOOT * math.exp(self._target) / _PLAN_SHARE
+        wealths_of_stakes = target * _HEDGE_WEALTHS
+        deviations = np.sqrt(self._left)[:, None] * np.sqrt(losses) * np.sqrt(gains)
+        scales = target / deviations
+        found = np.empty_like(z)
+        wealth, most = np.ones(z.shape[1]), math.exp(_MAX_EXPONENT)
+        for index, stake in enumerate(self._growth_stakes.tolist()):
+            if math.isnan(stake):
+                amounts = scales[index] * np.interp(wealth, wealths_of_stakes, _HEDGE_STAKES)
+            else:
+                amounts = stake * wealth
+            amounts = np.minimum(amounts, largest[index] * wealth)
+            # no value of the range loses more, but a rounded one may
+            gained = np.maximum(amounts * z[index], -_MAX_LOSS * wealth)
+            wealth = np.minimum(wealth + gained, most)
+            found[index] = wealth
+        return found
 
 
 def predict_variances(earlier: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -16,10 +16,11 @@ one and a half nats more than a known p, and no stake has to be learned from the
 
 import math
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
-from llmchecker.checking.anytime.confidence_sequence import RESOLUTION, find_last_refuted
+from llmchecker.checking.anytime.confidence_sequence import RESOLUTION
 
 _STAKES = 64
 """Number of stakes of the mixture."""
@@ -67,7 +68,7 @@ class ThresholdEvidence:
     def narrow(self) -> None:
         """Move the end to the last number that the values so far refute."""
         if self._counts:
-            self.end = find_last_refuted(self.end, 1.0 if self._sign > 0 else 0.0, self._refutes)
+            self.end = _find_last_refuted(self.end, 1.0 if self._sign > 0 else 0.0, self._refutes)
 
     def _refutes(self, number: float) -> bool:
         values = np.array(list(self._counts))
@@ -85,3 +86,22 @@ class ThresholdEvidence:
     def _loss(self, number: float) -> float:
         """Return the largest loss of a bet on a number with a stake of 1."""
         return number if self._sign > 0 else 1.0 - number
+
+
+def _find_last_refuted(
+    refuted: float, open_number: float, is_refuted: Callable[[float], bool]
+) -> float:
+    """Return the last number that bets refute, by bisection: the wealth falls beyond it.
+
+    Args:
+        refuted: a refuted number.
+        open_number: a number that is not refuted.
+        is_refuted: whether bets refute a number.
+    """
+    while abs(open_number - refuted) > RESOLUTION:
+        middle = (refuted + open_number) / 2
+        if is_refuted(middle):
+            refuted = middle
+        else:
+            open_number = middle
+    return refuted
