@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 # tests of one file share what they make, so a file stays with one worker
 WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-# the longest of these tests take as long as all others of their file
+# a test of faults may take a minute, so an idle worker takes tests from another
 FAULT_WORKERS := --numprocesses auto --maxprocesses 8 --dist worksteal
 ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
 FETCHED := resources/models/smollm2-135m resources/models/gemma3-270m
