@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from helpers.conversation_checks import check_conversation
 from helpers.fake_provider import MODEL, FakeProvider, share
 from helpers.fake_server import Status as ServerStatus
 from helpers.fake_server import raising, running
@@ -14,7 +15,6 @@ from scipy.stats import binom
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.servers import text_client
@@ -47,7 +47,7 @@ def ask(query: str) -> CheckedQuery:
 
 
 def check(model: TextSampler, query: str, **limits: Any):
-    return check_text_conversation(model, CONVERSATION, ask(query), Budget(passes=1, **limits))
+    return check_conversation(model, CONVERSATION, ask(query), Budget(passes=1, **limits))
 
 
 def test_each_turn_has_the_answers_before_it():
@@ -82,7 +82,7 @@ def test_a_judge_reads_the_chat_before_each_answer():
     """A quantifier that judges answers gets all messages before the answer."""
     judge = _Judge()
     asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
-    check_text_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
+    check_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
     assert judge.read[0] == ("user: a\n", "yes")
     assert ("user: a\nassistant: yes\nuser: yes!\n", "yes") in judge.read
 

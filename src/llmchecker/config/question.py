@@ -206,8 +206,7 @@ class Question(TextProcess):
             ConfigError: a model does not list all tokens of a distribution.
         """
         if self.conversation is None:
-            # imported here, as all that is imported below: torch and Storm take seconds to load,
-            # which would delay --help and the checks of arguments
+            # imported here, as in `answer`
             from llmchecker.checking.anytime.answer_process import AnswerProcess
 
             return AnswerProcess(model, self.prompt, asked.length)
@@ -215,34 +214,32 @@ class Question(TextProcess):
 
         return ConversationProcess(model, self.conversation, asked.length, user_models)
 
-    def answer(self, **options: Any) -> "Answer":
+    def answer(
+        self, *, user_models: "Mapping[SimulatedUser, Any] | None" = None, **options: Any
+    ) -> "Answer":
         """Answer the question to a loaded model, as narrowly as the budget allows.
 
         Args:
+            user_models: the models of the simulated users, which have the access of the model.
             options: `watch`, `is_cancelled`, and about tokens `batch_invariant`, as in
-                `check_anytime`.
+                `AnytimeRun`.
 
         Raises:
             InterruptedCheck: the model failed after it had evaluated texts.
             LLMCheckerError: it failed before, or the query has no answer.
         """
-        if self.is_text_only and self.conversation is None:
-            # imported here, as all that is imported below: torch and Storm take seconds to load,
-            # which would delay --help and the checks of arguments
-            from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
+        users = user_models or {}
+        if self.is_text_only:
+            # imported here: torch and Storm take seconds to load, which would delay --help and the
+            # checks of arguments
+            from llmchecker.checking.anytime.text_run import answer_alone
+            from llmchecker.checking.conversations.text_conversations import create_run
 
-            return answer_alone(
-                AnswerRun(self.model, self.prompt, self.checked_query, self.budget, **options)
-            )
-        if self.conversation is not None:
-            from llmchecker.checking.conversations.conversation_check import check_conversation
+            return answer_alone(create_run(self.model, self, users.__getitem__, **options))
+        from llmchecker.checking.anytime.anytime_run import check_process
 
-            return check_conversation(
-                self.model, self.conversation, self.checked_query, self.budget, **options
-            )
-        from llmchecker.checking.anytime.anytime_run import check_anytime
-
-        return check_anytime(self.model, self.prompt, self.checked_query, self.budget, **options)
+        process = self.open_process(self.model, self.checked_query, users)
+        return check_process(process, self.checked_query, self.budget, **options)
 
     def format_progress(self, progress: "Progress") -> str:
         """Format the intervals of an answer at one time."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmchecker.checking.anytime import confidence_sequence
 from llmchecker.checking.anytime.confidence_sequence import (
     _MAX_LOSS,
     ConfidenceSequence,
@@ -22,6 +23,11 @@ def build_values(numerator, denominator=None, low=0.0, high=1.0, earlier=(), siz
     denominator = ones if denominator is None else np.array(denominator, dtype=float)
     variances = predict_variances(np.array(earlier), numerator)
     return Values(numerator, denominator, low, high, size, variances, planned=2.0 * len(numerator))
+
+
+def compute_wealths(gambler, ratios: np.ndarray) -> np.ndarray:
+    """(2, n, m): both parts of the wealth after each value at each ratio."""
+    return np.concatenate(list(gambler._iter_wealths(ratios)), axis=1)
 
 
 PROBABILITIES = (0.05, 0.5, 0.9)
@@ -47,7 +53,7 @@ def test_the_expected_wealth_never_rises(probability, small, large, threshold):
         found.narrow_interval(build_values(values[:3], low=-0.5, high=1.2))
         found.narrow_interval(build_values(values[3:], low=-0.5, high=1.2, earlier=values[:3]))
         for number, gambler in enumerate(found._gamblers):
-            totals[number] += weight * gambler._compute_wealths(np.array([mean]))[:, :, 0]
+            totals[number] += weight * compute_wealths(gambler, np.array([mean]))[:, :, 0]
     assert totals == pytest.approx(np.ones((2, 2, 6)), abs=1e-9)
 
 
@@ -59,7 +65,7 @@ def test_later_values_do_not_change_earlier_bets(threshold):
         sequence = ConfidenceSequence(0.9, threshold)
         sequence.narrow_interval(build_values([0.3, 0.9, 0.1, *last]))
         ratios = np.array([0.2, 0.4])
-        found.append([each._compute_wealths(ratios)[:, :3] for each in sequence._gamblers])
+        found.append([compute_wealths(each, ratios)[:, :3] for each in sequence._gamblers])
     assert np.array_equal(*found)
 
 
@@ -75,7 +81,7 @@ def test_a_round_gives_the_wealth_of_its_parts():
         apart.narrow_interval(Values(numerator, denominator, 0.0, 1.0, 1.0, variances, planned))
     ratios = np.linspace(0.05, 0.3, 6)
     for whole, parts in zip(together._gamblers, apart._gamblers, strict=True):
-        assert np.array_equal(whole._compute_wealths(ratios), parts._compute_wealths(ratios))
+        assert np.array_equal(compute_wealths(whole, ratios), compute_wealths(parts, ratios))
     assert together.interval[0] > 0
 
 
@@ -101,7 +107,7 @@ def test_intervals_narrow_and_wealth_follows_the_ratio(rounds, is_ratio):
         assert high <= ends[1]
         ends = low, high
         for gambler in found._gamblers:
-            wealths = gambler._compute_wealths(np.linspace(0.01, 0.99, 30))
+            wealths = compute_wealths(gambler, np.linspace(0.01, 0.99, 30))
             steps = gambler.sign * np.diff(wealths, axis=2)
             assert (steps <= 1e-9 * wealths[:, :, :-1]).all()
     assert found.interval == tuple(sorted(ends))
@@ -112,7 +118,7 @@ def test_no_value_of_the_range_makes_the_wealth_negative():
     for sign, last in ((0, -0.25), (1, 1.5)):
         found = ConfidenceSequence(0.9)
         found.narrow_interval(build_values([0.5] * 30 + [last], low=-0.25, high=1.5))
-        wealths = found._gamblers[sign]._compute_wealths(np.array([0.3, 0.5, 0.7]))
+        wealths = compute_wealths(found._gamblers[sign], np.array([0.3, 0.5, 0.7]))
         factors = wealths[:, -1] / wealths[:, -2]
         assert (factors >= 1 - _MAX_LOSS - 1e-9).all()
         assert (factors < 1).all()
@@ -125,7 +131,7 @@ def test_an_end_is_where_the_wealth_reaches_its_target():
     for gambler in found._gamblers:
 
         def largest_wealth(ratio, gambler=gambler):
-            planned, any_time = gambler._compute_wealths(np.array([ratio]))[:, :, 0]
+            planned, any_time = compute_wealths(gambler, np.array([ratio]))[:, :, 0]
             return (0.9 * planned + 0.1 * any_time).max()
 
         step = (found.estimate - gambler.end) / 1000
@@ -152,3 +158,20 @@ def test_a_predicted_variance_depends_on_earlier_values_only(earlier, values):
     changed = predict_variances(np.array(earlier), np.array([*values[:-1], 1 - values[-1]]))
     assert np.array_equal(found, changed)
     assert (found > 0).all()
+
+
+def test_blocks_of_values_change_no_interval(monkeypatch):
+    """However many values are in memory at once, the wealths and the interval are the same bits."""
+    numbers = np.random.default_rng(3).random(50)
+
+    def find_interval() -> tuple[float, float]:
+        sequence = ConfidenceSequence(0.8)
+        for start in (0, 20):
+            part = numbers[start : start + 30]
+            sequence.narrow_interval(build_values(part, earlier=numbers[:start]))
+        return sequence.interval
+
+    whole = find_interval()
+    monkeypatch.setattr(confidence_sequence, "_BLOCK", 7)
+    assert find_interval() == whole
+    assert whole[0] > 0

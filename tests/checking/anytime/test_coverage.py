@@ -161,11 +161,11 @@ class ShiftingRound(SampleRound):
         self.part = part if part.total > 0 else self.part
 
 
-def compute_unlimited_wealths(gambler, ratios: np.ndarray) -> np.ndarray:
+def iter_unlimited_wealths(gambler, ratios: np.ndarray) -> Iterator[np.ndarray]:
     """The wealths without regard to the range of the values."""
     z = gambler.sign * (gambler.numerator[:, None] - np.outer(gambler.denominator, ratios))
     factors = 1 + np.maximum(gambler._any_time_stakes[:, None] * z, -0.95)
-    return np.stack([factors.cumprod(axis=0)] * 2)
+    yield np.stack([factors.cumprod(axis=0)] * 2)
 
 
 def skewed_runs() -> Runs:
@@ -240,7 +240,7 @@ def test_intervals_of_continued_samples_cover_the_truth(name, seeds):
 @pytest.mark.long
 def test_stakes_without_the_range_are_detected(monkeypatch):
     """If a gambler may lose more than all of its wealth, too many intervals miss."""
-    monkeypatch.setattr(confidence_sequence._Gambler, "_compute_wealths", compute_unlimited_wealths)
+    monkeypatch.setattr(confidence_sequence._Gambler, "_iter_wealths", iter_unlimited_wealths)
     assert is_too_often(count_misses(Runs.of_kind("few"), range(100), 0.9, 40), 100, 0.9)
 
 

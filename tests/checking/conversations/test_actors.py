@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle
+from helpers.conversation_checks import check_conversation
 from helpers.conversations import (
     CALL,
     TOOLS,
@@ -30,7 +31,6 @@ from llmchecker.checking.conversations.conversation import (
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.checking.conversations.conversation_check import check_conversation
 from llmchecker.checking.conversations.conversation_process import ConversationProcess
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Chat

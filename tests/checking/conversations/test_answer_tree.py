@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.conversation_checks import check_conversation
 from helpers.conversations import chat_table, enumerate_conversations
 from helpers.random_tables import Balance
 
@@ -11,7 +12,6 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.checking.conversations.conversation_check import check_conversation
 from llmchecker.errors import CheckFailed
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 from helpers import oracle
+from helpers.conversation_checks import check_conversation
 from helpers.conversations import chat_table, enumerate_conversations
 from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
@@ -18,7 +19,6 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.checking.conversations.conversation_check import check_conversation
 from llmchecker.errors import ConfigError, InvalidQuery, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse

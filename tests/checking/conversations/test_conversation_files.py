@@ -1,6 +1,7 @@
 """Files of conversations: Storm's own front end finds the probabilities of the package."""
 
 import pytest
+from helpers.conversation_checks import check_conversation
 from helpers.conversations import chat_table
 from helpers.marks import long
 from helpers.random_tables import Balance, Spoilt
@@ -10,7 +11,6 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations import conversation_files
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.checking.conversations.conversation_check import check_conversation
 from llmchecker.errors import UnknownName
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse

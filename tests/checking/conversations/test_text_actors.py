@@ -1,6 +1,7 @@
 """Simulated users and results of tools where models return texts alone: samples of both models."""
 
 import pytest
+from helpers.conversation_checks import check_conversation
 from helpers.conversations import (
     CALL,
     TOOLS,
@@ -21,7 +22,6 @@ from llmchecker.checking.conversations.conversation import (
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.checking.conversations.text_conversations import check_text_conversation
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.pattern import Pattern
@@ -48,7 +48,7 @@ def check(model, user, query: str, conversation=CONVERSATION, **limits):
     asked = CheckedQuery(parse(query), QUANTIFIERS, LENGTH)
     budget = Budget(passes=1, **limits)
     users = {} if user is None else {USER: user}
-    return check_text_conversation(model, conversation, asked, budget, users)
+    return check_conversation(model, conversation, asked, budget, users)
 
 
 def test_both_models_read_the_conversation_so_far():

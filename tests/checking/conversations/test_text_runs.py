@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from helpers.conversation_checks import check_conversation
 from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
@@ -17,7 +18,6 @@ from llmchecker.checking.conversations.conversation import (
     SimulatedUser,
 )
 from llmchecker.checking.conversations.text_conversations import (
-    check_text_conversation,
     check_texts,
 )
 from llmchecker.errors import InterruptedCheck, RequestRefused, SourceUnavailable
@@ -161,7 +161,7 @@ def test_a_budget_below_a_conversation_is_kept(limit):
     """The conversation that the limit cuts is open."""
     model = Recorded()
     asked = Asked("P=? [ F (turn = 3 & no = 1) ]").checked_query
-    answer = check_text_conversation(model, SCRIPTED, asked, Budget(passes=1, answers=limit))
+    answer = check_conversation(model, SCRIPTED, asked, Budget(passes=1, answers=limit))
     assert len(model.requests) == answer.costs.answers <= limit
     assert answer.samples == 1
     if limit < 3:

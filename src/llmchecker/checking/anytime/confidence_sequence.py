@@ -43,6 +43,7 @@ to h / s_max, and the same inequalities hold.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -74,6 +75,9 @@ _MAX_EXPONENT = 100.0
 
 _CANDIDATES = 64
 """The number of ratios of which one search evaluates the wealth."""
+
+_BLOCK = 4096
+"""The number of values whose wealths are in memory at once."""
 
 _MAX_SHARE_LOST = 2.0**-10
 """The largest share of the distance from the estimate that an end is too far outside."""
@@ -201,7 +205,8 @@ class ConfidenceSequence:
         self._range_weighted_sums = totals[:, -1]
         edges = 0.5 / (len(self) + 1 + np.arange(len(numbers)))
         positions = ((means - low) / spread).clip(edges, 1 - edges)
-        deviations = np.sqrt(values.variances) / (spread * size)
+        # a large deviation is limited before its square could be infinite
+        deviations = np.minimum(np.sqrt(values.variances) / (spread * size), 1.0)
         shares: np.ndarray = np.minimum(deviations**2 / (positions * (1 - positions)), 1.0)
         return shares
 
@@ -316,54 +321,91 @@ class _Gambler:
 
     def _are_refuted(self, ratios: np.ndarray) -> np.ndarray:
         """Return (m,) bool, whether the wealth at each ratio ever reached its target."""
-        planned, any_time = self._compute_wealths(ratios)
-        wealths = _PLAN_SHARE * planned + (1 - _PLAN_SHARE) * any_time
-        refuted: np.ndarray = wealths.max(axis=0, initial=0.0) >= math.exp(self._target)
+        refuted, needed = np.zeros(len(ratios), dtype=bool), math.exp(self._target)
+        for planned, any_time in self._iter_wealths(ratios):
+            wealths = _PLAN_SHARE * planned + (1 - _PLAN_SHARE) * any_time
+            refuted |= wealths.max(axis=0) >= needed
         return refuted
 
-    def _compute_wealths(self, ratios: np.ndarray) -> np.ndarray:
-        """Return (2, n, m) float64: both parts of the wealth after each value at each ratio."""
-        z = self.sign * (self.numerator[:, None] - np.multiply.outer(self.denominator, ratios))
+    def _iter_wealths(self, ratios: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield (2, n, m) float64: both parts of the wealth after the next n values at m ratios.
+
+        The wealths of all values at once may not fit into memory.
+        """
+        hedged, logs = np.ones(len(ratios)), np.zeros(len(ratios))
+        for first in range(0, len(self.numerator), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            planned, any_time_logs = self._compute_wealths(ratios, block, hedged, logs)
+            yield np.stack([planned, np.exp(np.minimum(any_time_logs, _MAX_EXPONENT))])
+            hedged, logs = planned[-1], any_time_logs[-1]
+
+    def _compute_wealths(
+        self, ratios: np.ndarray, block: slice, hedged: np.ndarray, logs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute both parts of the wealth after each value of a block.
+
+        Args:
+            ratios: (m,) float64.
+            block: the n values.
+            hedged, logs: (m,) float64, the hedged wealth and the logarithm of the other one before
+                the block.
+
+        Returns:
+            (n, m) float64 each, the hedged wealth and the logarithm of the other one.
+        """
+        sizes, sign = self.sizes[block], self.sign
+        expected = np.multiply.outer(self.denominator[block], ratios)
+        z = sign * (self.numerator[block, None] - expected)
         losses, gains = (
-            self.sign * sign * (np.multiply.outer(self.sizes, ratios) - limits[:, None])
-            for sign, limits in ((1, self.limits), (-1, self._other_limits))
+            side * (np.multiply.outer(sizes, ratios) - limits[block, None])
+            for side, limits in ((sign, self.limits), (-sign, self._other_limits))
         )
         # no loss is possible where no value of the range is below the ratio
-        least = (RESOLUTION * self.sizes + _TINY)[:, None]
+        least = (RESOLUTION * sizes + _TINY)[:, None]
         losses, gains = np.maximum(losses, least), np.maximum(gains, least)
         # a larger stake could lose more than `_MAX_LOSS` with one value
         largest = _MAX_LOSS / losses
-        stakes = np.minimum(self._any_time_stakes[:, None], largest)
-        logs = np.log1p(np.maximum(stakes * z, -_MAX_LOSS)).cumsum(axis=0)
-        any_time = np.exp(np.minimum(logs, _MAX_EXPONENT))
-        return np.stack([self._hedge(z, largest, losses, gains), any_time])
+        stakes = np.minimum(self._any_time_stakes[block, None], largest)
+        factors = np.log1p(np.maximum(stakes * z, -_MAX_LOSS))
+        deviations = np.sqrt(self._left[block])[:, None] * np.sqrt(losses) * np.sqrt(gains)
+        planned = self._hedge(z, largest, deviations, self._growth_stakes[block], hedged)
+        return planned, logs + factors.cumsum(axis=0)
 
     def _hedge(
-        self, z: np.ndarray, largest: np.ndarray, losses: np.ndarray, gains: np.ndarray
+        self,
+        z: np.ndarray,
+        largest: np.ndarray,
+        deviations: np.ndarray,
+        growth_stakes: np.ndarray,
+        wealth: np.ndarray,
     ) -> np.ndarray:
         """Return (n, m) float64: the wealth after each value that is hedged or grows.
 
         Args:
             z: (n, m) float64, what a stake of 1 gains.
-            largest: (n, m) float64, the largest stakes.
-            losses, gains: (n, m) float64, the largest loss and gain of a stake of 1.
+            largest: (n, m) float64, the largest stakes on a wealth of 1.
+            deviations: (n, m) float64, the standard deviation of all values that are left.
+            growth_stakes: (n,) float64, the stakes for growth on a wealth of 1; NaN for a hedge.
+            wealth: (m,) float64, the wealth before these values.
         """
         target = _OVERSHOOT * math.exp(self._target) / _PLAN_SHARE
         wealths_of_stakes = target * _HEDGE_WEALTHS
-        deviations = np.sqrt(self._left)[:, None] * np.sqrt(losses) * np.sqrt(gains)
-        scales = target / deviations
         found = np.empty_like(z)
-        wealth, most = np.ones(z.shape[1]), math.exp(_MAX_EXPONENT)
-        for index, stake in enumerate(self._growth_stakes.tolist()):
-            if math.isnan(stake):
-                amounts = scales[index] * np.interp(wealth, wealths_of_stakes, _HEDGE_STAKES)
-            else:
-                amounts = stake * wealth
-            amounts = np.minimum(amounts, largest[index] * wealth)
-            # no value of the range loses more, but a rounded one may
-            gained = np.maximum(amounts * z[index], -_MAX_LOSS * wealth)
-            wealth = np.minimum(wealth + gained, most)
-            found[index] = wealth
+        most = math.exp(_MAX_EXPONENT)
+        # tiny deviations give infinite stakes, which the largest ones limit
+        with np.errstate(over="ignore"):
+            scales = target / deviations
+            for index, stake in enumerate(growth_stakes.tolist()):
+                stakes = np.minimum(
+                    scales[index] * np.interp(wealth, wealths_of_stakes, _HEDGE_STAKES) / wealth
+                    if math.isnan(stake)
+                    else stake,
+                    largest[index],
+                )
+                # no value of the range loses more, but a rounded one may
+                gains = np.maximum(stakes * z[index], -_MAX_LOSS)
+                wealth = np.minimum(wealth + wealth * gains, most)
+                found[index] = wealth
         return found
 
 

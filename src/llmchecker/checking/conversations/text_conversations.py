@@ -5,9 +5,9 @@ simulated message was withheld or lost, or because a limit of the run forbids a 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
@@ -16,7 +16,6 @@ from llmchecker.checking.anytime.text_run import (
     TextDriver,
     TextRun,
     TextSample,
-    answer_alone,
 )
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
@@ -140,31 +139,6 @@ def _list_texts(sample: TextSample) -> tuple[list[str], list[str]]:
     return [each.text for each in sample.answers], [each.text for each in sample.simulated]
 
 
-def check_text_conversation(
-    model: TextModel,
-    conversation: Conversation,
-    asked: CheckedQuery,
-    budget: Budget,
-    user_models: Mapping[SimulatedUser, TextModel] | None = None,
-    *,
-    watch: Callable[[Progress], bool | None] = lambda progress: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> Answer:
-    """Check a query about the turns of a conversation on answers of a model.
-
-    Args:
-        model, conversation, asked, budget, user_models, watch, is_cancelled: as in
-            `ConversationRun`.
-
-    Raises:
-        InvalidQuery, ConfigError: as in `ConversationRun`.
-        BaseException: as in `TextRun.conclude`.
-    """
-    users = user_models or {}
-    run = ConversationRun(model, conversation, asked, budget, users, is_cancelled, watch)
-    return answer_alone(run)
-
-
 class TextQuestion(QuestionLike, Protocol):
     """The part of a `config.question.Question` that a run on texts alone reads."""
 
@@ -192,7 +166,7 @@ def check_texts(
     numbers: dict[TextRun, int] = {}
     for number, question in enumerate(questions):
         try:
-            numbers[_create_run(model, question, open_user)] = number
+            numbers[create_run(model, question, open_user)] = number
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             yield number, error
@@ -206,12 +180,24 @@ def check_texts(
         yield numbers.pop(run), outcome
 
 
-def _create_run(
-    model: TextModel, question: TextQuestion, open_user: Callable[[SimulatedUser], TextModel]
+def create_run(
+    model: TextModel,
+    question: TextQuestion,
+    open_user: Callable[[SimulatedUser], TextModel] = lambda user: user.model,
+    **options: Any,
 ) -> TextRun:
+    """Create the run of a question.
+
+    Args:
+        model, question, open_user: as in `check_texts`.
+        options: `is_cancelled` and `watch`, as in `TextRun`.
+
+    Raises:
+        InvalidQuery, ConfigError: as in `AnswerRun` and `ConversationRun`.
+    """
     asked, budget = question.checked_query.create_quantifiers(), question.budget
     conversation = question.conversation
     if conversation is None:
-        return AnswerRun(model, question.prompt, asked, budget)
+        return AnswerRun(model, question.prompt, asked, budget, **options)
     users = {user: open_user(user) for user in conversation.simulated_users}
-    return ConversationRun(model, conversation, asked, budget, users)
+    return ConversationRun(model, conversation, asked, budget, users, **options)

@@ -62,7 +62,7 @@ def compute_answers(
             budget=budget,
         )
         # the number of cores of a run may not change its results
-        options = {} if question.is_text_only else {"batch_invariant": True}
+        options: dict[str, Any] = {} if question.is_text_only else {"batch_invariant": True}
         watch = _build_watch(str(check))
         answer = question.answer(watch=watch, **options)
         stored = _select_stored_part(answer, question.checked_query, question.budget)
