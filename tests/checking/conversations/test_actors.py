@@ -134,6 +134,18 @@ def test_bounds_hold_after_any_number_of_passes(seed):
         assert answer.passes <= passes
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_conversations_that_end_early_have_whole_answers(seed):
+    """The share of conversations without a cut answer is that of an enumeration, also where an
+    answer without a call ends the conversation."""
+    model, turns = chat_table(seed, calls=True), ["ab", Result("b{1}")]
+    answer = check(model, turns, "P=? [ F (turn = 2 & balance > 9) ]", 2)
+    truth = find_truth(model, turns, ("G", None, ("label", "end")), 2)
+    ended = answer.endings.ended
+    assert Fraction(ended.lower) <= truth <= Fraction(ended.upper)
+    assert ended.upper - ended.lower < 1e-8
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question about a conversation."""

@@ -175,6 +175,8 @@ class ExploredTree(TextColumns):
         self._min_share = min_share
         self.parts: list[Part] = [process.first]
         self._scorers: dict[int, TextScorer] = {}
+        # the texts that end with a part which only its text shows to be the last one
+        self._last_rows: list[int] = []
         self.decided = np.zeros(len(monitors) + 1)
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
@@ -285,6 +287,8 @@ class ExploredTree(TextColumns):
             ],
             dtype=bool,
         )
+        if stage.is_last is None:
+            self._last_rows += rows[is_last].tolist()
         parents = self.parent[rows]
         is_root = parents < 0
         initial = np.array([[monitor.initial_obligation] for monitor in automaton.monitors])
@@ -774,6 +778,7 @@ class ExploredTree(TextColumns):
         is_cut = (is_terminal & ~self.has_ended) | (has_cut & is_decided)
         ends_text = np.array([part.stage.is_last is True for part in self.parts])[self.part]
         is_complete = is_terminal & ends_text
+        is_complete[self._last_rows] = True
         return build_endings(
             self.mass,
             self.has_ended & is_complete & ~has_cut,
