@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,6 +36,7 @@ from llmchecker.checking.conversations.conversation_process import ConversationP
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.pattern import Pattern
 
 QUANTIFIERS = {"balance": Balance("a", "b"), "spoilt": Spoilt("b", "a")}
 SEEDS = int(os.environ.get("COVERAGE_SEEDS", "60"))
@@ -132,6 +134,22 @@ def test_bounds_hold_after_any_number_of_passes(seed):
         answer = check(model, turns, query, length, passes=passes, certain=passes == 17)
         assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
         assert answer.passes <= passes
+
+
+@pytest.mark.parametrize("seed", [*range(6), *long(*range(6, 120))])
+def test_transducers_decide_conversations_as_an_enumeration_does(seed, monkeypatch):
+    """Calls, results and simulated messages leave the bounds of transducers around the truth."""
+    patterns = {"balance": Pattern("a", match="count"), "spoilt": Pattern("^b|a.*b")}
+    monkeypatch.setattr(sys.modules[__name__], "QUANTIFIERS", patterns)
+    turns, length = choose_turns(random.Random(seed), seed)
+    formula = FORMULAS[(seed + seed // 6) % len(FORMULAS)]
+    model = chat_table(seed, calls=True)
+    truth = find_truth(model, turns, formula, length)
+    for passes in (3, 20, 10_000):
+        query = f"P=? [ {oracle.written(formula)} ]"
+        answer = check(model, turns, query, length, passes=passes, certain=passes == 3)
+        assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
+    assert answer.upper - answer.lower < 1e-11
 
 
 @pytest.mark.parametrize("seed", range(3))

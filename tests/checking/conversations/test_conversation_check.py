@@ -22,6 +22,8 @@ from llmchecker.checking.conversations.conversation import Conversation, Scripte
 from llmchecker.errors import ConfigError, InvalidQuery, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.quantifiers.length import Length
+from llmchecker.properties.quantifiers.pattern import Pattern
 
 QUANTIFIERS = {"balance": Balance("a", "b"), "spoilt": Spoilt("c", "a")}
 """One without a range, and one with a final score."""
@@ -86,6 +88,31 @@ def test_exact_answers_are_those_of_all_conversations(seed):
     assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
     assert answer.upper - answer.lower < 1e-11
     assert answer.samples == 0
+
+
+READ_AHEAD = [
+    {"balance": Pattern("a", match="count"), "spoilt": Pattern("c.*b")},
+    {"balance": Pattern("^b"), "spoilt": Pattern("a?b", match="possible")},
+    {"balance": Length("characters"), "spoilt": Pattern("ab?", match="whole")},
+]
+"""Quantifiers whose transducers decide before a text is looked at."""
+
+
+@pytest.mark.parametrize("seed", [*range(12), *long(*range(12, 200))])
+def test_transducers_decide_conversations_as_an_enumeration_does(seed):
+    """With transducers bounds are around the enumerated truth after any passes, at last exact."""
+    chance, quantifiers = random.Random(seed), READ_AHEAD[seed % len(READ_AHEAD)]
+    formula = FORMULAS[seed % len(FORMULAS)]
+    model, (turn_count, length) = chat_table(seed), chance.choice([(2, 3), (2, 2), (3, 1)])
+    tree = enumerate_conversations(model, USER_TEXTS[:turn_count], length, quantifiers)
+    truth = tree.probability_of(("X", formula))
+    asked = ask(f"P=? [ {oracle.written(formula)} ]", length, quantifiers)
+    for passes in (2, chance.randrange(5, 40), 10_000):
+        limits = Budget(passes=passes, certain=chance.random() < 0.5, seed=seed)
+        answer = check_conversation(model, conversation(turn_count), asked, limits)
+        assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
+        assert answer.passes <= passes
+    assert answer.upper - answer.lower < 1e-11
 
 
 @pytest.mark.parametrize("seed", range(4))
