@@ -138,7 +138,7 @@ class AnytimeRun:
                 *answer.notes,
                 *asked.notes,
                 *self._process.notes,
-                *describe_spread(self._process.probability_spread),
+                *_describe_spread(self._process.probability_spread),
             ),
         )
         answer = replace(answer, forecast=forecast_answer(answer, self._budget))
@@ -219,7 +219,7 @@ def check_anytime(
     return check_process(AnswerProcess(model, start, asked.length), asked, budget, **options)
 
 
-def describe_spread(spread: float | None) -> tuple[str, ...]:
+def _describe_spread(spread: float | None) -> tuple[str, ...]:
     """Return a note on the precision of a model's probabilities, if it is reduced.
 
     Args:

@@ -60,7 +60,7 @@ class QuestionLike(Protocol):
         ...
 
 
-OpenProcess = Callable[[Any, CheckedQuery], CheckedProcess]
+_OpenProcess = Callable[[Any, CheckedQuery], CheckedProcess]
 """Opens the process of a question, whose query has its quantifiers."""
 
 
@@ -73,7 +73,7 @@ def check_side_by_side(
     questions: Sequence[QuestionLike],
     *,
     prompts: Iterable[Start] = (),
-    open_process: OpenProcess | None = None,
+    open_process: _OpenProcess | None = None,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
@@ -141,7 +141,7 @@ def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _check_group(
     questions: Sequence[QuestionLike],
-    open_process: OpenProcess,
+    open_process: _OpenProcess,
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
 ) -> Iterator[tuple[int, CheckOutcome]]:
@@ -188,7 +188,7 @@ class _Job:
     """
 
     def __init__(
-        self, question: QuestionLike, open_process: OpenProcess, shared: tuple[int, ...]
+        self, question: QuestionLike, open_process: _OpenProcess, shared: tuple[int, ...]
     ) -> None:
         self._shared = shared
         self.has_deadline = question.budget.seconds is not None
