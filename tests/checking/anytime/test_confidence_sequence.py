@@ -1,5 +1,6 @@
 """Betting: the wealth is a supermartingale, its intervals only narrow, and ratios are ordered."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -175,3 +176,23 @@ def test_blocks_of_values_change_no_interval(monkeypatch):
     monkeypatch.setattr(confidence_sequence, "_BLOCK", 7)
     assert find_interval() == whole
     assert whole[0] > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_lost_wealth_keeps_what_it_refuted():
+    """A wealth that falls below the least float is no error, and an earlier refutation stays."""
+    numbers = np.concatenate([np.ones(60), np.zeros(1500)])
+    at_once, in_turn = ConfidenceSequence(0.8), ConfidenceSequence(0.8)
+    whole = build_values(numbers)
+    at_once.narrow_interval(replace(whole, planned=60.0))
+    for part in (slice(0, 60), slice(60, None)):
+        columns = (whole.numerator[part], whole.denominator[part])
+        later = replace(whole, numerator=columns[0], denominator=columns[1], planned=60.0)
+        in_turn.narrow_interval(replace(later, variances=whole.variances[part]))
+    # bets on ones that never come again
+    assert at_once.interval[1] >= 0.9
+    assert in_turn.interval[1] >= 0.9
+    equal = ConfidenceSequence(0.95)
+    equal.narrow_interval(build_values(np.zeros(300)))
+    assert equal.interval[0] == 0
+    assert equal.interval[1] < 0.03

@@ -164,6 +164,18 @@ def test_conversations_that_end_early_have_whole_answers(seed):
     assert ended.upper - ended.lower < 1e-8
 
 
+@pytest.mark.parametrize("passes", [3, 5, 7, 11])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_message_that_its_length_cuts_is_no_cut_answer(seed, passes):
+    """Whenever the work stops, the bounds of conversations without a cut answer hold the share."""
+    model = chat_table(seed)
+    turns = ["ab", Actor(chat_table(1000 + seed), "b", 1 + seed % 2)]
+    answer = check(model, turns, "P=? [ F (turn = 2 & balance > 9) ]", 2, passes=passes)
+    truth = find_truth(model, turns, ("G", None, ("label", "end")), 2)
+    ended = answer.endings.ended
+    assert Fraction(ended.lower) <= truth <= Fraction(ended.upper)
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question about a conversation."""

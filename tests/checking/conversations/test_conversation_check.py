@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from helpers import oracle
 from helpers.conversation_checks import check_conversation
-from helpers.conversations import chat_table, enumerate_conversations
+from helpers.conversations import ChatTable, chat_table, enumerate_conversations
 from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
 from helpers.random_tables import Balance, Spoilt
@@ -19,7 +19,7 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
-from llmchecker.errors import ConfigError, InvalidQuery, UnusableText
+from llmchecker.errors import ConfigError, InterruptedCheck, InvalidQuery, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.length import Length
@@ -313,3 +313,25 @@ def test_the_share_of_cut_conversations_is_that_of_all(seed):
     ended = answer.endings.ended
     assert Fraction(ended.lower) <= truth <= Fraction(ended.upper)
     assert ended.upper - ended.lower < 1e-8
+
+
+class Rejecting(ChatTable):
+    """A table whose template rejects an answer."""
+
+    def encode(self, start):
+        if any(message == ("assistant", "cc") for message in getattr(start, "messages", ())):
+            raise UnusableText("the template rejects cc")
+        return super().encode(start)
+
+
+def test_an_answer_that_the_template_rejects_leaves_the_answer_so_far():
+    """A prompt of a later turn that is never read is no error; where it is read, the error names
+    the turn once, and has the answer so far."""
+    table = chat_table(3)
+    model = Rejecting(table.vocabulary, table.distribution, table.end_tokens)
+    asked = ask("P=? [ F balance > 0 ]", 2)
+    few = check_conversation(model, conversation(), asked, Budget(passes=3, certain=True))
+    assert few.lower < few.upper
+    with pytest.raises(InterruptedCheck, match=r"^turns\[1\]: the template rejects cc") as failure:
+        check_conversation(model, conversation(), asked, Budget(passes=1000))
+    assert failure.value.result.passes >= 3

@@ -35,6 +35,8 @@ The next wealth F = W + min(G, 0.97 W / (m - l)) (x - m) rises with W and falls 
   (h - m). As l <= x <= h, the second term is at least -1/2. The other stake gives -0.97 W (x - l) /
   (m - l)^2, which is at most 0.
 - The smaller stake gives the smaller or the larger F, whichever the sign of x - m is.
+- Where m - l or h - m is so small that a floor takes its place, or m is beyond a limit, the floor
+  is a constant: its term of the bracket is 0, and the other one is still at least -1/2.
 
 So by induction the wealth after any values falls with m, as with stakes that do not depend on m.
 For a ratio, (m - l) and (h - m) are t s_max - l and h - t s_max, for the largest denominator s_max.
@@ -90,10 +92,10 @@ _TINY = np.finfo(np.float64).tiny
 
 def _build_hedge() -> tuple[np.ndarray, np.ndarray]:
     """Return points of the concave function phi(Phi^-1(w)) from 0 to 1/2; it is linear between."""
-    normal = NormalDist()
     quantiles = np.linspace(-8.0, 0.0, 65).tolist()
-    wealths, stakes = ([0.0, *map(f, quantiles)] for f in (normal.cdf, normal.pdf))
-    return np.array(wealths), np.array(stakes)
+    # of small numbers, the complementary error function keeps all digits
+    wealths = [0.0, *(math.erfc(-quantile / math.sqrt(2)) / 2 for quantile in quantiles)]
+    return np.array(wealths), np.array([0.0, *map(NormalDist().pdf, quantiles)])
 
 
 _HEDGE_WEALTHS, _HEDGE_STAKES = _build_hedge()
@@ -404,7 +406,8 @@ class _Gambler:
                 )
                 # no value of the range loses more, but a rounded one may
                 gains = np.maximum(stakes * z[index], -_MAX_LOSS)
-                wealth = np.minimum(wealth + wealth * gains, most)
+                # a wealth that underflows would be divided by itself
+                wealth = np.clip(wealth + wealth * gains, _TINY, most)
                 found[index] = wealth
         return found
 

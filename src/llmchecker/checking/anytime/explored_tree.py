@@ -774,8 +774,9 @@ class ExploredTree(TextColumns):
         is_terminal = self.is_terminal
         is_decided = self.is_scored & ~self.is_undecided
         has_cut = np.array([part.cut_count > 0 for part in self.parts])[self.part]
-        # an undecided text at the horizon of a part is scored later
-        is_cut = (is_terminal & ~self.has_ended) | (has_cut & is_decided)
+        is_answer = np.array([part.stage.is_answer for part in self.parts])[self.part]
+        # an undecided text at the horizon of an answer is scored later
+        is_cut = (is_terminal & ~self.has_ended & is_answer) | (has_cut & is_decided)
         ends_text = np.array([part.stage.is_last is True for part in self.parts])[self.part]
         is_complete = is_terminal & ends_text
         is_complete[self._last_rows] = True
@@ -799,18 +800,27 @@ class ExploredTree(TextColumns):
         Raises:
             ConfigError: a transducer and its quantifier disagree.
         """
-        is_answer = np.array([part.stage.is_answer for part in self.parts])[self.part]
-        rows = _spread(np.flatnonzero(self.is_listed & self.is_scored & is_answer), count)
+        stages = [part.stage for part in self.parts]
+        is_answer = np.array([stage.is_answer for stage in stages])[self.part]
+        begins = self.step == np.array([stage.first for stage in stages])[self.part]
+        # a later part that no request has read may have a prompt that its model rejects
+        is_checked = is_answer & ~(begins & ~self.is_visited & (self.part > 0))
+        rows = _spread(np.flatnonzero(self.is_listed & self.is_scored & is_checked), count)
         for step in np.unique(self.step[rows]):
             self.score_plainly(rows[self.step[rows] == step])
         # without a transducer nothing is decided ahead
         if None not in self.automaton.tables:
-            self._check_next_tokens(is_answer, count)
+            self._check_next_tokens(is_checked, count)
 
-    def _check_next_tokens(self, is_answer: np.ndarray, count: int) -> None:
-        """Compare the scores after a token of any class with the quantifiers' plain calls."""
+    def _check_next_tokens(self, is_checked: np.ndarray, count: int) -> None:
+        """Compare the scores after a token of any class with the quantifiers' plain calls.
+
+        Args:
+            is_checked: (n,) bool, the texts that may be read.
+            count: as in `check_law`.
+        """
         is_open = self.is_listed & self.is_scored & self.is_undecided & ~self.is_terminal
-        is_open &= is_answer
+        is_open &= is_checked
         texts = _spread(np.flatnonzero(is_open), max(1, count // _LAW_TOKENS))
         generator = np.random.default_rng(0)
         tokens = generator.permutation(np.flatnonzero(self.automaton.has_piece))

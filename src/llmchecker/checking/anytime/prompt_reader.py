@@ -47,8 +47,9 @@ class PromptReader:
             rows: (n,) int64, the positions of the texts.
         """
         stage = request.parts[0].stage
+        # a prompt that its model rejects has a place of its own in the error
+        splits = [self._split(part) for part in request.parts]
         with self._process.locate(stage):
-            splits = [self._split(part) for part in request.parts]
             groups: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
             for position, part in enumerate(request.part_of[rows].tolist()):
                 prompt, tail = splits[part]

@@ -554,7 +554,8 @@ def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:
 def _locate(shares: Sequence[_Share]) -> AbstractContextManager[None]:
     """Prefix errors of the block with the place in a conversation, which few shares have alone."""
     request = shares[0].job.request
-    if len(shares) > 1 or not isinstance(request, StepRequest):
+    # a reader of its own names the place itself
+    if len(shares) > 1 or not isinstance(request, StepRequest) or shares[0].job.tails is None:
         return nullcontext()
     return shares[0].job.process.locate(request.parts[0].stage)
 
