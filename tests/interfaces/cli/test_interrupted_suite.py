@@ -150,7 +150,7 @@ from llmchecker.suites import session
 
 def distribute(tokens):
     print("begun", file=sys.stderr, flush=True)
-    time.sleep(0.01)
+    time.sleep(0.1)
     return [0, 0.25, 0.25, 0.5]
 
 session.open_model = lambda *_, **__: OpenTable(lc.TableModel(WORDS, distribute))
