@@ -64,10 +64,7 @@ class PromptReader:
                 ).reshape(len(chosen), -1)
                 prefix = self._open_prefix(id(stage.writer), prompt)
                 parts.append(answer_step(prefix, request, chosen, tails))
-        if len(parts) == 1:
-            return parts[0]
-        order = np.argsort(np.concatenate([np.array(group) for group in groups.values()]))
-        return StepResult.concatenate(parts).select(order)
+        return StepResult.join(parts, [np.array(group) for group in groups.values()])
 
     def _split(self, part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the tokens of a prompt that are read once, and those after them."""

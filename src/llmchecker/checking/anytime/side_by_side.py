@@ -476,7 +476,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         will_extend = shares[0].step.will_extend
         chunks = list(prefix.map_next(compute_steps, texts, will_extend))
         return [
-            _sort_results([found for found in column if found is not None])
+            _join_found([found for found in column if found is not None])
             for column in zip(*chunks, strict=True)
         ]
 
@@ -504,9 +504,7 @@ def _join_answers(parts: Sequence[ModelAnswer], rows: Sequence[np.ndarray]) -> M
     results = [part for part in parts if isinstance(part, StepResult)]
     if not results:
         return [each for part in parts if isinstance(part, list) for each in part]
-    order = np.concatenate(rows)
-    joined = StepResult.concatenate(results)
-    return joined if (np.diff(order) == 1).all() else joined.select(np.argsort(order))
+    return StepResult.join(results, rows)
 
 
 def _compute_step(
@@ -532,10 +530,10 @@ def _compute_step(
     return positions, share.step.compute_step(share.rows[positions], part)
 
 
-def _sort_results(found: Sequence[tuple[np.ndarray, StepResult]]) -> StepResult:
-    """Join results, in the order of their positions."""
-    order = np.argsort(np.concatenate([positions for positions, _ in found]))
-    return StepResult.concatenate([result for _, result in found]).select(order)
+def _join_found(found: Sequence[tuple[np.ndarray, StepResult]]) -> StepResult:
+    """Join the results of `_compute_step`."""
+    positions, results = zip(*found, strict=True)
+    return StepResult.join(results, positions)
 
 
 def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:

@@ -93,6 +93,17 @@ class StepResult:
         # the numbers of draws are those of the whole request, and equal
         return cls(*map(np.concatenate, columns))
 
+    @classmethod
+    def join(cls, parts: Sequence["StepResult"], positions: Sequence[np.ndarray]) -> "StepResult":
+        """Join the results of texts that were answered in any order.
+
+        Args:
+            parts: the results.
+            positions: the positions of the texts of each, which together are 0 to n - 1.
+        """
+        order, joined = np.concatenate(positions), cls.concatenate(parts)
+        return joined if (np.diff(order) == 1).all() else joined.select(np.argsort(order))
+
     def _widen(self, width: int) -> "StepResult":
         """Return the results with at least `width` listed tokens, the further ones without mass."""
         missing = ((0, 0), (0, width - self.tokens.shape[1]))

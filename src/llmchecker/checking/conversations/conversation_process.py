@@ -31,6 +31,7 @@ from llmchecker.checking.conversations.token_monitor import TokenMonitor
 from llmchecker.checking.conversations.turn_part import Texts, TurnPart
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
@@ -186,9 +187,8 @@ class ConversationProcess(CheckedProcess):
         threshold = find_threshold(answer.query)
         if threshold is None:
             return answer
-        truth = threshold.comparison not in (">=", ">")
-        witnesses = evidence.conversation.list_texts(truth, _MAX_WITNESSES)
-        return replace(answer, witnesses=witnesses)
+        kind = COUNTEREXAMPLE if threshold.comparison in (">=", ">") else WITNESS
+        return replace(answer, witnesses=tuple(t for t in evidence.texts if t.kind == kind))
 
     def find_shared(self, stage: Stage) -> tuple[int, ...]:
         """Return tokens with which prompts of a writer begin, and which are read once."""

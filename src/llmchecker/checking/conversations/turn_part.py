@@ -44,9 +44,3 @@ class TurnPart(Part):
     def answers(self) -> Texts:
         """The texts of the answers before it."""
         return tuple(answer.text for answer in self.given)
-
-    @property
-    def simulated(self) -> Texts:
-        """The messages of simulated users before it."""
-        messages = (*(answer.message for answer in self.given), self.message)
-        return tuple(message for message in messages if message is not None)
