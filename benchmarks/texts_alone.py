@@ -24,7 +24,6 @@ import numpy as np
 from scipy import stats
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.text_conversations import check_texts
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.decoding.chat_template import Start
@@ -32,6 +31,7 @@ from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.text_client import TextClient
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.utils.atomic_files import write_json
 
@@ -156,7 +156,7 @@ class _Case:
     conversation: None = None
 
     @property
-    def checked_query(self) -> CheckedQuery:
+    def asked(self) -> Property:
         """The requirement."""
         query = f"P>={self.threshold} [ F (G yes = 1) ]"
         return resolve_query(query, 5, {"yes": Pattern("yes")})

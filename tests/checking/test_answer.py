@@ -9,12 +9,12 @@ from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome, Decision, Outcome
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 
 SAMPLED = Sampled(Interval(0.25, 0.5), 0.3, 0.99, 20, 7)
 NUMBER, THRESHOLD = parse("P=? [ F g > 0 ]"), parse("P>=0.2 [ F g > 0 ]")

@@ -21,7 +21,6 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, bound_by_sums
 from llmchecker.checking.check import check_query
 from llmchecker.checking.decided_mass import DecidedMass
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.satisfaction import Satisfaction
@@ -32,6 +31,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.text_tree import StateKind
+from llmchecker.utils.interval import Interval
 
 NAMES = tuple(QUANTIFIERS)
 EITHER = [QUANTIFIERS, WITH_FINAL_SCORES]

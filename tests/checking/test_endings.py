@@ -9,7 +9,7 @@ import llmchecker as lc
 from llmchecker.checking.endings import Endings, describe_endings
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import build_display
-from llmchecker.checking.interval import Interval
+from llmchecker.utils.interval import Interval
 
 TOKENS = ["Q", " dragon", " cat", ""]
 END = 3

@@ -11,7 +11,6 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import compare_evaluators
 from llmchecker.checking.decided_mass import Mass
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, TreeSpec
@@ -21,6 +20,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.scores import write_scores
 from llmchecker.trees.text_tree import StateKind
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.job_logging import job_log
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import bound_by_storm, compute_bounds
 from llmchecker.checking.check import check_query
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.models.table_model import TableModel
@@ -27,6 +26,7 @@ from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.utils.interval import Interval
 
 PARTS = 10_000
 RANGES = {"gender": (-1, 1)}

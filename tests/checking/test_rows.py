@@ -3,8 +3,8 @@
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure, format_row
 from llmchecker.checking.formatting import build_rows
-from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.parser import parse
+from llmchecker.utils.interval import Interval
 
 
 def test_a_row_has_the_interval_of_its_text():

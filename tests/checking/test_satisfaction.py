@@ -11,7 +11,6 @@ from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.bounds import compute_bounds as whole_model_bounds
 from llmchecker.checking.check import check_query
 from llmchecker.checking.crosscheck import crosscheck
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
 from llmchecker.checking.markov.scored_tree import ScoredTree
@@ -19,6 +18,7 @@ from llmchecker.errors import CheckFailed, InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.interval import Interval
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 SEVEN_TWO_ONE = (0.7, 0.2, 0.1)

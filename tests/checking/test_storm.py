@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from llmchecker.checking import bounds, storm
 from llmchecker.checking.answer import Answer, Sampled
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, check_chain
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.jani import write_jani
 from llmchecker.checking.markov.prism import write_prism
 from llmchecker.checking.markov.scored_tree import ScoredTree
@@ -30,6 +29,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import StateKind, TextTree
 from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.interval import Interval
 
 TEXT, REST, END = StateKind.TEXT, StateKind.REST, StateKind.END
 # 0 ─ 1/2 → 1 ─ 3/4 → 4, 1 ─ 1/4 → rest; 0 ─ 1/4 → end 2; 0 ─ 1/4 → rest 3

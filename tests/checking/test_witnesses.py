@@ -15,7 +15,6 @@ from markdown_it import MarkdownIt
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.bounded_value import check_chain
 from llmchecker.checking.formatting import name_formula
 from llmchecker.checking.markov.scored_tree import ScoredTree
@@ -29,6 +28,7 @@ from llmchecker.checking.witnesses import (
 )
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.reporting import tables
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
@@ -419,7 +419,7 @@ def test_the_texts_of_an_answer_make_up_its_decided_masses(seed, passes):
     model = random_tables.table_model(seed)
     quantifiers = random_tables.WITH_FINAL_SCORES
     for path in ("F (G gender = 2)", "G gender > 0", "gender > 0 U polarity = 0", "F gender = 0"):
-        asked = CheckedQuery(parse(f"P=? [ {path} ]"), quantifiers, 4)
+        asked = Property(parse(f"P=? [ {path} ]"), quantifiers, 4)
         budget = Budget(passes=passes, certain=True)
         result = check_anytime(model, random_tables.START, asked, budget)
         scored = result.evidence.scored

@@ -89,7 +89,7 @@ def test_a_question_is_frozen_and_varies_by_a_copy():
     question = Question(
         model="one",
         prompt="a",
-        checked_query=resolve_query("P=? [ F step = 1 ]", 3, {}),
+        asked=resolve_query("P=? [ F step = 1 ]", 3, {}),
         truncation=Horizon(3),
         budget=build_budget(passes=3),
     )

@@ -4,13 +4,13 @@ import pytest
 from helpers.subjects import FailingSampler, Fault, Subject, build_table
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import check_side_by_side
 from llmchecker.checking.conversations.text_conversations import check_texts
 from llmchecker.config.question import Question
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.trees.text_tree import Horizon
 
@@ -28,7 +28,7 @@ def check(access: str, fault: Fault) -> list:
             Question(
                 model=None,
                 prompt=Chat((("user", "ab"),)),
-                checked_query=CheckedQuery(query, named, subject.length),
+                asked=Property(query, named, subject.length),
                 truncation=Horizon(subject.length),
                 budget=Budget(passes=300, answers=300),
             )

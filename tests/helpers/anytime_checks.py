@@ -15,7 +15,6 @@ from helpers import oracle
 from helpers.random_tables import END, LETTERS, PARTS, READ_QUANTIFIERS, START, whole_tree
 
 from llmchecker.checking.anytime.answer_process import AnswerProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.refinement import select_batch
@@ -24,6 +23,7 @@ from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.text_tree import StateKind
 
@@ -150,7 +150,7 @@ def serve(requests: Iterator, server: TableServer, most: int | None = None) -> i
 
 
 def plant(
-    asked: CheckedQuery, model: TableModel, listed_tokens: int = FEW_LISTED
+    asked: Property, model: TableModel, listed_tokens: int = FEW_LISTED
 ) -> tuple[ExploredTree, TableServer]:
     """Return the tree of a check that has only its root, and a server for it."""
     process = AnswerProcess(model, START, asked.length)
@@ -237,9 +237,9 @@ class Kind:
         condition = "" if self.given is None else f" || {oracle.written(self.given)}"
         return f"P=? [ {oracle.written(self.path)}{condition} ]"
 
-    def ask(self) -> CheckedQuery:
+    def ask(self) -> Property:
         """The query with its quantifiers."""
-        return CheckedQuery(parse(self.query), self.quantifiers, self.length)
+        return Property(parse(self.query), self.quantifiers, self.length)
 
     def find_truth(self, model: TableModel) -> Fraction | None:
         """The answer by enumeration of all texts; None if no text meets the condition."""

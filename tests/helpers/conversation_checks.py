@@ -6,18 +6,18 @@ from typing import Any
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.anytime_run import check_process
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_run import answer_alone
 from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
 from llmchecker.checking.conversations.conversation_process import ConversationProcess
 from llmchecker.checking.conversations.text_conversations import ConversationRun
 from llmchecker.models.text_answer import TextModel
+from llmchecker.properties.property import Property
 
 
 def check_conversation(
     model: Any,
     conversation: Conversation,
-    asked: CheckedQuery,
+    asked: Property,
     budget: Budget,
     user_models: Mapping[SimulatedUser, Any] | None = None,
     **options: Any,

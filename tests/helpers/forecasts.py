@@ -11,12 +11,12 @@ from helpers.text_sampler import TextSampler
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 FORMULAS = ["F (gender > {})", "F (polarity < -{})", "G (gender < {})", "F G (gender > 0)"]
 MOST_ANSWERS, MOST_PASSES = 10_000, 4_000
@@ -49,7 +49,7 @@ class Trial:
 
 def check_coin(bits: list[bool], threshold: float, confidence: float) -> Answer:
     """Return the answer of a model of texts alone, whose answers satisfy a formula or not."""
-    asked = CheckedQuery(parse(f"P<={threshold} [ F gender > 0 ]"), READ_QUANTIFIERS, 5)
+    asked = Property(parse(f"P<={threshold} [ F gender > 0 ]"), READ_QUANTIFIERS, 5)
     budget = Budget(answers=len(bits), passes=1, confidence=confidence)
     estimator = TextEstimator(TextSampler(lambda *_: ("", True), 0), START, asked, budget)
     for bit in bits:
@@ -98,7 +98,7 @@ def try_table(seed: int) -> Trial | None:
     budget = Budget(passes=600, confidence=chance.choice([0.9, 0.99, 0.999]))
 
     def check(query: str, passes: int, number: int) -> Answer:
-        asked = CheckedQuery(parse(f"{query} [ {formula} ]"), READ_QUANTIFIERS, length)
+        asked = Property(parse(f"{query} [ {formula} ]"), READ_QUANTIFIERS, length)
         limits = Budget(passes=passes, confidence=budget.confidence, seed=number)
         return check_anytime(model, START, asked, limits)
 

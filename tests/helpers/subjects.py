@@ -16,7 +16,6 @@ from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
@@ -26,6 +25,7 @@ from llmchecker.config.question import Question
 from llmchecker.errors import SourceUnavailable
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.trees.text_tree import Horizon
 
@@ -131,7 +131,7 @@ class Subject:
             else build_table(3, fault, self.kind == "tool"),
             prompt=chat,
             conversation=conversation,
-            checked_query=CheckedQuery(parse(query), QUANTIFIERS, self.length),
+            asked=Property(parse(query), QUANTIFIERS, self.length),
             truncation=Horizon(self.length),
             budget=Budget(**options),
         ).answer(**run)

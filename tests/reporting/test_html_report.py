@@ -24,7 +24,6 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import Costs, Sampled
 from llmchecker.checking.check import check_query
 from llmchecker.checking.decision import Outcome
-from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import DamagedFile
@@ -42,6 +41,7 @@ from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.suites.html_page import write_html
 from llmchecker.trees.text_tree import Horizon, StateKind, TextTree, Truncation
+from llmchecker.utils.interval import TRUTHS, Interval
 from llmchecker.utils.number_format import format_lower, format_upper
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from llmchecker.checking.figures import Bar, Display, Figure, TextList
-from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.reporting.html_rows import render_display, render_row
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
 def test_all_texts_are_inert():

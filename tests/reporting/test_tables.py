@@ -9,7 +9,6 @@ import pytest
 from llmchecker.checking.answer import Answer, Costs, Sampled, select_trivial_interval
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import build_display
-from llmchecker.checking.interval import NUMBERS, TRUTHS, Interval
 from llmchecker.checking.witnesses import Witness
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
@@ -20,6 +19,7 @@ from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Horizon, Truncation
 from llmchecker.utils.atomic_files import write_json_with_digest
+from llmchecker.utils.interval import NUMBERS, TRUTHS, Interval
 
 LABELS = {"smollm2-135m": "SmolLM2-135M", "gemma3-270m": "Gemma-3-270M"}
 POSITIVE = "P=? [ F gender > 0 ]"

@@ -10,9 +10,9 @@ from helpers.plain_scores import measure_length
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.suites.assertions import KINDS, build_assertion, parse_assertion
 
@@ -77,7 +77,7 @@ def test_an_assertion_has_the_probability_of_its_texts(kind, prefix):
     query = parse(assertion.format_query())
     quantifiers = {name: create_quantifier(name, s) for name, s in assertion.properties.items()}
     model = lc.TableModel(TOKENS, lambda tokens: WEIGHTS, frozenset([END]))
-    asked = CheckedQuery(query, quantifiers, LENGTH)
+    asked = Property(query, quantifiers, LENGTH)
     budget = Budget(passes=1000, certain=True)
     verdict = check_anytime(model, "s", asked, budget)
     expected = sum(
@@ -107,7 +107,7 @@ def test_limits_of_a_length_have_the_probability_of_its_texts(unit, limit):
     ):
         assertion = build_assertion(kind, limit)
         quantifiers = {name: create_quantifier(name, s) for name, s in assertion.properties.items()}
-        asked = CheckedQuery(parse(assertion.format_query()), quantifiers, 3)
+        asked = Property(parse(assertion.format_query()), quantifiers, 3)
         verdict = check_anytime(model, "s", asked, Budget(passes=1000, certain=True))
         expected = math.fsum(probability for number, probability in found if holds(number))
         assert verdict.lower == pytest.approx(expected, abs=1e-9)

@@ -35,7 +35,7 @@ def test_a_data_set_of_the_hub_gives_the_prompts(hub, tmp_path):
     for file in hub.files:
         suite = load(tmp_path, [case(file)])
         assert [found.question.prompt for found in suite.cases] == ["once", "once she"]
-        assert suite.cases[1].question.checked_query.quantifiers["contains"].pattern == r"\ it"
+        assert suite.cases[1].question.asked.quantifiers["contains"].pattern == r"\ it"
 
 
 def test_a_file_that_the_data_set_lacks_is_refused(hub, tmp_path):

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pytest
 from helpers.suites import load, run, words_model, write_suite
 
-from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.suites.fingerprint import compute_fingerprints
 from llmchecker.suites.html_page import format_html
@@ -19,6 +18,7 @@ from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.selection import select_by_name
 from llmchecker.suites.terminal_table import format_table
+from llmchecker.utils.interval import Interval
 
 CASE = {"name": "won", "start": "once", "require": {"he": "P>=0.5 [ F he = 1 ]"}}
 PROPERTIES = {"he": {"type": "pattern", "pattern": " he"}}

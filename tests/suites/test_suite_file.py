@@ -280,7 +280,7 @@ def test_columns_are_inserted_as_literals(tmp_path):
 
 def list_quantifiers(case) -> dict:
     """The quantifiers of a case by name."""
-    return dict(case.question.checked_query.quantifiers)
+    return dict(case.question.asked.quantifiers)
 
 
 def load_rows(folder: Path, table: str, *, case: dict, name: str = "rows_csv", **keys) -> list:

@@ -18,7 +18,6 @@ from llmchecker.checking import witnesses
 from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
-from llmchecker.checking.interval import TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
 from llmchecker.properties.logic.parser import parse
@@ -33,6 +32,7 @@ from llmchecker.suites.session import SuiteRun, run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
 from llmchecker.trees.shards import Shard
+from llmchecker.utils.interval import TRUTHS, Interval
 
 HE_QUERY = "F he = 1"
 PROPERTIES = {

@@ -13,13 +13,13 @@ from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.session import run_suite
@@ -42,8 +42,8 @@ def say_no(seed: int, share_of_no: float, **options: Any) -> TextSampler:
     return TextSampler(write, seed, **options)
 
 
-def ask(query: str) -> CheckedQuery:
-    return CheckedQuery(parse(query), {"no": Pattern("no")}, 5)
+def ask(query: str) -> Property:
+    return Property(parse(query), {"no": Pattern("no")}, 5)
 
 
 def check(model: TextSampler, query: str, **limits: Any):
@@ -81,7 +81,7 @@ class _Judge:
 def test_a_judge_reads_the_chat_before_each_answer():
     """A quantifier that judges answers gets all messages before the answer."""
     judge = _Judge()
-    asked = CheckedQuery(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
+    asked = Property(parse("P=? [ G polite = 0 ]"), {"polite": judge}, 5)
     check_conversation(say_no(0, 0.0), CONVERSATION, asked, Budget(passes=1, answers=3))
     assert judge.read[0] == ("user: a\n", "yes")
     assert ("user: a\nassistant: yes\nuser: yes!\n", "yes") in judge.read

@@ -12,7 +12,6 @@ from helpers.fake_provider import MODEL, FakeProvider, sample_table, share
 from helpers.fake_server import Cut, Raw, Status, raising, running, times
 from helpers.random_tables import table_model
 
-from llmchecker.checking.interval import Interval
 from llmchecker.config import opening
 from llmchecker.errors import ConfigError, InvalidQuery, LLMCheckerError
 from llmchecker.interfaces.cli.main import main
@@ -27,6 +26,7 @@ from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import CaseResult, average_members
 from llmchecker.suites.verdicts import Status as CaseStatus
+from llmchecker.utils.interval import Interval
 
 YES = {"equals": "yes", "at_least": 0.5}
 APIS = ("openai-chat", "openai-completions", "anthropic", "ollama")

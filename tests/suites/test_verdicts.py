@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from llmchecker.checking.answer import Answer, Sampled
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.decision import Outcome
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
@@ -24,6 +23,7 @@ from llmchecker.suites.verdicts import (
     count_statuses,
     parse_threshold,
 )
+from llmchecker.utils.interval import Interval
 
 PROBABILITIES = st.floats(0, 1)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import format_display
 from llmchecker.checking.formatting import build_display
-from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.html_rows import render_display
 from llmchecker.reporting.table_io import _write_latex, _write_markdown, format_cell
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -383,7 +383,7 @@ def test_requirements_have_the_truth_of_the_assertion(tmp_path, assertion, true,
     """The quantifier of a requirement tells answers apart as the assertion does."""
     converted = convert(tmp_path, f"prompts: [hi]\ntests: [{{assert: [{assertion}]}}]\n")
     (case,) = converted.suite.cases
-    ((_, quantifier),) = case.question.checked_query.quantifiers.items()
+    ((_, quantifier),) = case.question.asked.quantifiers.items()
     scores = [quantifier("", text) for text in (true, false)]
     assert scores in ([1, 0], [2, 0], [2, 1]) or ("not" in assertion and scores == [0, 1])
 
@@ -686,7 +686,7 @@ def holds(query: str, suite: Suite, text: str) -> bool:
     """Whether a query on quantifiers of 0 and 1 holds for a whole answer, by Python's operators."""
     path = query.removeprefix("P>=0.95 [ ").removesuffix(" ]")
     for case in suite.cases:
-        for name, quantifier in case.question.checked_query.quantifiers.items():
+        for name, quantifier in case.question.asked.quantifiers.items():
             path = re.sub(rf"\b{name}\b", str(quantifier("", text)), path)
     path = re.sub(r"(?<![!><])=", "==", re.sub(r"\b[FG]\b", "", path))
     return eval(path.replace("&", " and ").replace("|", " or "))
@@ -1344,5 +1344,5 @@ def test_graded_assertions_are_judges(tmp_path, form):
     (listed,) = converted.listed
     assert "put a chat model into ./judge" in listed
     (case,) = converted.suite.cases
-    (quantifier,) = case.question.checked_query.quantifiers.values()
+    (quantifier,) = case.question.asked.quantifiers.values()
     assert quantifier.model.name == "judge"

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking.decision import Decision, decide
 from llmchecker.checking.endings import Beginnings, Endings, describe_endings, find_beginnings
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
-from llmchecker.properties.definitions import format_definitions
+from llmchecker.properties.definitions import describe_quantifiers, encode, format_definitions
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.property import Property
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.utils.stored_fields import (
     COUNT,
     END,
@@ -424,6 +425,14 @@ class Answer:
         interval = limits.cut(interval)
         estimate = None if sampled.estimate is None else interval.clip(sampled.estimate)
         return replace(self, sampled=replace(sampled, interval=interval, estimate=estimate))
+
+    def with_property(self, asked: Property) -> "Answer":
+        """Return the same answer with its quantifiers' settings and its assertion."""
+        return replace(
+            self,
+            quantifiers=describe_quantifiers(asked.quantifiers),
+            assertion=None if asked.assertion is None else encode(asked.assertion),
+        )
 
     def narrow(self, other: "Answer") -> "Answer":
         """Return this answer with the bounds, samples and notes of another one to the same query.

@@ -18,7 +18,6 @@ import numpy as np
 from llmchecker.checking import storm
 from llmchecker.checking.bounded_value import compute_expected_score
 from llmchecker.checking.decided_mass import bound_quotient
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import MAX_VALUATIONS, abstract_rest
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import Evaluator
@@ -37,6 +36,7 @@ from llmchecker.properties.logic.ast import (
 )
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.interval import Interval
 
 _UNCONSTRAINED_NOTE = (
     f"the bounds are wider than need be: the atoms can have more than {MAX_VALUATIONS} truth "

@@ -10,12 +10,12 @@ from llmchecker.checking import bounds, witnesses
 from llmchecker.checking.answer import Answer, select_trivial_interval
 from llmchecker.checking.bounded_value import check_chain, measure_chain
 from llmchecker.checking.endings import measure_endings
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.tree_sums import TreeSums
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.interval import Interval
 
 
 def check_query(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.decision import ComparisonOutcome, describe_certainty
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Measurement
+from llmchecker.utils.interval import Interval
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from llmchecker.checking.formatting import (
     format_start,
     list_continuations,
 )
-from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.properties.logic.ast import Expectation
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_number
 
 _NAMES = {ComparisonOutcome.FIRST: "the first", ComparisonOutcome.VERSUS: "the second"}

@@ -9,7 +9,6 @@ from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.bounded_value import NO_CONDITION_NOTE, evaluate_value
 from llmchecker.checking.bounds import evaluate_bounds
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov.rest_abstraction import abstract_rest
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.probabilities import MIN_NORMAL, Evaluator
@@ -21,6 +20,7 @@ from llmchecker.properties.logic.ast import Formula
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.atomic_files import read_with_checksum
+from llmchecker.utils.interval import Interval
 
 _RELATIVE_TOLERANCE = 1e-12
 """The largest difference of two values: absolute up to 1, else relative."""

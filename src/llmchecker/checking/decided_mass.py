@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.monitor import PathMonitor
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.row_groups import find_distinct
 
 UNDECIDED = -1

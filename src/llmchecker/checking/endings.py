@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.decision import Decision
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
 from llmchecker.properties.logic.continuation import (
@@ -22,6 +21,7 @@ from llmchecker.properties.logic.continuation import (
 )
 from llmchecker.properties.logic.query import Query
 from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.utils.interval import PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_count, format_upper
 
 _ROUNDING = 1e-9

@@ -6,7 +6,7 @@ certain [0.05, 0.9]; estimate [0.1, 0.5] with confidence 0.99
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from llmchecker.checking.interval import PROBABILITIES, Interval
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from llmchecker.checking.figures import (
     build_text_rows,
 )
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import (
     COUNTEREXAMPLE,
@@ -32,6 +31,7 @@ from llmchecker.checking.witnesses import (
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import (
     DIGITS,
     format_count,

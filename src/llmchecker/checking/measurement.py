@@ -11,10 +11,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from llmchecker.checking.decision import Decision, decide
-from llmchecker.checking.interval import PROBABILITIES, Interval, average
 from llmchecker.errors import InvalidEstimate
 from llmchecker.properties.logic.ast import Probability, Root, find_distinct
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.interval import PROBABILITIES, Interval, average
 
 
 @dataclass(frozen=True)

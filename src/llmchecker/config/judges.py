@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
@@ -24,6 +23,7 @@ from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import registry
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
 from llmchecker.utils.file_state import check_unchanged, compute_checksums
 
@@ -133,7 +133,7 @@ def create_quantifier_or_judge(
     return registry.create_quantifier(name, {**settings, "model": judge})
 
 
-def add_judge_notes(asked: CheckedQuery, model: object) -> CheckedQuery:
+def add_judge_notes(asked: Property, model: object) -> Property:
     """Return a query whose answers name its judges.
 
     Args:

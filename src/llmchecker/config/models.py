@@ -29,7 +29,7 @@ from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.checked_query import CheckedQuery
+    from llmchecker.properties.property import Property
 
 _KeysT = TypeVar("_KeysT", bound=ModelKeys)
 
@@ -330,7 +330,7 @@ def check_prompt_form(model: ModelConfig, prompt: Start) -> None:
         model.source.check_prompt(prompt, model.name)
 
 
-def check_query_form(model: ModelConfig, asked: "CheckedQuery") -> None:
+def check_query_form(model: ModelConfig, asked: "Property") -> None:
     """Check that the answers of a model decide a query; those with probabilities always may.
 
     Raises:

@@ -3,7 +3,7 @@
     Question(
         model=load("resources/models/smollm2-135m"),
         prompt=parse_prompt({"user": "Is it so?"}),
-        checked_query=resolve_query("P=? [ F gender > 0 ]", 5, {}),
+        asked=resolve_query("P=? [ F gender > 0 ]", 5, {}),
         truncation=Horizon(5),
         budget=build_budget(passes=1000),
     )
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start
@@ -31,6 +30,7 @@ from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifiers
 from llmchecker.trees.text_tree import Horizon, Truncation, check_length
@@ -55,7 +55,7 @@ def resolve_query(
     quantifiers: Mapping[str, Quantifier],
     create: Callable[[str], Quantifier] = create_quantifier,
     turn_count: int | None = None,
-) -> CheckedQuery:
+) -> Property:
     """Parse a query, and find its quantifiers.
 
     Args:
@@ -79,11 +79,11 @@ def resolve_query(
         # the variable of turns is no quantifier
         defined = find_quantifiers(query, horizon, quantifiers, create, {TURN})
         check_turn_query(query, defined, turn_count)
-        return CheckedQuery(query, defined, horizon, notes)
+        return Property(query, defined, horizon, notes)
     if is_whole:
         query = ask_about_whole_texts(query, horizon)
     defined = find_quantifiers(query, horizon, quantifiers, create)
-    return CheckedQuery(query, defined, horizon, notes)
+    return Property(query, defined, horizon, notes)
 
 
 def build_budget(
@@ -168,20 +168,20 @@ class Question(TextProcess):
     """One query about a text generation process.
 
     Attributes:
-        checked_query: the query with its quantifiers.
+        asked: the query with its quantifiers.
         conversation: the conversation that begins with the prompt, about whose turns the query is;
             None for a query about the tokens of one answer.
         budget: the limits, the confidence and the seed of the answer for the whole model.
     """
 
-    checked_query: InstanceOf[CheckedQuery]
+    asked: InstanceOf[Property]
     conversation: InstanceOf[Conversation] | None = None
     budget: InstanceOf[Budget] = build_budget()
 
     @property
     def query(self) -> Query:
         """The parsed query."""
-        return self.checked_query.query
+        return self.asked.query
 
     @property
     def is_text_only(self) -> bool:
@@ -191,7 +191,7 @@ class Question(TextProcess):
     def open_process(
         self,
         model: "LanguageModel",
-        asked: CheckedQuery,
+        asked: Property,
         user_models: "Mapping[SimulatedUser, LanguageModel]",
     ) -> "CheckedProcess":
         """Open the process that the query is about.
@@ -238,8 +238,8 @@ class Question(TextProcess):
             return answer_alone(create_run(self.model, self, users.__getitem__, **options))
         from llmchecker.checking.anytime.anytime_run import check_process
 
-        process = self.open_process(self.model, self.checked_query, users)
-        return check_process(process, self.checked_query, self.budget, **options)
+        process = self.open_process(self.model, self.asked, users)
+        return check_process(process, self.asked, self.budget, **options)
 
     def format_progress(self, progress: "Progress") -> str:
         """Format the intervals of an answer at one time."""

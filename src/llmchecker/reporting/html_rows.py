@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from llmchecker.checking.figures import Bar, Display, Figure, Row
-from llmchecker.checking.interval import Interval
+from llmchecker.utils.interval import Interval
 
 _LEFT = Markup(' style="text-align: left"')
 # presentation attributes, because a page forbids other styles than its own

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.config.judges import add_judge_notes
@@ -24,6 +23,7 @@ from llmchecker.models.decoding.tools import Tool
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.suites.assertions import parse_assertion
 from llmchecker.suites.cases import Average, Case
 from llmchecker.suites.conversations import (
@@ -134,7 +134,7 @@ class CaseBuilder:
         budget = self._build_budget(keys, number)
         names: dict[str, int] = {}
         for demand in demands:
-            title, requirement, checked_query = self._build_query(demand, row, keys, tools)
+            title, requirement, asked = self._build_query(demand, row, keys, tools)
             name = f"{subject}: {title}"
             names[name] = names.get(name, 0) + 1
             # two requirements may be the same in a row
@@ -153,15 +153,13 @@ class CaseBuilder:
                 else:
                     with prefix_errors(demand.key):
                         check_prompt_form(deployment.model, full_prompt)
-                        check_query_form(deployment.model, checked_query)
+                        check_query_form(deployment.model, asked)
                 question = Question(
                     model=deployment.model,
                     prompt=full_prompt,
                     conversation=conversation,
-                    truncation=Horizon(checked_query.length),
-                    checked_query=add_user_notes(
-                        add_judge_notes(checked_query, deployment.model), conversation
-                    ),
+                    truncation=Horizon(asked.length),
+                    asked=add_user_notes(add_judge_notes(asked, deployment.model), conversation),
                     budget=budget,
                 )
                 yield Case(
@@ -170,7 +168,7 @@ class CaseBuilder:
                     label=demand.label,
                     deployment=deployment,
                     question=question,
-                    threshold=find_threshold(checked_query.query),
+                    threshold=find_threshold(asked.query),
                     is_measured=demand.is_average,
                     row=number,
                     subject=subject,
@@ -208,7 +206,7 @@ class CaseBuilder:
 
     def _build_query(
         self, demand: Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]
-    ) -> tuple[str, str, CheckedQuery]:
+    ) -> tuple[str, str, Property]:
         """Build the name, the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
         inserted, label = demand.entry, demand.label
@@ -260,11 +258,11 @@ class CaseBuilder:
                 self._quantifiers.create(name, settings.get(name))
         quantifiers = self._quantifiers.select({name: settings.get(name) for name in names})
         entry = None if isinstance(inserted, str) else inserted
-        checked_query = CheckedQuery(query, quantifiers, length, assertion=entry)
-        if demand.is_score and (obstacle := checked_query.estimation_obstacle) is not None:
+        asked = Property(query, quantifiers, length, assertion=entry)
+        if demand.is_score and (obstacle := asked.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
         requirement = describe_requirement(inserted, query, settings)
-        return label, requirement, checked_query
+        return label, requirement, asked
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""

@@ -81,12 +81,12 @@ class Case:
 
         The case itself is returned if its query has no threshold.
         """
-        checked, root = self.question.checked_query, self.question.query.root
+        checked, root = self.question.asked, self.question.query.root
         if self.threshold is None or not isinstance(root, Probability):
             return self
         numeric = replace(root, comparison="=", threshold=None)
         text = "P=? " + checked.query.text[checked.query.text.index("[") :]
-        changes = {"checked_query": replace(checked, query=Query(text, numeric))}
+        changes = {"asked": replace(checked, query=Query(text, numeric))}
         return replace(self, question=self.question.model_copy(update=changes))
 
 

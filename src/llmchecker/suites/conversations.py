@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
@@ -30,6 +29,7 @@ from llmchecker.models.servers.settings import ServerSource
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.property import Property
 from llmchecker.suites.assertions import parse_assertion
 from llmchecker.suites.suite_file import SimulatedUserKeys, TurnKeys
 from llmchecker.suites.templates import Row, insert_columns
@@ -110,7 +110,7 @@ def describe_turns(conversation: Conversation) -> list[Any]:
     return turns
 
 
-def add_user_notes(asked: CheckedQuery, conversation: Conversation | None) -> CheckedQuery:
+def add_user_notes(asked: Property, conversation: Conversation | None) -> Property:
     """Return a query whose answers name the simulated users."""
     if conversation is None:
         return asked

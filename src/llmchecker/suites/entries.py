@@ -15,7 +15,6 @@ from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.endings import Beginnings
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.suites.cases import Case, Suite
@@ -25,6 +24,7 @@ from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
+from llmchecker.utils.interval import PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 from llmchecker.utils.printable_text import escape_unprintable, shorten
 
@@ -410,7 +410,7 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
     # what a provider did with the answers is a part of the verdict
     if result.answer is not None and answers is not None:
         # notes on judges are those of the whole suite
-        shown = case.question.checked_query.notes
+        shown = case.question.asked.notes
         yield from (_clean(note) for note in result.answer.notes if note not in shown)
 
 

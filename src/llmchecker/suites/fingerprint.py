@@ -99,7 +99,7 @@ def compute_fingerprints(suite: Suite) -> dict[CaseKey, CaseFingerprint]:
 
 def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]]:
     for case in suite.cases:
-        quantifiers = case.question.checked_query.quantifiers
+        quantifiers = case.question.asked.quantifiers
         yield (
             case.key,
             CaseFingerprint(

@@ -108,7 +108,7 @@ class JsonLinesLog:
         """
         fingerprint = self._fingerprints[case.key]
         check_unchanged(self._suite.model_files)
-        check_quantifiers(fingerprint.quantifiers, case.question.checked_query.quantifiers)
+        check_quantifiers(fingerprint.quantifiers, case.question.asked.quantifiers)
         append_line(self._path, _format_result(case, result, fingerprint))
 
     def complete(self, result: SuiteResult) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.judge import Judge
 from llmchecker.suites.prompt_rows import read_prompt_table
 from llmchecker.suites.templates import Row
+from llmchecker.utils.interval import Interval
 
 _TEXT, _LABEL, _PROMPT = "text", "label", "prompt"
 """The columns of a table of labelled texts; the last one may be absent."""

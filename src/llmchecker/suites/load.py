@@ -352,7 +352,7 @@ def _compute_digest(
         add([deployment.describe(), sorted((path.name, files[path]) for path in files)])
     for case in cases:
         question, number = case.question, numbers[case.deployment.key]
-        named = question.checked_query.quantifiers.items()
+        named = question.asked.quantifiers.items()
         quantifiers = {name: repr(quantifier) for name, quantifier in named}
         limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
         if case.deployment.model.is_text_only:

@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import starmap
 
 from llmchecker.checking.decision import Decision, Outcome
-from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
@@ -21,6 +20,7 @@ from llmchecker.suites.verdicts import (
     average_members,
     count_statuses,
 )
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,7 @@ class SuiteResult:
 
     def _find_values(self, deployment: str, cases: Sequence[str]) -> Interval:
         """Find an interval of all possible values of rows."""
-        ranges = [
-            self._cases_by_key[deployment, case].question.checked_query.value_range
-            for case in cases
-        ]
+        ranges = [self._cases_by_key[deployment, case].question.asked.value_range for case in cases]
         return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
 
     def _iter_averages(self) -> Iterator[Aggregate]:

@@ -30,10 +30,10 @@ from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
     from llmchecker.checking.anytime.checked_process import CheckedProcess
-    from llmchecker.checking.anytime.checked_query import CheckedQuery
     from llmchecker.checking.anytime.side_by_side import CheckOutcome
     from llmchecker.checking.conversations.conversation import SimulatedUser
     from llmchecker.models.decoding.chat_template import Start
+    from llmchecker.properties.property import Property
     from llmchecker.trees.shards import Shard
 
 
@@ -260,7 +260,7 @@ def evaluate(
 
     model = opened.model
 
-    def open_process(question: Question, asked: "CheckedQuery") -> "CheckedProcess":
+    def open_process(question: Question, asked: "Property") -> "CheckedProcess":
         users = () if question.conversation is None else question.conversation.simulated_users
         return question.open_process(model, asked, {user: load_user(user) for user in users})
 

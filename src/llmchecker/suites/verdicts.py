@@ -11,12 +11,12 @@ from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, boun
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import ConfigError
 from llmchecker.suites.examples import Example
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 _SCALE_ERROR = 2.0**-50
 """A limit above the relative rounding error of the conversion of a score."""

@@ -6,12 +6,12 @@ case 1: {country} stays as it is, since the case has no prompts with columns; â€
 
 from collections.abc import Iterator
 
-from llmchecker.checking.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.checking.measurement import describe_vacuity, list_vacuous_thresholds
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.templates import list_literal_columns
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
 def list_warnings(suite: Suite) -> list[str]:
@@ -46,7 +46,7 @@ def _iter_thresholds(suite: Suite) -> Iterator[str | None]:
 def _find_values(suite: Suite, average: Average) -> Interval:
     """Find an interval of all possible values of the rows of an average."""
     names = set(average.cases)
-    ranges = [case.question.checked_query.value_range for case in suite.cases if case.name in names]
+    ranges = [case.question.asked.value_range for case in suite.cases if case.name in names]
     return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
 
 

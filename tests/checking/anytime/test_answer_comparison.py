@@ -12,10 +12,10 @@ from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.comparison_run import Side, compare_sides
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.checking.interval import Interval
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.interfaces.python.scorers import resolve_scorers
 from llmchecker.properties.scores import score_tree
+from llmchecker.utils.interval import Interval
 
 LENGTH = 4
 PATH = ("F", None, ("atom", "gender", ">", 1))

@@ -17,8 +17,8 @@ from llmchecker.checking.anytime.answer_forecast import (
 )
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.forecast import Forecast, format_duration
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import Threshold
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 
 def history(exponent: float, rounds: int = 12, centre: float = 0.5) -> list[Progress]:

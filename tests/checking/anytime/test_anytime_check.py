@@ -8,9 +8,9 @@ from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime import round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)), length=5)
 PASSES = 400
@@ -25,7 +25,7 @@ def _small_rounds(monkeypatch):
 
 def check(seed: int, query: str = KIND.query, **limits) -> Progress:
     """Return the last intervals of a check of a table with two tokens a letter."""
-    asked = CheckedQuery(parse(query), KIND.quantifiers, KIND.length)
+    asked = Property(parse(query), KIND.quantifiers, KIND.length)
     tree, server = plant(asked, copied(spread_model(seed), 2))
     run = AnytimeCheck(tree, asked, Budget(seed=seed, **limits))
     serve(run.run(), server)
@@ -64,7 +64,7 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
     """Where no text decides the query before the horizon, the passes of refinements are used for
     more samples."""
     query, length = "P=? [ F gender > 40 ]", 40
-    asked = CheckedQuery(parse(query), KIND.quantifiers, length)
+    asked = Property(parse(query), KIND.quantifiers, length)
     samples = []
     for least_speed in (0.0, 1 / 4):
         monkeypatch.setattr(round_plan, "_MIN_REFINED_SPEED", least_speed)
@@ -78,7 +78,7 @@ def test_a_refinement_that_decides_little_is_left_out(monkeypatch):
 def test_a_certain_bound_next_to_one_is_not_one():
     """If 1e-20 of the texts violate a formula, its probability is not certainly 1."""
     model = TableModel(["a", "b", "."], lambda tokens: [1.0, 1e-20, 0.0], frozenset([2]))
-    asked = CheckedQuery(parse("P=? [ G gender > 0 ]"), READ_QUANTIFIERS, 1)
+    asked = Property(parse("P=? [ G gender > 0 ]"), READ_QUANTIFIERS, 1)
     tree, server = plant(asked, model, 3)
     run = AnytimeCheck(tree, asked, Budget(passes=2, certain=True))
     serve(run.run(), server)

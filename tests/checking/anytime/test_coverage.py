@@ -26,9 +26,9 @@ from scipy.stats import binom
 from llmchecker.checking.anytime import anytime_check, confidence_sequence, round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
 from llmchecker.models.table_model import TableModel
+from llmchecker.properties.property import Property
 
 ROUNDING = 1e-9
 COPIES, PASSES = 2, 24
@@ -84,7 +84,7 @@ class Runs:
         truth: its answer.
     """
 
-    def __init__(self, model: TableModel, asked: CheckedQuery, truth: Fraction) -> None:
+    def __init__(self, model: TableModel, asked: Property, truth: Fraction) -> None:
         self.truth, self.asked, self.model = truth, asked, model
         self.server = TableServer(model, model.encode(START))
 

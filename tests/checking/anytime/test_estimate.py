@@ -3,8 +3,8 @@
 import pytest
 
 from llmchecker.checking.answer import Answer, Sampled
-from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.parser import parse
+from llmchecker.utils.interval import Interval
 
 ABOVE = 1.0000000000000002
 

@@ -22,7 +22,6 @@ from llmchecker.checking.anytime import explored_tree
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_sampler import split_tree
@@ -34,6 +33,7 @@ from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.monitor import is_linear_time
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.registry import create_quantifier
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.text_tree import StateKind
@@ -83,7 +83,7 @@ def test_sums_narrow_and_hold_the_truth_within_the_bounds_of_storm(
 ):
     """The bounds only narrow, contain the truth, and are within Storm's bounds of the built tree
     where tokens are read, and equal if every token has a row; its scores are those of its texts."""
-    model, asked = table_model(seed), CheckedQuery(query_of(formula), quantifiers, LENGTH)
+    model, asked = table_model(seed), Property(query_of(formula), quantifiers, LENGTH)
     tree, server = plant(asked, model, listed_tokens)
     seen = []
     check = AnytimeCheck(
@@ -134,7 +134,7 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
     """Thresholds, A and conditionals have the same bounds by the sums of an explored tree, by those
     of the built tree, and by Storm, where every token has a row."""
     texts = {"f": oracle.written(formula), "g": oracle.written(condition), "p": percent / 100}
-    asked = CheckedQuery(parse(form.format(**texts)), READ_QUANTIFIERS, LENGTH)
+    asked = Property(parse(form.format(**texts)), READ_QUANTIFIERS, LENGTH)
     tree, server = plant(asked, table_model(seed), listed_tokens=5)
     check = AnytimeCheck(tree, asked, Budget(passes=passes))
     serve(check.run(), server)
@@ -160,7 +160,7 @@ def test_answers_of_explored_and_of_built_trees_are_those_of_storm(
 )
 def test_a_tree_without_rest_decides_the_truth(seed, formula, quantifiers):
     """After a refinement without a limit both bounds are the enumerated probability."""
-    model, asked = table_model(seed), CheckedQuery(query_of(formula), quantifiers, LENGTH)
+    model, asked = table_model(seed), Property(query_of(formula), quantifiers, LENGTH)
     tree, server = plant(asked, model)
     while refine(tree, server):
         pass
@@ -171,7 +171,7 @@ def test_a_tree_without_rest_decides_the_truth(seed, formula, quantifiers):
 
 def test_decided_texts_have_no_children():
     """For F gender > 1 no text has children if the formula holds in it."""
-    asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), READ_QUANTIFIERS, LENGTH)
+    asked = Property(parse("P=? [ F gender > 1 ]"), READ_QUANTIFIERS, LENGTH)
     tree, server = plant(asked, table_model(1), listed_tokens=5)
     while refine(tree, server):
         pass
@@ -183,7 +183,7 @@ def test_decided_texts_have_no_children():
 def test_visits_list_every_token_once():
     """All visits of a text list distinct tokens, whose probabilities and `rest` sum to 1."""
     model = table_model(4)
-    asked = CheckedQuery(parse("P=? [ F step = 3 & gender > 0 ]"), READ_QUANTIFIERS, LENGTH)
+    asked = Property(parse("P=? [ F step = 3 & gender > 0 ]"), READ_QUANTIFIERS, LENGTH)
     tree, server = plant(asked, model)
     root = np.array([0])
     for number in range(1, 4):
@@ -202,7 +202,7 @@ def test_only_probable_texts_of_a_batch_list_more_tokens(monkeypatch):
     """Next to a probable text of its batch, an improbable one lists no more tokens than alone."""
     for name, value in (("_LISTED_TOKENS", 1), ("_HEAVY_LISTED_TOKENS", 4), ("_HEAVY_MASS", 0.5)):
         monkeypatch.setattr(explored_tree, name, value)
-    asked = CheckedQuery(parse("P=? [ F gender > 2 ]"), READ_QUANTIFIERS, 4)
+    asked = Property(parse("P=? [ F gender > 2 ]"), READ_QUANTIFIERS, 4)
     model = TableModel(["a", "x", "y", "z", "w"], lambda tokens: [0.6, 0.2, 0.1, 0.05, 0.05])
     tree, server = plant(asked, model, listed_tokens=1)
     for rows, listed in (([0], [4]), ([1, 2], [4, 1])):
@@ -214,7 +214,7 @@ def test_only_probable_texts_of_a_batch_list_more_tokens(monkeypatch):
 
 def test_unlisted_texts_have_no_mass():
     """A text of unknown probability changes neither the sums nor the built tree."""
-    asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), READ_QUANTIFIERS, LENGTH)
+    asked = Property(parse("P=? [ F gender > 1 ]"), READ_QUANTIFIERS, LENGTH)
     model = table_model(1)
     model.listed_tokens = 2
     tree, server = plant(asked, model)
@@ -238,7 +238,7 @@ def test_scores_are_those_of_the_texts_of_all_tokens(architecture, is_opaque, ra
     if is_opaque:
         quantifiers = {name: quantifier.__call__ for name, quantifier in quantifiers.items()}
         quantifiers = {name: _Opaque(call) for name, call in quantifiers.items()}
-    asked = CheckedQuery(parse("P=? [ F (gender > 0 & letters > -2) ]"), quantifiers, LENGTH)
+    asked = Property(parse("P=? [ F (gender > 0 & letters > -2) ]"), quantifiers, LENGTH)
     process = AnswerProcess(model, "he said", LENGTH)
     tree = ExploredTree(
         process, Estimand.from_query(asked), quantifiers, listed_tokens=200, min_share=0.0
@@ -307,7 +307,7 @@ class _WrongCount:
 
 def test_a_transducer_that_breaks_its_law_is_refused():
     """Scores that differ from the plain call's end the check, by the name and the text."""
-    asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), {"gender": _WrongCount()}, LENGTH)
+    asked = Property(parse("P=? [ F gender > 1 ]"), {"gender": _WrongCount()}, LENGTH)
     tree, server = plant(asked, table_model(1))
     while refine(tree, server):
         pass
@@ -324,7 +324,7 @@ class _WrongLetter(_WrongCount):
 
 def test_a_transducer_that_breaks_its_law_on_improbable_tokens_is_refused():
     """The scores after a token that no sample draws are compared with the plain call too."""
-    asked = CheckedQuery(parse("P=? [ F gender > 9 ]"), {"gender": _WrongLetter()}, LENGTH)
+    asked = Property(parse("P=? [ F gender > 9 ]"), {"gender": _WrongLetter()}, LENGTH)
     model = TableModel(["a", "b", "z"], lambda text: [0.5, 0.5, 0])
     process = AnswerProcess(model, "a", asked.length)
     tree = ExploredTree(process, Estimand.from_query(asked), asked.quantifiers)
@@ -334,7 +334,7 @@ def test_a_transducer_that_breaks_its_law_on_improbable_tokens_is_refused():
 
 def test_the_tree_begins_with_the_start_string():
     """A new tree has one undecided text without passes."""
-    asked = CheckedQuery(parse("P=? [ F gender > 1 ]"), QUANTIFIERS, LENGTH)
+    asked = Property(parse("P=? [ F gender > 1 ]"), QUANTIFIERS, LENGTH)
     tree, _ = plant(asked, table_model(1))
     assert (len(tree), tree.passes) == (1, 0)
     assert build_scored_tree(tree)[0].tree.text[0] == START

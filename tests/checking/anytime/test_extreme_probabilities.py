@@ -7,9 +7,9 @@ from helpers.random_tables import Balance, ReadBalance
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 ENDS = 512
 """The number of end tokens, as many as a visit lists at most."""
@@ -74,7 +74,7 @@ def test_unlisted_tokens_cost_no_passes(listed, holds):
     rounding is undecided."""
     model = TableModel(["a", "b", "c"], lambda tokens: [0.5, 0.5, 1e-17])
     model.listed_tokens = listed
-    asked = CheckedQuery(parse("P<=0 [ F score > 5 ]"), {"score": ReadBalance("a", "z")}, length=2)
+    asked = Property(parse("P<=0 [ F score > 5 ]"), {"score": ReadBalance("a", "z")}, length=2)
     tree, server = plant(asked, model, listed_tokens=3)
     check = AnytimeCheck(tree, asked, Budget(passes=1000))
     serve(check.run(), server)

@@ -11,11 +11,11 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, BatchTimes
 from llmchecker.checking.anytime.path_sampler import SampleRound
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)))
 TABLE = spread_model(4)
@@ -89,7 +89,7 @@ def test_the_texts_of_a_time_follow_from_the_costs_of_batches():
 @pytest.mark.parametrize("moment", [600, pytest.param(900, marks=pytest.mark.long)])
 def test_a_machine_that_gets_slow_costs_no_whole_round(moment, monkeypatch):
     """Where no time is left for all samples of a round, its first samples still count."""
-    asked = CheckedQuery(parse("P=? [ F gender > 3 ]"), KIND.quantifiers, 12)
+    asked = Property(parse("P=? [ F gender > 3 ]"), KIND.quantifiers, 12)
 
     def count_samples() -> int:
         clock = FakeClock(monkeypatch)

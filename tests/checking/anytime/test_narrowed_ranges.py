@@ -11,9 +11,9 @@ from helpers.byte_texts import TOKENIZERS, scripted_table
 
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.json_validity import JsonText
 from llmchecker.properties.quantifiers.length import Length
 from llmchecker.properties.quantifiers.pattern import Pattern
@@ -93,7 +93,7 @@ def test_an_anchored_pattern_needs_one_visit() -> None:
     """After "No" the pattern ^Yes is decided false, and after "Yes" true."""
     model = TableModel(["Yes", "No", "!", "."], lambda text: [0.5, 0.25, 0.125, 0.125], {3})
     for query, truth in (("F matches > 0", 0.5), ("F (G matches = 0)", 0.5)):
-        asked = CheckedQuery(parse(f"P=? [ {query} ]"), {"matches": Pattern("^Yes")}, 9)
+        asked = Property(parse(f"P=? [ {query} ]"), {"matches": Pattern("^Yes")}, 9)
         answer = check_anytime(model, "", asked, Budget(width=1e-9))
         assert (answer.lower, answer.upper) == pytest.approx((truth, truth), abs=1e-12)
         assert answer.costs.passes == 1
@@ -103,7 +103,7 @@ def test_a_decided_text_is_an_example_of_a_violation() -> None:
     """The texts of a threshold that fails are those that no continuation can mend."""
     model = TableModel(["Yes", "No", "!", "."], lambda text: [0.5, 0.25, 0.125, 0.125], {3})
     query = parse("P>=0.9 [ F matches > 0 ]")
-    asked = CheckedQuery(query, {"matches": Pattern("^Yes")}, 9)
+    asked = Property(query, {"matches": Pattern("^Yes")}, 9)
     answer = check_anytime(model, "", asked, Budget(width=1e-9))
     assert answer.holds is False
     assert [(text.text, text.probability) for text in answer.witnesses] == [("No", 0.25)]
@@ -134,7 +134,7 @@ def test_json_that_cannot_satisfy_its_schema_is_decided(path: str) -> None:
     quantifier, passes = JsonText(SCHEMA), []
     truth = enumerate_truth(model, quantifier, path, length)
     for each in (quantifier, Unnarrowed(quantifier)):
-        asked = CheckedQuery(parse(f"P=? [ {path} ]"), {"json": each}, length)
+        asked = Property(parse(f"P=? [ {path} ]"), {"json": each}, length)
         answer = check_anytime(model, "", asked, Budget(width=1e-9))
         assert answer.lower - 1e-12 <= truth <= answer.upper + 1e-12
         assert answer.upper - answer.lower < 1e-9
@@ -173,7 +173,7 @@ def test_bytes_that_may_still_change_decide_nothing(name: str, content: bytes) -
     tokenizer = TOKENIZERS[name]()
     model = scripted_table(tokenizer, content)
     (prompt,) = model.encode("h")[:1] or (0,)
-    asked = CheckedQuery(parse("P=? [ F (G matches = 1) ]"), {"matches": Pattern("é")}, 5)
+    asked = Property(parse("P=? [ F (G matches = 1) ]"), {"matches": Pattern("é")}, 5)
     answer = check_anytime(model, "h", asked, Budget(width=1e-9))
     tokens = [prompt, *script(model, len(content))]
     (text,) = model.decode([tokens])

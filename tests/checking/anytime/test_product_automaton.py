@@ -11,10 +11,10 @@ from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 from llmchecker.checking.anytime import explored_tree, product_automaton
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import TooManyStates
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 MANY_A = ("F", None, ("atom", "gender", ">", 1))
@@ -61,7 +61,7 @@ def test_an_explosion_of_states_leaves_the_plain_way():
     plain = {"gender": ReadSpoilt("b", "c"), "polarity": ReadSpoilt("d", "c")}
     formula = ("F", None, ("&", ("atom", "gender", "=", 2), ("atom", "step", "=", 2)))
     kind, model = Kind(formula, quantifiers=plain), spread_model(3)
-    asked = CheckedQuery(parse(kind.query), quantifiers, 3)
+    asked = Property(parse(kind.query), quantifiers, 3)
     answer = check_anytime(model, START, asked, Budget(width=1e-9))
     truth = float(kind.find_truth(model))
     assert answer.lower - 1e-12 <= truth <= answer.upper + 1e-12
@@ -72,7 +72,7 @@ def test_several_end_tokens_and_tokens_without_text_keep_the_scores():
     """A token that adds no text keeps every score, and each end token ends the text."""
     vocabulary = ["a", "b", "", ".", "!"]
     model = TableModel(vocabulary, lambda text: [0.2] * 5, frozenset([3, 4]))
-    asked = CheckedQuery(parse('P=? [ F (gender = 0 & "end") ]'), READ_QUANTIFIERS, 2)
+    asked = Property(parse('P=? [ F (gender = 0 & "end") ]'), READ_QUANTIFIERS, 2)
     answer = check_anytime(model, "", asked, Budget(width=1e-9))
     whole = [
         text
@@ -90,7 +90,7 @@ def test_tokens_beyond_the_tokenizer_add_no_text():
     weights = {size + 2: 0.5, character: 0.25, tokenizer.eos_token_id: 0.25}
     model = TokenTable(tokenizer, lambda text: [weights.get(token, 0) for token in range(size + 3)])
     model.vocabulary_size = model.listed_tokens = size + 3
-    asked = CheckedQuery(parse("P=? [ F matches > 0 ]"), {"matches": Pattern("^東")}, 2)
+    asked = Property(parse("P=? [ F matches > 0 ]"), {"matches": Pattern("^東")}, 2)
     answer = check_anytime(model, "h", asked, Budget(width=1e-9))
     # 東 first, or after a token without text
     assert (answer.lower, answer.upper) == pytest.approx((0.375, 0.375), abs=1e-12)

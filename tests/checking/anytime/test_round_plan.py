@@ -4,17 +4,17 @@ import pytest
 from helpers.anytime_checks import Kind, plant, spread_model
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.round_plan import RoundPlan
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 KIND = Kind(("F", None, ("atom", "gender", ">", 1)), length=5)
 
 
 def plant_visited() -> ExploredTree:
     """Return a tree with one pass, whose model evaluates 64 texts as fast as one."""
-    asked = CheckedQuery(parse(KIND.query), KIND.quantifiers, KIND.length)
+    asked = Property(parse(KIND.query), KIND.quantifiers, KIND.length)
     tree, _ = plant(asked, spread_model(0))
     tree.batch_texts, tree.passes = 64, 1
     return tree

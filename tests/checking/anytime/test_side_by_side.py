@@ -12,14 +12,14 @@ from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.side_by_side import check_side_by_side
-from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
+from llmchecker.utils.interval import PROBABILITIES
 
 STARTS = ("a", "ab", "b", "bca", "abca", "d")
 QUERIES = ("P=? [ F gender > 2 ]", "P>=0.4 [ G gender > -2 ]", "P=? [ F G polarity > 0 ]")
@@ -30,13 +30,13 @@ class Question:
     """A question without a model."""
 
     prompt: str
-    checked_query: CheckedQuery
+    asked: Property
     budget: Budget
 
 
 def question(start: str, query: str, passes: int = 60, seed: int = 3) -> Question:
     quantifiers = {name: value for name, value in QUANTIFIERS.items() if name in query}
-    asked = CheckedQuery(parse(query), quantifiers, 6)
+    asked = Property(parse(query), quantifiers, 6)
     return Question(start, asked, Budget(passes=passes, confidence=0.9, seed=seed))
 
 
@@ -61,7 +61,7 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     found = dict(check_side_by_side(model, questions))
     assert sorted(found) == list(range(len(questions)))
     for index, each in enumerate(questions):
-        alone = check_anytime(model, each.prompt, each.checked_query, each.budget)
+        alone = check_anytime(model, each.prompt, each.asked, each.budget)
         assert figures(found[index]) == figures(alone)
         assert found[index].evidence.scored.tree.digest == alone.evidence.scored.tree.digest
 
@@ -77,7 +77,7 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     questions += [replace(each, budget=timed) for each in questions]
     expected = dict(check_side_by_side(model, questions[:3]))
     exact = Budget(width=1e-9)
-    truths = [check_anytime(model, q.prompt, q.checked_query, exact) for q in questions[3:]]
+    truths = [check_anytime(model, q.prompt, q.asked, exact) for q in questions[3:]]
     clock = FakeClock(monkeypatch)
     found = {}
     for index, result in check_side_by_side(clock.slow(model), questions):
@@ -140,7 +140,7 @@ def test_texts_of_several_questions_share_batches():
     list(check_side_by_side(model, questions))
     together, model.batches = model.batches.copy(), []
     for each in questions:
-        check_anytime(model, each.prompt, each.checked_query, each.budget)
+        check_anytime(model, each.prompt, each.asked, each.budget)
     assert len(together) < len(model.batches)
     assert np.mean(together) > np.mean(model.batches)
 
@@ -162,7 +162,7 @@ def test_an_error_of_a_question_leaves_the_others():
         raise ConfigError("score: no number; return an integer")
 
     fail.minimum = fail.maximum = None
-    broken = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": fail}, 6)
+    broken = Property(parse("P=? [ F gender > 0 ]"), {"gender": fail}, 6)
     questions = [
         question("a", QUERIES[0]),
         question("a?", QUERIES[0]),
@@ -216,13 +216,13 @@ def test_a_text_that_the_model_refuses_ends_its_own_question(failure):
 def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_model, decoding):
     """Tokens of a prompt count as the prompt's, also if another prompt has only some of them."""
     model = load_model(random_model("llama")).with_decoding(Decoding.from_settings(decoding))
-    asked = CheckedQuery(parse("P=? [ F step > 1 ]"), {}, 3)
+    asked = Property(parse("P=? [ F step > 1 ]"), {}, 3)
     budget = Budget(passes=20, confidence=0.9)
     starts = ("The player", "The player won", "The judge won because")
     questions = [Question(start, asked, budget) for start in starts]
     found = dict(check_side_by_side(model, questions))
     for index, each in enumerate(questions):
-        alone = check_anytime(model, each.prompt, each.checked_query, each.budget)
+        alone = check_anytime(model, each.prompt, each.asked, each.budget)
         np.testing.assert_array_equal(
             found[index].evidence.scored.tree.parent, alone.evidence.scored.tree.parent
         )
@@ -245,11 +245,11 @@ def test_the_query_of_a_question_is_built_when_its_check_begins():
             self._number = number
 
         @property
-        def checked_query(self) -> CheckedQuery:
+        def asked(self) -> Property:
             read.append(self._number)
             if self._number == 1:
                 raise ConfigError("pattern: unusable; write another")
-            return question("a", QUERIES[0]).checked_query
+            return question("a", QUERIES[0]).asked
 
     answers = check_side_by_side(table_model(3), [Late(number) for number in range(100)])
     index, error = next(answers)
@@ -265,16 +265,14 @@ def test_the_bounds_of_a_threshold_contain_the_bounds_of_its_probability():
     """The bounds of the probability of a threshold contain its value on the whole tree."""
     model = table_model(6)
     few = question("a", "P>=0.5 [ F gender > 2 ]", passes=10)
-    threshold = check_anytime(model, "a", few.checked_query, few.budget)
+    threshold = check_anytime(model, "a", few.asked, few.budget)
     lower, upper = threshold.probability.lower, threshold.probability.upper
     assert 0 <= lower < upper <= 1
-    whole = CheckedQuery(
-        parse("P=? [ F gender > 2 ]"), few.checked_query.quantifiers, few.checked_query.length
-    )
+    whole = Property(parse("P=? [ F gender > 2 ]"), few.asked.quantifiers, few.asked.length)
     exact = check_anytime(model, "a", whole, Budget(width=1e-9))
     assert lower <= exact.lower <= exact.upper <= upper
     combined = question("a", "P>=0.5 [ F gender > 2 ] & P>=0.1 [ F gender > 1 ]")
-    found = check_anytime(model, "a", combined.checked_query, combined.budget)
+    found = check_anytime(model, "a", combined.asked, combined.budget)
     assert found.probability == PROBABILITIES
 
 
@@ -293,7 +291,7 @@ def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
     try:
         for outcome in check_side_by_side(table_model(2), questions):
             del outcome
-        check_anytime(table_model(2), "a", questions[0].checked_query, questions[0].budget)
+        check_anytime(table_model(2), "a", questions[0].asked, questions[0].budget)
         assert len(trees) == 0
     finally:
         gc.enable()
@@ -330,7 +328,7 @@ def test_any_exception_of_a_question_is_its_result(failure, calls):
     no bit of the answers of the other questions."""
     model = table_model(5)
     quantifier = failing_quantifier(failure, calls=calls)
-    asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": quantifier}, 6)
+    asked = Property(parse("P=? [ F gender > 0 ]"), {"gender": quantifier}, 6)
     broken = Question("a", asked, Budget(passes=20))
     others = [question(start, QUERIES[0], passes=20) for start in ("a", "ab")]
     found = dict(check_side_by_side(model, [others[0], broken, others[1]]))
@@ -360,7 +358,7 @@ def test_an_interrupt_ends_all_questions():
     """An error that was raised while Ctrl-C was handled is not the result of a question."""
     failure = ImportError("a module is half imported")
     failure.__context__ = KeyboardInterrupt()
-    asked = CheckedQuery(parse("P=? [ F gender > 0 ]"), {"gender": failing_quantifier(failure)}, 6)
+    asked = Property(parse("P=? [ F gender > 0 ]"), {"gender": failing_quantifier(failure)}, 6)
     with pytest.raises((ImportError, ConfigError), match="half imported"):
         list(check_side_by_side(table_model(5), [Question("a", asked, Budget(passes=20))]))
 

@@ -13,12 +13,12 @@ from matplotlib import pyplot as plt
 
 import llmchecker as lc
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.comparison_run import Side, compare_sides
-from llmchecker.checking.interval import Interval
 from llmchecker.properties.logic.monitor import MAX_ATOMS
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.scores import score_tree
+from llmchecker.utils.interval import Interval
 
 LENGTH = 3
 PASSES = 5000
@@ -136,7 +136,7 @@ def test_an_unknown_threshold_has_used_its_passes(name, passes):
 def test_a_difference_while_it_runs_contains_the_final_one():
     """The bounds of the difference of two nested probabilities contain the exact difference."""
     query = f"P=? [ {_TEXTS['nested']} ]"
-    asked = CheckedQuery(parse(query), QUANTIFIERS, LENGTH)
+    asked = Property(parse(query), QUANTIFIERS, LENGTH)
     sides = (Side(table_model(seed), START) for seed in (1, 2))
     found = compare_sides(*sides, asked, Budget(passes=PASSES))
     one, other = (exact_tree(seed).probability_of(_NESTED) for seed in (1, 2))

@@ -24,7 +24,6 @@ from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.side_by_side import check_side_by_side
 from llmchecker.checking.conversations.conversation import (
@@ -36,6 +35,7 @@ from llmchecker.checking.conversations.conversation_process import ConversationP
 from llmchecker.errors import ConfigError, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 QUANTIFIERS = {"balance": Balance("a", "b"), "spoilt": Spoilt("b", "a")}
@@ -97,7 +97,7 @@ def check(model, turns: list, query: str, length: int, **limits):
     return check_conversation(
         model,
         conversation,
-        CheckedQuery(parsed, named, length),
+        Property(parsed, named, length),
         Budget(**{"passes": 10_000, **limits}),
         user_models=tables,
         watch=watch,
@@ -182,7 +182,7 @@ class Asked:
 
     conversation: Conversation
     users: dict
-    checked_query: CheckedQuery
+    asked: Property
     budget: Budget
 
     @property
@@ -198,13 +198,13 @@ def test_conversations_side_by_side_have_the_answers_of_each_alone():
         conversation, tables = build(turns)
         parsed = parse(f"P=? [ {oracle.written(FORMULAS[seed])} ]")
         named = {name: q for name, q in QUANTIFIERS.items() if name in parsed.variables}
-        asked = CheckedQuery(parsed, named, length)
+        asked = Property(parsed, named, length)
         # half of them are exact
         limits = Budget(passes=10_000 if seed % 2 else 12, certain=seed % 4 == 0)
         questions.append(Asked(conversation, tables, asked, limits))
         alone.append(check_conversation(model, conversation, asked, limits, user_models=tables))
 
-    def open_process(question: Asked, asked: CheckedQuery) -> ConversationProcess:
+    def open_process(question: Asked, asked: Property) -> ConversationProcess:
         return ConversationProcess(model, question.conversation, asked.length, question.users)
 
     found = dict(check_side_by_side(model, questions, open_process=open_process))

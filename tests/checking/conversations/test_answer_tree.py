@@ -9,12 +9,12 @@ from helpers.conversations import chat_table, enumerate_conversations
 from helpers.random_tables import Balance
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import CheckFailed
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 BALANCE = Balance("a", "b")
 CONVERSATION = Conversation(Chat((("user", "ab"),)), (ScriptedTurn.parse("c{answer 1}a"),))
@@ -22,7 +22,7 @@ USER_TEXTS = ("ab", "c{1}a")
 
 
 def explore(seed: int, query: str, length: int = 2, passes: int = 10_000):
-    asked = CheckedQuery(parse(query), {"balance": BALANCE}, length)
+    asked = Property(parse(query), {"balance": BALANCE}, length)
     model = chat_table(seed, is_truncated=True)
     answer = check_conversation(model, CONVERSATION, asked, Budget(passes=passes, certain=True))
     return answer, answer.evidence.conversation

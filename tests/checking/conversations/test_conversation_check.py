@@ -16,12 +16,12 @@ from scipy.stats import binom
 
 from llmchecker.checking.anytime.anytime_run import check_anytime
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import ConfigError, InterruptedCheck, InvalidQuery, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.length import Length
 from llmchecker.properties.quantifiers.pattern import Pattern
 
@@ -57,10 +57,10 @@ def conversation(turn_count: int = 2) -> Conversation:
     )
 
 
-def ask(query: str, length: int, quantifiers: Mapping = QUANTIFIERS) -> CheckedQuery:
+def ask(query: str, length: int, quantifiers: Mapping = QUANTIFIERS) -> Property:
     parsed = parse(query)
     named = {name: q for name, q in quantifiers.items() if name in parsed.variables}
-    return CheckedQuery(parsed, named, length)
+    return Property(parsed, named, length)
 
 
 def find_truth(model, formula: tuple, turn_count: int, length: int) -> Fraction:
@@ -270,7 +270,7 @@ def test_a_template_that_drops_answers_is_rejected():
 )
 def test_queries_that_are_not_about_turns_are_rejected(query, problem):
     """A query over tokens, over later turns or over several probabilities is named."""
-    asked = CheckedQuery(parse(query), QUANTIFIERS, 2)
+    asked = Property(parse(query), QUANTIFIERS, 2)
     with pytest.raises(InvalidQuery, match=problem):
         check_conversation(chat_table(0), conversation(), asked, Budget(passes=5))
 

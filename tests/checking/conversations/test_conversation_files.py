@@ -8,12 +8,12 @@ from helpers.random_tables import Balance, Spoilt
 
 from llmchecker.checking import storm
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations import conversation_files
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import UnknownName
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 QUANTIFIERS = {"balance": Balance("a", "b"), "spoilt": Spoilt("c", "a")}
 TURNS = [ScriptedTurn.parse(text) for text in ("c{answer 1}a", "b{answer 1}")]
@@ -36,7 +36,7 @@ def check(seed: int, formula: str, turn_count: int = 2, length: int = 2, quantif
     return check_conversation(
         chat_table(seed, is_truncated=True),
         Conversation(Chat((("user", "ab"),)), tuple(TURNS[: turn_count - 1])),
-        CheckedQuery(query, named, length),
+        Property(query, named, length),
         Budget(passes=10_000),
     )
 
@@ -63,7 +63,7 @@ def test_texts_of_a_conversation_are_data_of_its_file(tmp_path):
     """A message with line breaks and code of PRISM stays in a comment."""
     turns = (ScriptedTurn.parse('c\nendmodule "quoted" */ {answer 1}'),)
     conversation = Conversation(Chat((("user", "ab\nmodule x"),)), turns)
-    asked = CheckedQuery(parse("P=? [ F balance > 0 ]"), {"balance": QUANTIFIERS["balance"]}, 1)
+    asked = Property(parse("P=? [ F balance > 0 ]"), {"balance": QUANTIFIERS["balance"]}, 1)
     model = chat_table(1, is_truncated=True)
     answer = check_conversation(model, conversation, asked, Budget(passes=1000))
     conversation_files.write_prism(answer.evidence.conversation, tmp_path / "c.prism")

@@ -16,7 +16,6 @@ from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import (
     Conversation,
     ScriptedTurn,
@@ -24,6 +23,7 @@ from llmchecker.checking.conversations.conversation import (
 )
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 LENGTH = 2
@@ -45,7 +45,7 @@ CONVERSATION = Conversation(Chat((("user", "ab"),)), (USER, ScriptedTurn.parse("
 
 
 def check(model, user, query: str, conversation=CONVERSATION, **limits):
-    asked = CheckedQuery(parse(query), QUANTIFIERS, LENGTH)
+    asked = Property(parse(query), QUANTIFIERS, LENGTH)
     budget = Budget(passes=1, **limits)
     users = {} if user is None else {USER: user}
     return check_conversation(model, conversation, asked, budget, users)

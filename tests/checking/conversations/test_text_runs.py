@@ -10,7 +10,6 @@ from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
 from llmchecker.checking.conversations.conversation import (
     Conversation,
@@ -24,6 +23,7 @@ from llmchecker.errors import InterruptedCheck, RequestRefused, SourceUnavailabl
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 CHAT = Chat((("user", "a"),))
@@ -43,9 +43,9 @@ class Asked:
     prompt: Chat = CHAT
 
     @property
-    def checked_query(self) -> CheckedQuery:
+    def asked(self) -> Property:
         """The query about answers of at most 5 tokens."""
-        return CheckedQuery(parse(self.query), {"no": Pattern("no")}, 5)
+        return Property(parse(self.query), {"no": Pattern("no")}, 5)
 
 
 class Recorded(TextSampler):
@@ -145,8 +145,8 @@ def test_a_broken_quantifier_ends_its_question_alone():
 
     class Breaking(Asked):
         @property
-        def checked_query(self):
-            return CheckedQuery(parse(self.query), {"no": Broken()}, 5)
+        def asked(self):
+            return Property(parse(self.query), {"no": Broken()}, 5)
 
     broken, other = ask(
         Recorded(), Breaking("P=? [ G no = 0 ]", SCRIPTED), Asked("P=? [ G no = 0 ]", SCRIPTED)
@@ -160,7 +160,7 @@ def test_a_broken_quantifier_ends_its_question_alone():
 def test_a_budget_below_a_conversation_is_kept(limit):
     """The conversation that the limit cuts is open."""
     model = Recorded()
-    asked = Asked("P=? [ F (turn = 3 & no = 1) ]").checked_query
+    asked = Asked("P=? [ F (turn = 3 & no = 1) ]").asked
     answer = check_conversation(model, SCRIPTED, asked, Budget(passes=1, answers=limit))
     assert len(model.requests) == answer.costs.answers <= limit
     assert answer.samples == 1
@@ -208,7 +208,7 @@ class Waiting:
 def test_texts_under_way_after_the_decision_are_received():
     """The provider is paid for them, and the model stores them for another run."""
     model = Waiting(is_slow=False)
-    asked = Asked("P>=0.1 [ F (G no = 1) ]").checked_query
+    asked = Asked("P>=0.1 [ F (G no = 1) ]").asked
     answer = answer_alone(AnswerRun(model, CHAT, asked, Budget(passes=1, confidence=0.9)))
     assert answer.holds is True
     assert answer.costs.answers < model.requested == model.received
@@ -225,7 +225,7 @@ def test_an_interrupt_or_a_deadline_ends_the_wait(limits, query):
         calls.append(None)
         return not limits and len(calls) > 40
 
-    asked = Asked(query).checked_query
+    asked = Asked(query).asked
     budget = Budget(passes=1, confidence=0.9, **limits)
     if limits:
         model.iter_answers = _sleep_before_each_look(model.iter_answers)

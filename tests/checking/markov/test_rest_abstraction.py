@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from llmchecker.checking import bounds, storm
 from llmchecker.checking.bounded_value import check_chain
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.markov import rest_abstraction
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import ImpossibleCondition, InvalidTree
@@ -21,6 +20,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.valuations import enumerate_valuations
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
+from llmchecker.utils.interval import Interval
 
 NAMES = ("gender", "polarity")
 ANY = dict.fromkeys(NAMES, (None, None))

@@ -246,8 +246,8 @@ def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
     _, question = parse_question(arguments, parse_asked_query(arguments))
     for name in ("prompt", "query", "truncation", "budget"):
         assert getattr(found.question, name) == getattr(question, name)
-    quantifiers = found.question.checked_query.quantifiers
-    assert dict(quantifiers) == question.checked_query.quantifiers
+    quantifiers = found.question.asked.quantifiers
+    assert dict(quantifiers) == question.asked.quantifiers
     assert found.question.model.directory == question.model.directory
 
 

@@ -10,13 +10,13 @@ import yaml
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure
 from llmchecker.checking.formatting import build_display, build_rows
-from llmchecker.checking.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from llmchecker.checking.witnesses import Witness
 from llmchecker.interfaces.cli.display import show_display
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
+from llmchecker.utils.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from loop_invariants.cli import verify_command
 from loop_invariants.verification.result import Outcome, VerificationResult
 

@@ -5,15 +5,15 @@ import pytest
 import llmchecker as lc
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.atomic_files import read_json_with_digest
+from llmchecker.utils.interval import PROBABILITIES
 from llmchecker.utils.job_logging import job_log
 
 QUERY = "P=? [ F long > 3 ]"
@@ -46,7 +46,7 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
 
 def test_a_stored_answer_has_what_depends_on_the_seed_alone():
     """Sizes and times of the refined tree, and forecasts, are no part of a stored answer."""
-    asked = CheckedQuery(parse("P=? [ F step = 1 ]"), {}, 1)
+    asked = Property(parse("P=? [ F step = 1 ]"), {}, 1)
     answer = Answer(
         asked.query, 1, PROBABILITIES, costs=Costs(*range(1, 9)), forecast=Forecast(100, 2.5)
     )

@@ -14,13 +14,13 @@ import llmchecker as lc
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.prompt_reader import answer_step
 from llmchecker.checking.anytime.step_request import ContinuationRequest
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.servers.sampling_test import SamplingTest
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
 
 
@@ -225,7 +225,7 @@ def test_expected_continuations_are_requested_once_and_in_advance(tmp_path, dial
 def test_a_check_requests_a_round_before_the_last_one_is_processed(tmp_path):
     """A check passes the tasks of the next round with those of the current one."""
     server, seen = fake(tmp_path, "vllm"), []
-    asked = CheckedQuery(parse("P=? [ F b > 2 ]"), {"b": Pattern("b", match="count")}, 8)
+    asked = Property(parse("P=? [ F b > 2 ]"), {"b": Pattern("b", match="count")}, 8)
     with running(server) as address:
         model = connected(tmp_path, server, address, seconds=5)
         run = AnytimeRun(AnswerProcess(model, START, asked.length), asked, Budget(passes=600))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from helpers.random_tables import Balance
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.properties.logic.monitor import Monitor
 from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
 
 UNLIMITED = {"g": (None, None), "h": (None, None)}
 
@@ -52,7 +52,7 @@ def test_more_atoms_than_can_be_read_leave_the_query_open():
     """A query of 53 comparisons is refined as one that no text decides, and not estimated."""
     query = parse(f"P=? [ F ({coupled(53)}) ]")
     unlimited = {"g": Balance("a", "b"), "h": Balance("b", "a")}
-    asked = CheckedQuery(query, unlimited, 3)
+    asked = Property(query, unlimited, 3)
     (reading,) = asked.monitors
     assert reading.decide(reading.initial_obligation, 1, 0) is None
     assert "52 comparisons, not 53" in asked.estimation_obstacle

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.paper.audit import AuditRow, audit
@@ -15,6 +14,7 @@ from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.interval import PROBABILITIES
 
 TABLE2 = Path(__file__).parents[3] / "resources/published/table2.csv"
 POSITIVE = "P=? [ F gender > 0 ]"

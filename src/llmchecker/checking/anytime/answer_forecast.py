@@ -27,9 +27,9 @@ from llmchecker.checking.anytime.stopping_time import (
     simulate_stopping_times,
 )
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.checking.sample_values import SampleValues
+from llmchecker.utils.interval import Interval
 
 _MIN_ROUNDS = 4
 """The least number of rounds that show a trend."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -26,6 +25,7 @@ from llmchecker.properties.logic.ast import (
     is_proposition,
     subformulas,
 )
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts
 
@@ -46,7 +46,7 @@ class AnswerMonitor:
         InvalidQuery: whole answers do not decide the query.
     """
 
-    def __init__(self, asked: CheckedQuery, start: str) -> None:
+    def __init__(self, asked: Property, start: str) -> None:
         check_decidable(asked)
         root = asked.query.root
         self._quantifiers, self._start = asked.quantifiers, start
@@ -153,7 +153,7 @@ class _Answer:
         return truth
 
 
-def check_decidable(asked: CheckedQuery) -> None:
+def check_decidable(asked: Property) -> None:
     """Check that whole answers can decide a query.
 
     Raises:
@@ -170,7 +170,7 @@ def check_decidable(asked: CheckedQuery) -> None:
     _check_path(_remove_bounds(root.path, asked.length), text)
 
 
-def _check_score(root: Expectation, asked: CheckedQuery) -> None:
+def _check_score(root: Expectation, asked: Property) -> None:
     text, obstacle = asked.query.text, asked.estimation_obstacle
     if root.step != asked.length:
         raise InvalidQuery(

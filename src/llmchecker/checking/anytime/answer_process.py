@@ -5,7 +5,6 @@ from functools import partial
 
 from llmchecker.checking.answer import Answer, Evidence
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.process import Part, Stage
@@ -14,6 +13,7 @@ from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.properties.logic.monitor import find_path_formulas
+from llmchecker.properties.property import Property
 
 _MAX_SHOWN_TEXTS = 10_000
 """The largest number of texts of the tree that witnesses and pictures are taken from."""
@@ -52,13 +52,13 @@ class AnswerProcess(CheckedProcess):
         """Nothing follows the only part."""
         raise AssertionError("the end of an answer ends the text")
 
-    def create_tree(self, asked: CheckedQuery) -> ExploredTree:
+    def create_tree(self, asked: Property) -> ExploredTree:
         """Create the tree that a check of a query explores."""
         return ExploredTree(
             self, Estimand.from_query(asked), asked.quantifiers, end_scores=asked.end_scores
         )
 
-    def gather_evidence(self, tree: ExploredTree, asked: CheckedQuery) -> Evidence:
+    def gather_evidence(self, tree: ExploredTree, asked: Property) -> Evidence:
         """Return the explored tree, and the sampled texts that it leaves out."""
         # the sums are the bounds, so that the tree only shows the most probable texts
         max_texts = _MAX_SHOWN_TEXTS if asked.has_sums else None

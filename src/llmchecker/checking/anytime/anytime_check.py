@@ -18,7 +18,6 @@ from fractions import Fraction
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.explored_tree import ExploredTree
@@ -37,12 +36,13 @@ from llmchecker.checking.anytime.storm_bounds import StormBounds
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.bounds import bound_probability, evaluate_bounds
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.tree_sums import PathSums
 from llmchecker.errors import ImpossibleCondition
 from llmchecker.properties.logic.ast import PathQuantifier, Probability
+from llmchecker.properties.property import Property
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 _MAX_ROUNDING = 1e-6
 """The width of certain bounds from which on rounding may be all of it."""
@@ -90,7 +90,7 @@ class AnytimeCheck:
     def __init__(
         self,
         tree: ExploredTree,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         report: Callable[[Progress], bool] = lambda progress: False,
         clock: Callable[[float], float | None] = lambda batches: None,

@@ -19,16 +19,16 @@ from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
 from llmchecker.checking.anytime.prompt_reader import PromptReader
-from llmchecker.checking.interval import PROBABILITIES, Interval
 from llmchecker.errors import InterruptedCheck, LLMCheckerError
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Probability
+from llmchecker.properties.property import Property
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 
 class AnytimeRun:
@@ -56,7 +56,7 @@ class AnytimeRun:
     def __init__(
         self,
         process: CheckedProcess,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         *,
         batch_invariant: bool = False,
@@ -142,7 +142,7 @@ class AnytimeRun:
             ),
         )
         answer = replace(answer, forecast=forecast_answer(answer, self._budget))
-        return asked.define(answer)
+        return answer.with_property(asked)
 
     def _compute_certain(self, evidence: Evidence, *, bounds_only: bool) -> Answer:
         """Return the answer of the explored texts: bounds, and texts as witnesses."""
@@ -179,14 +179,14 @@ class AnytimeRun:
 
 
 def check_process(
-    process: CheckedProcess, asked: CheckedQuery, budget: Budget, **options: Any
+    process: CheckedProcess, asked: Property, budget: Budget, **options: Any
 ) -> Answer:
     """Check a query on the texts of a process, as narrowly as the budget allows.
 
     The answer is right whenever the work stops. Without a limit of seconds the same machine gives
     the same answer for the same seed.
 
-    If single texts do not decide the query (see `CheckedQuery`), every text counts as undecided
+    If single texts do not decide the query (see `Property`), every text counts as undecided
     until it ends, and only certain bounds are computed.
 
     Args:
@@ -213,7 +213,7 @@ def check_process(
 
 
 def check_anytime(
-    model: LanguageModel, start: Start, asked: CheckedQuery, budget: Budget, **options: Any
+    model: LanguageModel, start: Start, asked: Property, budget: Budget, **options: Any
 ) -> Answer:
     """Check a query on a model's answers after a start; the others as in `check_process`."""
     return check_process(AnswerProcess(model, start, asked.length), asked, budget, **options)
@@ -269,7 +269,7 @@ def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     )
 
 
-def _bound_probability(asked: CheckedQuery, check: AnytimeCheck) -> Interval:
+def _bound_probability(asked: Property, check: AnytimeCheck) -> Interval:
     """Return a threshold query's certain bounds, rounded outwards."""
     root = asked.query.root
     is_threshold = isinstance(root, Probability) and root.threshold is not None

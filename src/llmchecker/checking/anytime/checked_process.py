@@ -3,9 +3,9 @@
 from abc import abstractmethod
 
 from llmchecker.checking.answer import Answer, Evidence
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.process import Process
+from llmchecker.properties.property import Property
 
 
 class CheckedProcess(Process):
@@ -20,11 +20,11 @@ class CheckedProcess(Process):
     turn_count: int | None = None
 
     @abstractmethod
-    def create_tree(self, asked: CheckedQuery) -> ExploredTree:
+    def create_tree(self, asked: Property) -> ExploredTree:
         """Create the tree that a check of a query explores; only its root at first."""
 
     @abstractmethod
-    def gather_evidence(self, tree: ExploredTree, asked: CheckedQuery) -> Evidence:
+    def gather_evidence(self, tree: ExploredTree, asked: Property) -> Evidence:
         """Return what a query's answer is computed from, without its samples."""
 
     @abstractmethod

@@ -19,7 +19,6 @@ from llmchecker.checking.anytime.answer_forecast import forecast_difference, for
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_run import AnswerRun, TextDriver
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
@@ -29,6 +28,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.property import Property
 
 _MIN_ROUNDS = 4
 """The number of rounds of each side before their widths choose the side of a round."""
@@ -54,7 +54,7 @@ class Side:
 def compare_sides(
     first: Side,
     versus: Side,
-    asked: CheckedQuery,
+    asked: Property,
     budget: Budget,
     *,
     is_cancelled: Callable[[], bool] = lambda: False,
@@ -84,7 +84,7 @@ def compare_sides(
     return comparison.finish()
 
 
-def check_comparable(asked: CheckedQuery) -> None:
+def check_comparable(asked: Property) -> None:
     """Check that a query has a number as its answer, with limits.
 
     Raises:
@@ -104,7 +104,7 @@ class _ComparisonRun:
     def __init__(
         self,
         sides: tuple[Side, Side],
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         is_cancelled: Callable[[], bool],
     ) -> None:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.monitor import PathMonitor
+from llmchecker.properties.property import Property
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Estimand:
     size: float = 1.0
 
     @classmethod
-    def from_query(cls, asked: CheckedQuery, monitors: tuple[PathMonitor, ...] = ()) -> "Estimand":
+    def from_query(cls, asked: Property, monitors: tuple[PathMonitor, ...] = ()) -> "Estimand":
         """Return the estimand of a query.
 
         Args:

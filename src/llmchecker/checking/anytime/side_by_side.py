@@ -22,7 +22,6 @@ from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.prompt_reader import PromptReader
@@ -34,6 +33,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.properties.property import Property
 from llmchecker.utils.memory_errors import is_out_of_memory
 from llmchecker.utils.processes import is_interrupt, raise_interrupt
 
@@ -50,7 +50,7 @@ class QuestionLike(Protocol):
         ...
 
     @property
-    def checked_query(self) -> CheckedQuery:
+    def asked(self) -> Property:
         """The query, whose quantifiers are read once, when its check begins."""
         ...
 
@@ -60,7 +60,7 @@ class QuestionLike(Protocol):
         ...
 
 
-_OpenProcess = Callable[[Any, CheckedQuery], CheckedProcess]
+_OpenProcess = Callable[[Any, Property], CheckedProcess]
 """Opens the process of a question, whose query has its quantifiers."""
 
 
@@ -111,9 +111,7 @@ def check_side_by_side(
             yield from _check_group(questions, open_process, group, batches)
 
 
-def _open_answer(
-    model: LanguageModel, question: QuestionLike, asked: CheckedQuery
-) -> CheckedProcess:
+def _open_answer(model: LanguageModel, question: QuestionLike, asked: Property) -> CheckedProcess:
     return AnswerProcess(model, question.prompt, asked.length)
 
 
@@ -195,7 +193,7 @@ class _Job:
         self.request: Request | None = None
         self._error: BaseException | None = None
         self._is_interrupted = False
-        asked = question.checked_query.create_quantifiers()
+        asked = question.asked.create_quantifiers()
         self.process = open_process(question, asked)
         self.tail = self.process.first.prompt[len(shared) :]
         self.reader = PromptReader(self.process)

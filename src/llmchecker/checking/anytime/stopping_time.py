@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmchecker.checking.anytime.confidence_sequence import predict_variances
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.sample_values import SampleValues
+from llmchecker.utils.interval import Interval
 
 _PATHS = 200
 """Number of simulated continuations."""

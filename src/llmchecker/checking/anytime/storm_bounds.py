@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 
 from llmchecker.checking.answer import select_trivial_interval
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.bounds import bound_figures
-from llmchecker.checking.interval import PROBABILITIES
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.errors import CheckFailed, ImpossibleCondition
 from llmchecker.properties.logic.ast import PathQuantifier, Probability
+from llmchecker.properties.property import Property
+from llmchecker.utils.interval import PROBABILITIES
 
 _GROWTH = 2
 """The ratio of the passes of two computations, which limits their costs to a multiple of one."""
@@ -38,7 +38,7 @@ class StormBounds:
         asked: the query and its quantifiers.
     """
 
-    def __init__(self, asked: CheckedQuery) -> None:
+    def __init__(self, asked: Property) -> None:
         self._query = asked.query
         self.answer = select_trivial_interval(asked.query)
         has_probability = isinstance(asked.query.root, Probability | PathQuantifier)

@@ -29,7 +29,6 @@ from llmchecker.checking.answer import (
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.confidence_sequence import (
     ConfidenceSequence,
     Values,
@@ -38,13 +37,14 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
 from llmchecker.checking.endings import Endings
-from llmchecker.checking.interval import Interval
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel
 from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.property import Property
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import format_count
 
 _ROUND_SHARE = 8
@@ -70,7 +70,7 @@ class TextEstimator:
         self,
         model: TextModel,
         start: Start,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         turns: int | None = None,
     ) -> None:
@@ -194,7 +194,7 @@ class TextEstimator:
                 samples=self._sample_values,
             ),
         )
-        answer = self._asked.define(answer)
+        answer = answer.with_property(self._asked)
         if count == 0:
             return answer
         low, high = self._interval.lower, self._interval.upper

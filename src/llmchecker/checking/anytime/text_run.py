@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.properties.property import Property
 from llmchecker.utils.processes import raise_interrupt
 
 _FIRST_SAMPLES = 8
@@ -87,7 +87,7 @@ class TextRun(ABC):
         self,
         models: Sequence[TextModel],
         start: Start,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         is_cancelled: Callable[[], bool],
         watch: Callable[[Progress], bool | None],
@@ -245,7 +245,7 @@ class AnswerRun(TextRun):
         self,
         model: TextModel,
         start: Start,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[Progress], bool | None] = lambda progress: None,

@@ -16,7 +16,6 @@ from typing import Any
 
 from llmchecker.checking.answer import Answer, Evidence
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.process import Part, Stage
@@ -35,6 +34,7 @@ from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.property import Property
 from llmchecker.properties.transducers.interface import HasTransducer
 
 _MAX_WITNESSES = 5
@@ -136,7 +136,7 @@ class ConversationProcess(CheckedProcess):
             lambda: self._encode(user, answers, simulated),
         )
 
-    def create_tree(self, asked: CheckedQuery) -> ExploredTree:
+    def create_tree(self, asked: Property) -> ExploredTree:
         """Create the tree that a check of a query explores.
 
         Raises:
@@ -164,7 +164,7 @@ class ConversationProcess(CheckedProcess):
             **({} if self._decides_early else _WHOLE),
         )
 
-    def gather_evidence(self, tree: ExploredTree, asked: CheckedQuery) -> Evidence:
+    def gather_evidence(self, tree: ExploredTree, asked: Property) -> Evidence:
         """Return the explored conversations, and the most probable ones that decide."""
 
         def plan_whole() -> ConversationProcess:

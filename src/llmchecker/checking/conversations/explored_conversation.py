@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.anytime.refinement import select_batch
@@ -22,6 +21,7 @@ from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_part import TurnPart
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, OPEN, WITNESS, Witness
 from llmchecker.errors import CheckFailed
+from llmchecker.properties.property import Property
 from llmchecker.utils.number_format import format_count, format_number
 
 _MAX_EXPLORING_PASSES = 10_000
@@ -45,7 +45,7 @@ class ExploredConversation:
 
     conversation: Conversation
     tree: ExploredTree
-    asked: CheckedQuery
+    asked: Property
     plan_whole: Callable[[], CheckedProcess]
 
     def build_tree(self, max_answers: float = math.inf) -> AnswerTree:

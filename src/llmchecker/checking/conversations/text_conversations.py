@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.text_run import (
     AnswerRun,
@@ -21,6 +20,7 @@ from llmchecker.checking.conversations.conversation import Conversation, Simulat
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.properties.property import Property
 from llmchecker.properties.scores import score_texts
 from llmchecker.utils.processes import raise_interrupt
 
@@ -47,7 +47,7 @@ class ConversationRun(TextRun):
         self,
         model: TextModel,
         conversation: Conversation,
-        asked: CheckedQuery,
+        asked: Property,
         budget: Budget,
         user_models: Mapping[SimulatedUser, TextModel],
         is_cancelled: Callable[[], bool] = lambda: False,
@@ -195,7 +195,7 @@ def create_run(
     Raises:
         InvalidQuery, ConfigError: as in `AnswerRun` and `ConversationRun`.
     """
-    asked, budget = question.checked_query.create_quantifiers(), question.budget
+    asked, budget = question.asked.create_quantifiers(), question.budget
     conversation = question.conversation
     if conversation is None:
         return AnswerRun(model, question.prompt, asked, budget, **options)

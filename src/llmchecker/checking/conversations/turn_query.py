@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.ast import (
     STEP,
@@ -37,6 +36,7 @@ from llmchecker.properties.logic.valuations import (
     ScoreRange,
     TooManyValuations,
 )
+from llmchecker.properties.property import Property
 from llmchecker.utils.number_format import format_count
 
 TURN = "turn"
@@ -106,7 +106,7 @@ class TurnMonitor:
 
     def __init__(
         self,
-        asked: CheckedQuery,
+        asked: Property,
         turn_count: int,
         early_ends: frozenset[int] = frozenset(),
         *,

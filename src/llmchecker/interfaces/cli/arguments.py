@@ -226,12 +226,12 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     return registry, TextProcess(model=model, prompt=prompt, truncation=truncation)
 
 
-def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Registry, Question]:
+def parse_question(arguments: argparse.Namespace, given: AskedQuery) -> tuple[Registry, Question]:
     """Parse the question of the arguments, and read the registry that it refers to.
 
     Args:
         arguments: the arguments of the command line.
-        asked: the query of the arguments.
+        given: the query of the arguments.
 
     Raises:
         ConfigError: as in `parse_process`, or the query is invalid.
@@ -246,12 +246,12 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
             if is_compared
             else _build_budget(budget_keys, arguments, [process.model])
         )
-    quantifiers = {**registry.quantifiers, **asked.create_quantifiers(registry)}
-    checked_query = resolve_query(asked.text, _find_length(arguments), quantifiers)
-    checked_query = replace(checked_query, assertion=asked.assertion)
+    quantifiers = {**registry.quantifiers, **given.create_quantifiers(registry)}
+    asked = resolve_query(given.text, _find_length(arguments), quantifiers)
+    asked = replace(asked, assertion=given.assertion)
     question = Question(
         **dict(process),
-        checked_query=add_judge_notes(checked_query, process.model),
+        asked=add_judge_notes(asked, process.model),
         budget=budget,
     )
     _check_answerable(question, "--")
@@ -261,7 +261,7 @@ def parse_question(arguments: argparse.Namespace, asked: AskedQuery) -> tuple[Re
 def _check_answerable(question: Question, prefix: str) -> None:
     with name_arguments(prefix):
         check_prompt_form(question.model, question.prompt)
-    check_query_form(question.model, question.checked_query)
+    check_query_form(question.model, question.asked)
 
 
 def _build_budget(

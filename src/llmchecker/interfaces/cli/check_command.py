@@ -96,12 +96,12 @@ def check_on_tree(registry: Registry, question: Question) -> AnsweredQuestion:
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
     start_time = time.monotonic()
-    scored = ScoredTree.from_quantifiers(tree, question.checked_query.quantifiers)
+    scored = ScoredTree.from_quantifiers(tree, question.asked.quantifiers)
     scoring_seconds = time.monotonic() - start_time
     seconds = growing_seconds + scoring_seconds
-    notes = (*_describe_date(question), *question.checked_query.notes)
+    notes = (*_describe_date(question), *question.asked.notes)
     answer = check_query(scored, question.query, seconds, notes)
-    answer = question.checked_query.define(answer)
+    answer = answer.with_property(question.asked)
     # A tree from the cache took no time in this run.
     growth_text = f"growing {growing_seconds:.1f}" if growing_seconds else "tree from the cache"
     costs = {

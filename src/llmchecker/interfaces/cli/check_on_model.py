@@ -38,11 +38,11 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
     opened = open_model(question.model, registry.expansion, spending)
-    asked = question.model_copy(update={"model": load_opened_model(opened)})
+    opened_question = question.model_copy(update={"model": load_opened_model(opened)})
     failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            answer = asked.answer(
+            answer = opened_question.answer(
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(format_status(progress, question)),
             )

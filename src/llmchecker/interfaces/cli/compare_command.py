@@ -118,14 +118,14 @@ def _compare(
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
     from llmchecker.checking.anytime.comparison_run import check_comparable, compare_sides
 
-    check_comparable(first.checked_query)
+    check_comparable(first.asked)
     sides = _open_sides(registry, first, versus, spending)
     failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
             comparison = compare_sides(
                 *sides,
-                first.checked_query,
+                first.asked,
                 # the budget of both
                 versus.budget,
                 is_cancelled=is_cancelled,

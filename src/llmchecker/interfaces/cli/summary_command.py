@@ -13,12 +13,12 @@ from pathlib import Path
 
 from llmchecker.checking.figures import Bar, Display, Figure
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval
-from llmchecker.checking.interval import Interval
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers
 from llmchecker.utils.atomic_files import read_with_checksum
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 

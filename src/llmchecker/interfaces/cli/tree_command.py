@@ -80,7 +80,7 @@ def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing
     # Without a query, the drawing has no scores and no marks.
     if not isinstance(process, Question):
         return tree_drawing.Drawing(tree, {}, {})
-    scored = ScoredTree.from_quantifiers(tree, process.checked_query.quantifiers)
+    scored = ScoredTree.from_quantifiers(tree, process.asked.quantifiers)
     if not witnesses.has_witnesses(process.query):
         logging.info("no single text decides a query of this form, so no state is marked")
     deciding_states = witnesses.find_witnesses(scored, process.query, max_witnesses=None)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
@@ -21,6 +20,7 @@ from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorer
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
+from llmchecker.properties.property import Property
 from llmchecker.trees.text_tree import Horizon, TextTree
 
 if TYPE_CHECKING:
@@ -74,16 +74,16 @@ def check(
 
 
 def _check_tree(query: QueryForm, tree: TextTree, quantifiers: Mapping[str, Scorer]) -> Answer:
-    checked_query = resolve_scorers(query, tree.truncation.length, quantifiers)
+    asked = resolve_scorers(query, tree.truncation.length, quantifiers)
     # the tree does not have its model
-    checked_query = add_judge_notes(checked_query, None)
+    asked = add_judge_notes(asked, None)
     # Imported after the checks of the arguments, because Storm takes a second to load.
     from llmchecker.checking.check import check_query
     from llmchecker.checking.markov.scored_tree import ScoredTree
 
-    scored = ScoredTree.from_quantifiers(tree, checked_query.quantifiers)
-    found = check_query(scored, checked_query.query, notes=checked_query.notes)
-    return Answer.from_answer(checked_query.define(found))
+    scored = ScoredTree.from_quantifiers(tree, asked.quantifiers)
+    found = check_query(scored, asked.query, notes=asked.notes)
+    return Answer.from_answer(found.with_property(asked))
 
 
 def ask(
@@ -174,10 +174,10 @@ def ask(
         seed=seed,
         certain=certain,
     )
-    asked = question.model_copy(update={"model": apply_end_of_sequence(model, end_of_sequence)})
+    opened = question.model_copy(update={"model": apply_end_of_sequence(model, end_of_sequence)})
     watch_all = combine_watches(progress, watch, question.format_progress)
     try:
-        found = asked.answer(watch=watch_all)
+        found = opened.answer(watch=watch_all)
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
@@ -185,7 +185,7 @@ def ask(
 
 
 def build_question(
-    asked: CheckedQuery,
+    asked: Property,
     models: "Sequence[LanguageModel | TextModel]",
     prompt: "Start",
     conversation: Conversation | None = None,
@@ -196,7 +196,7 @@ def build_question(
         model=models[0],
         prompt=prompt,
         conversation=conversation,
-        checked_query=add_judge_notes(asked, models[0]),
+        asked=add_judge_notes(asked, models[0]),
         truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(each.name, isinstance(each, TextModel)) for each in models], **limits

@@ -141,9 +141,7 @@ def compare(
     sides = (_describe(question), _describe(versus))
     watch_both = combine_watches(progress, watch)
     try:
-        compared = compare_sides(
-            first, second, question.checked_query, question.budget, watch=watch_both
-        )
+        compared = compare_sides(first, second, question.asked, question.budget, watch=watch_both)
     except InterruptedCheck as error:
         so_far = _make_readable(error.result, sides)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__

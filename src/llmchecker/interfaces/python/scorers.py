@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.config import question
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
 from llmchecker.properties.custom_class import read_declared_range
 from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.query import Query
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, name_class
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
@@ -94,7 +94,7 @@ def resolve_scorers(
     length: int | str,
     given: Mapping[str, Scorer],
     turn_count: int | None = None,
-) -> CheckedQuery:
+) -> Property:
     """Parse and check a query, whose quantifiers may be functions.
 
     Args:

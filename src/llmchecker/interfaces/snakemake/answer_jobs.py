@@ -7,13 +7,13 @@ from typing import Any
 
 from llmchecker.checking.answer import Answer, Costs, Progress
 from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.checked_query import CheckedQuery
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.plan import Check
 from llmchecker.config.question import Question, resolve_query
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.lazy_model import LazyModel
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
@@ -58,21 +58,21 @@ def compute_answers(
             model=model,
             prompt=starts[check.tree.start],
             truncation=check.tree.truncation,
-            checked_query=add_judge_notes(asked, model),
+            asked=add_judge_notes(asked, model),
             budget=budget,
         )
         # the number of cores of a run may not change its results
         options: dict[str, Any] = {} if question.is_text_only else {"batch_invariant": True}
         watch = _build_watch(str(check))
         answer = question.answer(watch=watch, **options)
-        stored = _select_stored_part(answer, question.checked_query, question.budget)
+        stored = _select_stored_part(answer, question.asked, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:
             stored = replace(stored, witnesses=())
         details = {
             "check": str(check),
             "limits": _describe_limits(question.budget),
-            "history": _describe_history(question.checked_query, answer.history),
+            "history": _describe_history(question.asked, answer.history),
             "making": decoded.current_metadata(),
         }
         write_json_with_digest(stored.as_json() | details, output)
@@ -81,7 +81,7 @@ def compute_answers(
         _log.info("%s: %s", check, _format_answer(answer))
 
 
-def _select_stored_part(answer: Answer, asked: CheckedQuery, budget: Budget) -> Answer:
+def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answer:
     """Return an answer with all notes and without figures that only its own run can use."""
     notes = list(answer.notes)
     if asked.estimation_obstacle is not None:
@@ -106,7 +106,7 @@ def _describe_limits(budget: Budget) -> dict[str, float | None]:
 
 
 def _describe_history(
-    asked: CheckedQuery, history: Sequence[Progress]
+    asked: Property, history: Sequence[Progress]
 ) -> dict[str, list[float | None]]:
     # a file records how an estimate narrowed; bounds by Storm change at few rounds
     if asked.estimation_obstacle is not None:

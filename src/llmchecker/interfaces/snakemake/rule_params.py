@@ -106,7 +106,7 @@ def list_suite_models(config: Config, suite: Suite, model: str) -> list[str]:
     quantifiers = [
         quantifier
         for case in suite.cases
-        for quantifier in case.question.checked_query.quantifiers.values()
+        for quantifier in case.question.asked.quantifiers.values()
     ]
     asked = [deployment.model for deployment in list_deployments(suite.cases)]
     needed = [*asked, *list_judge_models(quantifiers)]
@@ -137,7 +137,7 @@ def list_suite_modules(suite: Suite) -> list[str]:
     return find_quantifier_modules(
         quantifier
         for case in suite.cases
-        for quantifier in case.question.checked_query.quantifiers.values()
+        for quantifier in case.question.asked.quantifiers.values()
     )
 
 

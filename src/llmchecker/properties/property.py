@@ -1,4 +1,4 @@
-"""A query over known quantifiers, with its path formulas and monitors."""
+"""A property: a query over known quantifiers, with its path formulas and monitors."""
 
 import math
 from collections.abc import Mapping
@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from llmchecker.checking.answer import Answer
-from llmchecker.checking.interval import PROBABILITIES, Interval
-from llmchecker.properties.definitions import describe_quantifiers, encode
 from llmchecker.properties.logic.ast import Expectation, Formula, PathQuantifier
 from llmchecker.properties.logic.continuation import reads_last_state
 from llmchecker.properties.logic.monitor import (
@@ -20,10 +17,11 @@ from llmchecker.properties.logic.monitor import (
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier, collect_ranges
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 
 @dataclass(frozen=True)
-class CheckedQuery:
+class Property:
     """A query with known names, and values for refinement and sampling.
 
     Each derived value is computed at most once. The monitors keep their results, so that a
@@ -43,18 +41,12 @@ class CheckedQuery:
     notes: tuple[str, ...] = ()
     assertion: Mapping[str, Any] | None = None
 
-    def create_quantifiers(self) -> "CheckedQuery":
+    def create_quantifiers(self) -> "Property":
         """Return a copy that keeps its quantifiers, which a suite creates on each access.
 
         So thousands of waiting and finished cases have no quantifiers and monitors in memory.
         """
         return replace(self, quantifiers=dict(self.quantifiers))
-
-    def define(self, answer: Answer) -> Answer:
-        """Return an answer to the query with the settings of its quantifiers and its assertion."""
-        assertion = None if self.assertion is None else encode(self.assertion)
-        settings = describe_quantifiers(self.quantifiers)
-        return replace(answer, quantifiers=settings, assertion=assertion)
 
     @cached_property
     def ranges(self) -> dict[str, ScoreRange]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.interval import Interval, average
 from llmchecker.errors import InvalidEstimate
+from llmchecker.utils.interval import Interval, average
 
 NUMBERS = st.floats(-1e6, 1e6)
 INTERVALS = st.tuples(NUMBERS, NUMBERS).map(lambda ends: Interval(min(ends), max(ends)))
