@@ -17,6 +17,7 @@ from llmchecker.utils.atomic_files import compute_sha256
 
 MODEL_MODULES = (
     "models/device.py",
+    "models/decoding/answer_format.py",
     "models/decoding/chat_template.py",
     "models/decoding/tools.py",
     "models/decoding/control_tokens.py",

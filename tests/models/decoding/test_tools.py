@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from helpers.chat_tokenizers import build_tokenizer
 
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.errors import ConfigError, UnusableText
@@ -33,18 +32,6 @@ TEMPLATE = (
     "{% if tools %}<|im_start|>system\n<tools>{% for tool in tools %}{{ tool | tojson }}\n"
     "{% endfor %}</tools><|im_end|>\n{% endif %}" + TURNS
 )
-
-
-def build_tokenizer(template) -> PreTrainedTokenizerFast:
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    for text in ("<|im_start|>", "<|im_end|>"):
-        backend.add_tokens([AddedToken(text, special=True, normalized=False)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>")
-    tokenizer.chat_template = template
-    return tokenizer
 
 
 def build_chat(**changes) -> Chat:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
@@ -145,6 +146,63 @@ def start_as_json(start: Start) -> Any:
     return {"messages": start.as_json, "tools": tools} if tools else start.as_json
 
 
+@dataclass(frozen=True)
+class ChatTemplate:
+    """The chat template of a tokenizer for certain tools.
+
+    Attributes:
+        tokenizer: the tokenizer.
+        name: name of the model, for error messages.
+        tools: the functions that the model may call.
+        date_text: the text in place of every date; None for `_FIXED_DATE` in its format.
+    """
+
+    tokenizer: "PreTrainedTokenizerBase"
+    name: str
+    tools: tuple[Tool, ...] = ()
+    date_text: str | None = None
+
+    @cached_property
+    def source(self) -> str:
+        """The program of the template, with a fixed text as the current date.
+
+        A tokenizer may have a template of its own for tools.
+
+        Raises:
+            UnusableText: the template is absent, or requests the date in an unknown way.
+        """
+        return _build_template(self.tokenizer, self.name, self._descriptions, self.date_text)
+
+    @property
+    def _descriptions(self) -> list[dict[str, Any]] | None:
+        return [tool.description for tool in self.tools] or None
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **settings: Any) -> Any:
+        """Return the text of messages, up to the beginning of the model's answer.
+
+        Args:
+            messages: the messages, as the template receives them.
+            settings: other arguments of transformers' `apply_chat_template`.
+
+        Raises:
+            UnusableText: the template is absent or rejects the messages.
+        """
+        defaults = {
+            "tools": self._descriptions,
+            "add_generation_prompt": True,
+            "tokenize": False,
+        }
+        source = self.source
+        try:
+            return self.tokenizer.apply_chat_template(
+                [dict(each) for each in messages], chat_template=source, **(defaults | settings)
+            )
+        except Exception as error:  # a template is a program, which may raise any error
+            raise UnusableText(
+                f"chat template of {self.name}: it rejects these messages: {error}"
+            ) from error
+
+
 def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> tuple[int, ...]:
     """Return the tokens of a chat, up to the beginning of the model's answer.
 
@@ -160,42 +218,29 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
         UnusableText: the template is absent, has no tools or rejects the messages, or a message
             contains a control token that cannot be encoded as text.
     """
-    tools = [tool.description for tool in chat.tools] or None
-    template = _build_template(tokenizer, name, tools)
+    template = ChatTemplate(tokenizer, name, chat.tools)
 
-    def apply_template(contents: Sequence[str], **settings: Any) -> Any:
-        try:
-            return tokenizer.apply_chat_template(
-                chat.replace_contents(contents),
-                **{"tools": tools, **settings},
-                chat_template=template,
-                add_generation_prompt=True,
-            )
-        except Exception as error:  # a template is a program, which may raise any error
-            raise UnusableText(
-                f"chat template of {name}: it rejects these messages: {error}"
-            ) from error
+    def render(contents: Sequence[str], **settings: Any) -> Any:
+        return template.render(chat.replace_contents(contents), **settings)
 
     contents = [content for _, content in chat.messages]
-    text = apply_template(contents, tokenize=False)
+    text = render(contents)
     if chat.tools:
         _check_tools(tokenizer, chat.tools)
-        if apply_template(contents, tokenize=False, tools=None) == text:
+        if render(contents, tools=None) == text:
             raise UnusableText(
                 f"tools: the chat template of {name} has no tools; choose a model whose template "
                 "has them"
             )
     settings = {"return_offsets_mapping": tokenizer.is_fast}
-    encoding = apply_template(contents, tokenizer_kwargs=settings)
+    encoding = render(contents, tokenize=True, tokenizer_kwargs=settings)
     tokens = tuple(encoding["input_ids"])
     with prefix_errors(name):
         if not tokenizer.is_fast:
             _check_control_tokens(tokenizer, contents, text)
             return tokens
         rendered = RenderedChat(tokenizer, text, tokens, tuple(encoding["offset_mapping"]))
-        typed_tokens = rendered.find_typed_tokens(
-            chat.messages, lambda changed: apply_template(changed, tokenize=False)
-        )
+        typed_tokens = rendered.find_typed_tokens(chat.messages, render)
         return rendered.encode_as_text(typed_tokens)
 
 
@@ -210,36 +255,23 @@ def find_prompt_date(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str
     Returns:
         The date as it is written, `26 July 2024` for a part of it; None without a date.
     """
-    tools = [tool.description for tool in chat.tools] or None
-    template = _build_template(tokenizer, name, tools)
-    if _DATE_CALL not in template and _DATE_VARIABLE not in template:
+    template = ChatTemplate(tokenizer, name, chat.tools)
+    if _DATE_CALL not in template.source and _DATE_VARIABLE not in template.source:
         return None
-
-    def apply_template(template: str, **variables: Any) -> str:
-        text = tokenizer.apply_chat_template(
-            chat.as_json,
-            **{"tools": tools, **variables},
-            chat_template=template,
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-        assert isinstance(text, str)
-        return text
-
-    text = apply_template(template)
-    marked = _build_template(tokenizer, name, tools, _DATE_MARK)
+    text = template.render(chat.as_json)
     # the date of a call, and any other default of the variable
-    if apply_template(marked) != text:
+    if replace(template, date_text=_DATE_MARK).render(chat.as_json) != text:
         return f"{_FIXED_DATE:%d %B %Y}"
     try:
-        parts = apply_template(template, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
-    except Exception:  # a template that computes with the date rejects the mark
+        parts = template.render(chat.as_json, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
+    except UnusableText:  # a template that computes with the date rejects the mark
         return None
     # the text before the first mark and after the last one is not the date
     if len(parts) == 1 or _DATE_MARK in text:
         return None
     date_text = text.removeprefix(parts[0]).removesuffix(parts[-1])
-    return date_text if len(parts) == 2 else date_text.partition(parts[1])[0]
+    result: str = date_text if len(parts) == 2 else date_text.partition(parts[1])[0]
+    return result
 
 
 def describe_prompt_date(model: object, start: Start) -> tuple[str, ...]:

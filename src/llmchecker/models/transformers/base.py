@@ -11,7 +11,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llmchecker.errors import InvalidDistribution, UnusableText
-from llmchecker.models.decoding.chat_template import Start, encode_chat, find_prompt_date
+from llmchecker.models.decoding.answer_format import AnswerFormat, read_answer_format
+from llmchecker.models.decoding.chat_template import Chat, Start, encode_chat, find_prompt_date
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.device import find_free_bytes
@@ -81,6 +82,10 @@ class TokenizedModel:
         return (
             None if isinstance(start, str) else find_prompt_date(self.tokenizer, start, self.name)
         )
+
+    def find_answer_format(self, chat: Chat) -> AnswerFormat:
+        """Find the format of the answers to a chat; see `read_answer_format`."""
+        return read_answer_format(self.tokenizer, chat, self.name)
 
     def _encode_text(self, text: str) -> tuple[int, ...]:
         settings = {"split_special_tokens": True, "verbose": False}
