@@ -108,7 +108,7 @@ def jobs(lines: Iterable[tuple[float, str]]) -> list[Job]:
     for at, line in lines:
         if match := _BEGAN.match(line):
             began[match[1]] = at
-        elif (match := _ENDED.match(line)) and match[2] != "all":
+        elif (match := _ENDED.match(line)) and match[2] not in ("all", "default"):
             found.append(Job(match[2], began[match[1]], at))
         elif match := _STEPS.match(line):
             announced = int(match[2]) - 1  # all but the target

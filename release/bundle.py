@@ -3,8 +3,9 @@
     .venv/bin/python release/bundle.py llmchecker.tar resources/models/smollm2-135m …
 
 It holds the tracked files of this checkout, `wheelhouse/` with every package that constraints.txt
-pins, the fetched directories that are named, and `SHA256SUMS` of all of them, which `sha256sum
---check` reads. `make bundle` calls it; docs/how-to/reproduce.md says what to do with the archive.
+pins, the fetched directories that are named, the results that are there, and `SHA256SUMS` of all of
+them, which `sha256sum --check` reads. `make bundle` calls it; docs/how-to/reproduce.md says what to
+do with the archive.
 """
 
 import argparse
@@ -19,6 +20,10 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 WHEELHOUSE = "wheelhouse"
 CHECKSUMS = "SHA256SUMS"
+RESULTS = ("results", "resources/datasets", ".snakemake/metadata", ".snakemake/incomplete")
+"""Results, what they were made from, and Snakemake's records, by which they count as current."""
+CACHE = "results/distributions/"
+"""Distributions of texts, which no result needs again."""
 NEWER = 60
 """Seconds by which what was made is newer than what it was made from."""
 
@@ -36,8 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = {f"{WHEELHOUSE}/{file.name}": file for file in wheels.iterdir()}
     for folder in arguments.fetched:
         made |= below(ROOT, folder)
+    sources = tracked(ROOT)
+    made |= results(ROOT, sources)
     partial = arguments.archive.with_name(f"{arguments.archive.name}.partial")
-    write_archive(partial, arguments.archive.stem, tracked(ROOT), made, committed(ROOT))
+    write_archive(partial, arguments.archive.stem, sources, made, committed(ROOT))
     partial.replace(arguments.archive)
     digest = sha256_of_file(arguments.archive)
     line = f"{digest}  {arguments.archive.name}\n"
@@ -91,6 +98,24 @@ def below(root: Path, folder: str) -> dict[str, Path]:
     if not files:
         sys.exit(f"{folder} holds no files; `make bundle` fetches it first")
     return {f"{folder}/{path.relative_to(root / folder)}": path for path in files}
+
+
+def results(root: Path, sources: Mapping[str, Path]) -> dict[str, Path]:
+    """The finished results that are there and what they need, by their place in the archive.
+
+    Args:
+        root: the checkout.
+        sources: the files that git tracks, by their place.
+    """
+    found = {}
+    for folder in RESULTS:
+        for path in sorted((root / folder).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            # what a killed job left has a name with a dot; Snakemake's records have none
+            is_left = path.name.startswith(".") or name.startswith(CACHE) or name in sources
+            if path.is_file() and not is_left:
+                found[name] = path
+    return found
 
 
 def committed(root: Path) -> int:

@@ -56,6 +56,13 @@ class Project:
             copy(ROOT / name, directory / name)
         self.write_config(config)
 
+    @classmethod
+    def open(cls, directory: Path) -> "Project":
+        """A project that is there, as it is."""
+        project = cls.__new__(cls)
+        project.directory = directory
+        return project
+
     def write_config(self, config: dict) -> None:
         text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
         (self.directory / "config.yaml").write_text(text, encoding="utf-8")
@@ -145,7 +152,7 @@ def stats(printed: str) -> dict[str, int]:
     """How many jobs of each rule a run says that it has."""
     table = printed.split("Job stats:")[1].split("\n\n")[0]
     counts = dict(re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE))
-    return {rule: int(n) for rule, n in counts.items() if rule not in ("total", "all")}
+    return {rule: int(n) for rule, n in counts.items() if rule not in ("total", "all", "default")}
 
 
 def jobs(stages: Iterable[str], models: Iterable[str] = MODELS) -> dict[str, int]:

@@ -73,6 +73,27 @@ def test_the_tracked_files_are_the_sources(tmp_path):
     assert bundle.tracked(tmp_path) == {"a b.txt": tmp_path / "a b.txt"}
 
 
+def test_results_that_are_there_are_bundled_with_their_records(tmp_path):
+    """Finished results and Snakemake's records are in the archive, without caches and remains."""
+    for name in (
+        "results/README.md",
+        "results/tables/table1.md",
+        "results/distributions/one/1.parquet",
+        "results/trees/.partial-here-1-a.parquet",
+        "resources/datasets/prompts.csv",
+        ".snakemake/metadata/cmVzdWx0cw==",
+        ".snakemake/log/one.log",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a")
+    tracked = {"results/README.md": tmp_path / "results/README.md"}
+    assert set(bundle.results(tmp_path, tracked)) == {
+        "results/tables/table1.md",
+        "resources/datasets/prompts.csv",
+        ".snakemake/metadata/cmVzdWx0cw==",
+    }
+
+
 def test_a_folder_that_was_not_fetched_is_told(tmp_path):
     """An archive without its models is not written."""
     with pytest.raises(SystemExit, match="resources/models/one holds no files; `make bundle`"):

@@ -50,7 +50,11 @@ def words_of_other_files() -> list[set[str]]:
 
     `__init__.pyi` is one of them: the package imports its names when they are first used.
     """
-    files = [ROOT / "Snakefile", ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]
+    files = [
+        ROOT / "workflow/Snakefile",
+        ROOT / "pyproject.toml",
+        *ROOT.glob("packages/*/pyproject.toml"),
+    ]
     files.append(find_file("llmchecker/__init__.pyi"))
     for folder in FOLDERS:
         files += [path for path in ROOT.glob(f"{folder}/**/*") if path.suffix in (".py", ".smk")]

@@ -5,70 +5,15 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from helpers.changes import overwrite
-from helpers.project import LAST, Project, stats
+from helpers.project import Project, stats
+from helpers.project_of_files import WORDS, change_weights, read_figures, write_project
 
 from llmchecker.utils.atomic_files import compute_sha256
 
 pytestmark = pytest.mark.slow
-
-OWN = """
-class Letters:
-    minimum, maximum = 0, None
-
-    def __call__(self, start, continuation):
-        return continuation.count("e")
-"""
-LETTERS, WORDS = "P=? [ F letters > 1 ]", "P=? [ F listed > 0 ]"
-SUITE = {"cases": [{"start": "The player", "length": 2, "require": "P>=0.1 [ F listed > 0 ]"}]}
-
-
-def write_project(directory: Path, model: Path) -> Project:
-    """A project with a tree, an answer, a suite, prompts, an own class and a word list."""
-    directory.mkdir(parents=True)
-    (directory / "own.py").write_text(OWN)
-    (directory / "list.txt").write_text("the\n")
-    (directory / "prompts.csv").write_text("prompt\nSay it.\n")
-    (directory / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    experiment = {"label": "Player", "interest": "Test", "start": "player", "models": ["one"]}
-    config = {
-        "models": {"one": {"label": "One", "source": f"path:{model}", "mem_mb": 500}},
-        "start_strings": {"player": "The player won because"},
-        "quantifiers": {
-            "letters": {"type": "python", "file": "own.py", "class": "Letters"},
-            "listed": {"type": "words", "file": "list.txt"},
-        },
-        "topk": {"source": "path:prompts.csv", "column": "prompt", "maximum_k": 3},
-        "answer": {"passes": 20},
-        "suites": {"words": {"file": "suite.yaml"}},
-        "experiments": [experiment | {"alpha": 0.8, "k": 3, "L": 2, "queries": [LAST, LETTERS]}],
-    }
-    return Project(directory, config)
-
-
-def change_weights(model: Path) -> None:
-    """Exchange the signs of half of the weights; the size and the time of the file stay."""
-    weights = bytearray((model / "model.safetensors").read_bytes())
-    half = len(weights) // 8 * 4
-    weights[-half:] = (-np.frombuffer(bytes(weights[-half:]), np.float32)).tobytes()
-    overwrite(model / "model.safetensors", bytes(weights))
-
-
-def read_figures(project: Project) -> dict[str, dict]:
-    """The figures of all verdicts, answers and suites, by file."""
-    figures = {}
-    for folder in ("checks", "answers"):
-        for path in project.found(f"{folder}/**/*.json"):
-            content = json.loads(path.read_text())
-            keys = ("bounded", "lower", "upper", "low", "high", "states", "witnesses")
-            figures[str(path.relative_to(project.directory))] = {k: content.get(k) for k in keys}
-    for path in project.found("suites/*/*.jsonl"):
-        _, *lines = map(json.loads, path.read_text().splitlines())
-        figures[path.name] = {line["case"]: line["answer"]["lower"] for line in lines}
-    return figures
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +21,7 @@ def finished(tmp_path_factory, random_model) -> tuple[Project, Path]:
     """A project after its first run, and its model."""
     folder = tmp_path_factory.mktemp("sources")
     model = shutil.copytree(random_model("gpt2"), folder / "model")
-    project = write_project(folder / "project", model)
+    project = write_project(folder / "project", f"path:{model}")
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0, run.stdout
     return project, model
@@ -151,7 +96,7 @@ def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, 
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0, run.stdout
     assert {"fetch_model", "trees_one", "answers_one", "suite"} <= stats(run.stdout).keys()
-    fresh = write_project(tmp_path / "fresh", model)
+    fresh = write_project(tmp_path / "fresh", f"path:{model}")
     fresh.write_config(config)
     other = fresh.snakemake("--cores", "2")
     assert other.returncode == 0, other.stdout

@@ -263,7 +263,7 @@ def test_every_rule_has_a_digest_of_its_code(rules):
     """A job depends on the code behind its script, unless it fetches what is then kept."""
     seen = set()
     for name, rule in rules.items():
-        if name in ("all", "invariants"):
+        if name in ("all", "default", "invariants"):
             continue
         script = script_of(name)
         seen.add(script)

@@ -9,7 +9,6 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
             model=f"resources/models/{model}",
             # after the trees, so that one job at a time has the model in memory
             grown=paths.trees_mark(model) if CONFIG.trees(model) else [],
-            files=get_quantifier_files(model),
             judges=expand("resources/models/{judge}", judge=list_judges(CONFIG, model)),
         output:
             [f"results/answers/{check}.json" for check, _ in CONFIG.answered_checks(model)],

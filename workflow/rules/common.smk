@@ -8,7 +8,8 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-BASE = Path(workflow.basedir)
+# the folder of this checkout, also for a run from another folder or of another Snakefile
+BASE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).resolve().parents[1]
 
 # Rules and their scripts use the packages of this checkout, whether or not they are installed.
 # Scripts run in processes of their own, which find them by PYTHONPATH.
@@ -42,7 +43,7 @@ from llmchecker.interfaces.snakemake.rule_params import (
 )
 from llmchecker.interfaces.snakemake.source_params import describe_dataset, describe_model_source
 from llmchecker.properties.quantifiers.interface import collect_ranges
-from llmchecker.properties.registry import find_quantifier_files, find_quantifier_modules
+from llmchecker.properties.registry import find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
 from llmchecker.suites.load import load_suite
 
@@ -78,27 +79,24 @@ wildcard_constraints:
     shards=r"[0-9]+",
 
 
-def get_code(script, modules=()):
-    """A digest of the code that a script imports, as a param: a rule reruns when it changes.
+def get_code(script, modules=(), files=()):
+    """A digest of a script and all that it imports, as a param: a rule reruns when it changes.
 
     Rules that fetch have none: what was fetched is kept until its source changes.
 
     Args:
         script: its name in workflow/scripts, without the suffix.
         modules: modules that the script loads by a name in its data, such as quantifiers.
+        files: files of this checkout that the script reads, relative to it. They are no inputs,
+            because Snakemake compares the paths of inputs, and a copy has others.
     """
-    return compute_code_digest(BASE / f"workflow/scripts/{script}.py", modules)
+    path = BASE / f"workflow/scripts/{script}.py"
+    return compute_code_digest(path, modules, [BASE / file for file in files])
 
 
 def get_quantifier_modules(model):
     """The modules of the package that define a model's quantifiers."""
     return find_quantifier_modules(CONFIG.used_quantifiers(model).values())
-
-
-def get_quantifier_files(model):
-    """The files on which the scores of a model's trees depend."""
-    quantifiers = CONFIG.used_quantifiers(model).values()
-    return sorted({file for each in quantifiers for file in find_quantifier_files(each)})
 
 
 @cache

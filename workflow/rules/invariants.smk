@@ -116,7 +116,6 @@ rule invariants_tables:
         sources=sum(ATTEMPTS.sources.values(), []),
         tools=ATTEMPTS.tools,
         method=ATTEMPTS.method,
-        published=str(BASE / "resources/published/invariants.csv"),
     output:
         variants=flag_tables_for_report("invariants_variants", "Variants of the prompt"),
         used=flag_tables_for_report("invariants_used", "Invariants used"),
@@ -127,7 +126,7 @@ rule invariants_tables:
     conda:
         "../../environment.yml"
     params:
-        code=get_code("invariants_tables"),
+        code=get_code("invariants_tables", files=["resources/published/invariants.csv"]),
         variants=ATTEMPTS.variants,
         sources=ATTEMPTS.sources,
         costs=(

@@ -1,3 +1,6 @@
+CAPTIONS = [f"workflow/report/{name}.rst" for name in [*TABLES, *FIGURES, "witnesses"]]
+
+
 rule report:
     input:
         verdicts=[paths.verdict_file(check) for check in TABLE2_BOUNDED],
@@ -7,9 +10,6 @@ rule report:
         prism=[paths.chain_file(check, "prism") for check in TABLE2_BOUNDED],
         tables=expand("results/tables/{name}.csv", name=TABLES),
         figures=expand("results/figures/{name}.svg", name=FIGURES),
-        captions=[
-            str(BASE / f"workflow/report/{name}.rst") for name in [*TABLES, *FIGURES, "witnesses"]
-        ],
         provenance="results/provenance.json",
     output:
         "results/report.html",
@@ -19,7 +19,8 @@ rule report:
         "../../environment.yml"
     params:
         **list_rows(CONFIG, CONFIG.table2),
-        code=get_code("report"),
+        code=get_code("report", files=CAPTIONS),
+        captions=CAPTIONS,
         ranges={model: collect_ranges(CONFIG.used_quantifiers(model)) for model in CONFIG.models},
     message:
         "One page with all results"

@@ -8,7 +8,6 @@ for model in filter(CONFIG.scores_of, CONFIG.models):
         input:
             grown=f"results/trees/{model}.grown",
             trees=[paths.tree_file(tree) for tree, _ in CONFIG.scores_of(model)],
-            files=get_quantifier_files(model),
             judges=expand("resources/models/{judge}", judge=list_judges(CONFIG, model)),
         output:
             scores=[paths.scores_file(*scored) for scored in CONFIG.scores_of(model)],

@@ -7,7 +7,6 @@ localrules:
 rule suite:
     input:
         model="resources/models/{model}",
-        suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
         shards=lambda wildcards: CONFIG.suite_shard_files(wildcards.suite, wildcards.model),
         # judges, simulated users and the model to compare with
         others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
@@ -31,7 +30,12 @@ rule suite:
         digest=lambda wildcards: get_suite(wildcards).digest,
         # changes with the files of its quantifiers and judges
         files=lambda wildcards: sorted(get_suite(wildcards).quantifier_files.values()),
-        config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
+        # Paths of files differ in a copy. Snakemake does not compare a function of the inputs, and the
+        # digest has all that a suite takes from the configuration.
+        config=lambda wildcards, input: {
+            "files": CONFIG_FILES,
+            "changes": workflow.config_settings.config,
+        },
     message:
         "Deciding the requirements of {wildcards.suite} for {wildcards.model}"
     script:
@@ -42,7 +46,6 @@ rule suite:
 rule suite_shard:
     input:
         model="resources/models/{model}",
-        suite=lambda wildcards: CONFIG.suites[wildcards.suite].file,
         # judges, simulated users and the model to compare with
         others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
     output:
@@ -64,7 +67,12 @@ rule suite_shard:
         digest=lambda wildcards: get_suite(wildcards).digest,
         # changes with the files of its quantifiers and judges
         files=lambda wildcards: sorted(get_suite(wildcards).quantifier_files.values()),
-        config=lambda _: {"files": CONFIG_FILES, "changes": workflow.config_settings.config},
+        # Paths of files differ in a copy. Snakemake does not compare a function of the inputs, and the
+        # digest has all that a suite takes from the configuration.
+        config=lambda wildcards, input: {
+            "files": CONFIG_FILES,
+            "changes": workflow.config_settings.config,
+        },
     message:
         "Deciding part {wildcards.number} of {wildcards.shards} of {wildcards.suite} for {wildcards.model}"
     script:

@@ -1,4 +1,4 @@
-PUBLISHED = str(BASE / "resources/published/table2.csv")
+PUBLISHED = "resources/published/table2.csv"
 TABLE2_CHECKS = [row.check for row in CONFIG.table2]
 TABLE2_BOUNDED = [check for check in TABLE2_CHECKS if check.is_bounded]
 
@@ -45,8 +45,6 @@ rule table2:
 
 
 rule audit:
-    input:
-        published=PUBLISHED,
     output:
         csv=flag_for_report("results/tables/audit.csv", "Audit of the published table"),
         md="results/tables/audit.md",
@@ -55,7 +53,7 @@ rule audit:
     conda:
         "../../environment.yml"
     params:
-        code=get_code("audit"),
+        code=get_code("audit", files=[PUBLISHED]),
     message:
         "Auditing the published table against its parameters"
     script:
@@ -64,7 +62,6 @@ rule audit:
 
 rule comparison:
     input:
-        published=PUBLISHED,
         verdicts=[paths.verdict_file(check) for check in TABLE2_BOUNDED],
         provenance="results/provenance.json",
     output:
@@ -77,7 +74,7 @@ rule comparison:
         "../../environment.yml"
     params:
         **list_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
-        code=get_code("comparison"),
+        code=get_code("comparison", files=[PUBLISHED]),
     message:
         "Comparing the published table with this run"
     script:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from llmchecker.reporting import provenance
 from llmchecker.reporting.table_io import write_table
 from llmchecker.utils.job_logging import job_log
@@ -5,13 +7,15 @@ from loop_invariants.experiments.attempts import read_attempts, select_method_at
 from loop_invariants.reporting import notes, tables
 from loop_invariants.verification.esbmc import read_version
 
+PUBLISHED = Path(__file__).parents[2] / "resources/published/invariants.csv"
+
 with job_log(snakemake.log[0]) as work, work():
     params, output = snakemake.params, snakemake.output
     variants = {label: read_attempts(*paths) for label, paths in params.variants.items()}
     sources = {label: read_attempts(*paths) for label, paths in params.sources.items()}
     ours = select_method_attempts(read_attempts(*snakemake.input.method))
     tools = read_attempts(*snakemake.input.tools) + ours
-    published = tables.read_published(snakemake.input.published)
+    published = tables.read_published(PUBLISHED)
     footer = f"{params.costs} ESBMC {read_version()}. {provenance.format_current_footer()}"
     for paths, table, remarks in (
         (

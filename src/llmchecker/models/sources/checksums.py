@@ -140,7 +140,7 @@ def _compare_checksums(
         is_link = path.is_symlink()
         if is_link and checksums.get(name) != expected and is_workflow_job():
             raise ChecksumMismatch(
-                f"{path.readlink()}: the file changed after {directory} was fetched; run the same "
+                f"{path.resolve()}: the file changed after {directory} was fetched; run the same "
                 "command again"
             )
         if name not in files:

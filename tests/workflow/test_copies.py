@@ -1,0 +1,119 @@
+"""Copies of a project with its results, which are as good as the original."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers.marks import long_cases
+from helpers.project import Project, read_config
+from helpers.project_of_files import WORDS, write_project
+
+pytestmark = pytest.mark.slow
+
+KEPT = ("results", ".snakemake")
+"""The folders of results and of Snakemake's records."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, random_model) -> Project:
+    """A project with its model in a folder of its own, after its first run."""
+    directory = tmp_path_factory.mktemp("original") / "project"
+    shutil.copytree(random_model("gpt2"), directory / "weights")
+    project = write_project(directory, "path:weights")
+    config = read_config(project)
+    config["quantifiers"]["gender"] = {}
+    config["experiments"][0]["queries"].append("P=? [ F gender > 0 ]")
+    project.write_config(config)
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    return project
+
+
+def archive(project: Path, copy: Path) -> None:
+    """Copy the files of a checkout with new times, and unpack an archive of its results."""
+    shutil.copytree(
+        project,
+        copy,
+        copy_function=shutil.copyfile,
+        ignore=lambda folder, names: {*KEPT, "models", "datasets"} if "src" not in folder else (),
+    )
+    packed = subprocess.run(
+        ["tar", "--create", "--file", "-", "results", ".snakemake/metadata"],
+        cwd=project,
+        check=True,
+        capture_output=True,
+    )
+    subprocess.run(["tar", "--extract", "--file", "-"], cwd=copy, input=packed.stdout, check=True)
+
+
+def move(project: Path, copy: Path) -> None:
+    """Copy a checkout, as if it were moved; a link to the original leads nowhere."""
+    subprocess.run(["cp", "--archive", project, copy], check=True)
+    for link in (copy / "resources/models/one").iterdir():
+        if link.is_symlink():
+            assert link.resolve().is_relative_to(copy)
+
+
+def copy_with_new_times(project: Path, copy: Path) -> None:
+    """Copy a checkout without the times of its files."""
+    subprocess.run(["cp", "--recursive", project, copy], check=True)
+
+
+@pytest.mark.parametrize(
+    "make_copy", [archive, *long_cases((move,), (copy_with_new_times,))], ids=lambda f: f.__name__
+)
+def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
+    """Wherever a project is and however it came there, no job is planned."""
+    make_copy(finished.directory, tmp_path / "elsewhere")
+    assert Project.open(tmp_path / "elsewhere").planned() == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--snakefile", "Snakefile"],
+        ["--snakefile", "workflow/Snakefile"],
+        ["--configfile", "config.yaml"],
+        ["--configfile", "../elsewhere/config.yaml", "--snakefile", "../elsewhere/Snakefile"],
+    ],
+    ids=" ".join,
+)
+def test_a_run_that_names_its_files_has_nothing_to_do(arguments, finished, tmp_path):
+    """The same files by other paths are no change."""
+    subprocess.run(["cp", "--archive", finished.directory, tmp_path / "elsewhere"], check=True)
+    assert Project.open(tmp_path / "elsewhere").planned(*arguments) == {}
+
+
+@pytest.mark.long
+def test_a_moved_project_answers_a_new_query(finished, tmp_path):
+    """A model in a folder of the project moves with it, and answers there."""
+    project = Project.open(tmp_path / "elsewhere")
+    move(finished.directory, project.directory)
+    config = read_config(project)
+    config["experiments"][0]["queries"].append(WORDS)
+    project.write_config(config)
+    away = finished.directory.with_name("away")
+    finished.directory.rename(away)
+    try:
+        run = project.snakemake("--cores", "2", "answers_one")
+    finally:
+        away.rename(finished.directory)
+    assert run.returncode == 0, run.stdout
+    assert len(project.found("answers/**/*.json")) == 4
+
+
+@pytest.mark.long
+def test_a_changed_checkout_with_old_results_is_no_copy(finished, tmp_path):
+    """Code, a script and a table of the checkout count by their content."""
+    archive(finished.directory, tmp_path / "elsewhere")
+    project = Project.open(tmp_path / "elsewhere")
+    with project.appended("resources/published/table2.csv", "\n"):
+        assert {"audit", "comparison"} <= project.planned().keys()
+    with project.appended("workflow/scripts/checks.py", "\n# changed\n"):
+        assert {"checks_one", "crosschecks_one"} <= project.planned().keys()
+    with project.appended("workflow/report/table1.rst", "\n"):
+        assert project.planned() == {"report": 1}
+    with project.appended("suite.yaml", "\n# changed\n"):
+        assert project.planned() == {}
