@@ -86,7 +86,6 @@ def test_a_job_renames_a_damaged_input_and_the_same_command_makes_it_again(
         shutil.rmtree(project.directory / "results/distributions")
     for output in sorted(project.directory.glob(lost)):
         output.unlink()
-    # the copied project has other paths of code, for which every job would run again
     # as many cores as the undisturbed run had: the record of a tree has its number of threads
     command = ["--cores", "2", "--rerun-triggers", "mtime"]
     run = project.snakemake(*command)

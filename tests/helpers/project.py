@@ -56,13 +56,6 @@ class Project:
             copy(ROOT / name, directory / name)
         self.write_config(config)
 
-    @classmethod
-    def open(cls, directory: Path) -> "Project":
-        """A project that is there, as it is."""
-        project = cls.__new__(cls)
-        project.directory = directory
-        return project
-
     def write_config(self, config: dict) -> None:
         text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
         (self.directory / "config.yaml").write_text(text, encoding="utf-8")

@@ -10,8 +10,8 @@ from helpers.project import Project
 
 NAME = "gpt2"
 TREE = f"{NAME}/player/alpha0.8_k3_L2"
-WITHOUT = ("logs", "benchmarks", "distributions")
-"""Folders of the results that tell of one run, and the cache."""
+WITHOUT = ("logs", "benchmarks", "distributions", "cached")
+"""Folders of the results that tell of one run, and the caches."""
 
 
 def at(directory: Path) -> Project:

@@ -49,6 +49,7 @@ FOLDERS = """
     benchmarks config docs examples profiles quick resources results src tests workflow
 """.split()
 MADE_BY_NO_RULE = {
+    "results/cached/": "kept by jobs that cover several results",
     "results/distributions/": "kept by the growth of trees",
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",

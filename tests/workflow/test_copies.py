@@ -8,6 +8,7 @@ import pytest
 from helpers.marks import long_cases
 from helpers.project import Project, read_config
 from helpers.project_of_files import WORDS, write_project
+from helpers.undisturbed import at
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ def copy_with_new_times(project: Path, copy: Path) -> None:
 def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
     """Wherever a project is and however it came there, no job is planned."""
     make_copy(finished.directory, tmp_path / "elsewhere")
-    assert Project.open(tmp_path / "elsewhere").planned() == {}
+    assert at(tmp_path / "elsewhere").planned() == {}
 
 
 @pytest.mark.long
@@ -83,13 +84,13 @@ def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
 def test_a_run_that_names_its_files_has_nothing_to_do(arguments, finished, tmp_path):
     """The same files by other paths are no change."""
     subprocess.run(["cp", "--archive", finished.directory, tmp_path / "elsewhere"], check=True)
-    assert Project.open(tmp_path / "elsewhere").planned(*arguments) == {}
+    assert at(tmp_path / "elsewhere").planned(*arguments) == {}
 
 
 @pytest.mark.long
 def test_a_moved_project_answers_a_new_query(finished, tmp_path):
     """A model in a folder of the project moves with it, and answers there."""
-    project = Project.open(tmp_path / "elsewhere")
+    project = at(tmp_path / "elsewhere")
     move(finished.directory, project.directory)
     config = read_config(project)
     config["experiments"][0]["queries"].append(WORDS)
@@ -108,7 +109,7 @@ def test_a_moved_project_answers_a_new_query(finished, tmp_path):
 def test_a_changed_checkout_with_old_results_is_no_copy(finished, tmp_path):
     """Code, a script and a table of the checkout count by their content."""
     archive(finished.directory, tmp_path / "elsewhere")
-    project = Project.open(tmp_path / "elsewhere")
+    project = at(tmp_path / "elsewhere")
     with project.appended("resources/published/table2.csv", "\n"):
         assert {"audit", "comparison"} <= project.planned().keys()
     with project.appended("workflow/scripts/checks.py", "\n# changed\n"):

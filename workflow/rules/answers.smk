@@ -25,6 +25,11 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
         params:
             **list_answers(CONFIG, model),
             code=get_code("answers", get_quantifier_modules(model)),
+            # an answer is computed again when the code behind it changes
+            codes=[
+                get_code("answers", get_modules(quantifiers_in(check.query)))
+                for check, _ in CONFIG.answered_checks(model)
+            ],
             settings=get_quantifier_settings(model),
             # changes with the files of the quantifiers
             states=get_quantifier_states(model),

@@ -55,6 +55,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             runtime=30,
         params:
             code=get_code("prism"),
+            name=model,
             scores=[paths.scores_of_check(check) for check in CONFIG.chains_of(model)],
         message:
             f"Writing the chains of {model}"
@@ -81,6 +82,7 @@ for model in filter(CONFIG.trees, CONFIG.models):
             runtime=30,
         params:
             code=get_code("crosschecks"),
+            name=model,
             # Storm parses PRISM files in time that grows with the square of the states, JANI files
             # faster; larger trees are not compared
             max_prism_states=5_000,

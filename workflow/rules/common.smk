@@ -27,7 +27,7 @@ os.environ.update(LLMCHECKER_JOB="1")
 from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.opening import build_cache, build_model_settings
-from llmchecker.config.plan import TableRow
+from llmchecker.config.plan import TableRow, quantifiers_in
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
@@ -94,9 +94,14 @@ def get_code(script, modules=(), files=()):
     return compute_code_digest(path, modules, [BASE / file for file in files])
 
 
+def get_modules(names):
+    """The modules of the package that define quantifiers, by their names."""
+    return find_quantifier_modules(CONFIG.quantifiers[name] for name in names)
+
+
 def get_quantifier_modules(model):
     """The modules of the package that define a model's quantifiers."""
-    return find_quantifier_modules(CONFIG.used_quantifiers(model).values())
+    return get_modules(CONFIG.used_quantifiers(model))
 
 
 @cache

@@ -22,6 +22,12 @@ for model in filter(CONFIG.scores_of, CONFIG.models):
             runtime=60,
         params:
             code=get_code("scores", get_quantifier_modules(model)),
+            # scores are computed again when the code behind their quantifier changes
+            codes={
+                name: get_code("scores", get_modules([name]))
+                for name in CONFIG.used_quantifiers(model)
+            },
+            name=model,
             names=[name for _, name in CONFIG.scores_of(model)],
             settings=get_quantifier_settings(model),
             # changes with the files of the quantifiers

@@ -9,6 +9,7 @@ with job_log(snakemake.log[0]) as work:
         params.definitions,
         params.ranges,
         params.states,
+        params.code,
         snakemake.output,
         work,
     )

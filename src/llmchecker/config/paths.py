@@ -14,6 +14,8 @@ from llmchecker.config.project import MODELS_DIRECTORY
 
 STORE_DIRECTORY = "results/distributions"
 """The directory of the distribution cache."""
+_RESULT_CACHE = "results/cached"
+"""The directory of results by fingerprint, from which jobs take those that they need again."""
 PROMPTS_FILE = "resources/datasets/prompts.csv"
 """The prompts of the top-k statistics."""
 PROVENANCE_FILE = "results/provenance.json"
@@ -43,6 +45,11 @@ def texts_directory(name: str) -> str:
 def judge_file(name: str, fingerprint: str) -> str:
     """Return the file of the stored probabilities of a judge."""
     return f"results/judges/{name}/{fingerprint}.jsonl"
+
+
+def cached_results(stage: str, model: str) -> str:
+    """Return the directory of the results of a stage on a model, by fingerprint."""
+    return f"{_RESULT_CACHE}/{stage}/{model}"
 
 
 def model_lock(name: str) -> str:

@@ -8,16 +8,20 @@ from typing import Any
 from llmchecker.checking.answer import Answer, Costs, Progress
 from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
-from llmchecker.config.judges import add_judge_notes
-from llmchecker.config.plan import Check
+from llmchecker.config.judges import add_judge_notes, list_judge_notes
+from llmchecker.config.plan import Check, quantifiers_in
 from llmchecker.config.question import Question, resolve_query
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.chat_template import Start, start_as_json
+from llmchecker.models.decoding.settings import decoding_as_json
+from llmchecker.models.fingerprint import hash_inputs
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifier_state import check_quantifiers
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
 from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.result_cache import ResultCache
 
 _log = logging.getLogger(__name__)
 
@@ -31,10 +35,15 @@ def compute_answers(
     answers: Iterable[tuple[Check, Budget]],
     starts: Mapping[str, Start],
     quantifiers: Mapping[str, Quantifier],
+    states: Mapping[str, str],
+    codes: Iterable[str],
     outputs: Sequence[str],
+    cache: ResultCache,
     work: Stopwatch,
 ) -> None:
     """Compute answers for the whole model and write them, with how they were made.
+
+    An answer whose inputs are unchanged is taken from the cache. A new one is added to it at once.
 
     A file is an answer's, and has further keys: `check`, the name of model, start string, tree and
     query; `limits`, those of the budget, null for no limit; `history`, the passes, samples and both
@@ -47,16 +56,32 @@ def compute_answers(
         answers: the checks with their budgets.
         starts: the start strings, by name.
         quantifiers: the quantifiers, by name.
+        states: the state of each quantifier at the start of the run, by name.
+        codes: the digest of the code behind each answer.
         outputs: the file of each answer.
+        cache: the cache of answers.
         work: the stopwatch of the job.
+
+    Raises:
+        ChecksumMismatch: a file of the model or of a quantifier changed during the run.
     """
-    for (check, budget), output in zip(answers, outputs, strict=True):
-        decoded = lazy_model.with_decoding(check.tree.decoding)
+    for (check, budget), code, output in zip(answers, codes, outputs, strict=True):
+        decoded, start = lazy_model.with_decoding(check.tree.decoding), starts[check.tree.start]
+        used = {name: quantifiers[name] for name in quantifiers_in(check.query)}
+        used_states = {name: states[name] for name in used}
+        # all but the model
+        inputs = [
+            *(str(check), check.query.text, start_as_json(start), vars(budget)),
+            *(used_states, list_judge_notes(used.values(), None), code),
+        ]
+        if cache.restore(_compute_fingerprint(decoded, inputs), [output]):
+            _log.info("%s: kept", check)
+            continue
         model, length = decoded.model, check.tree.truncation.length
         asked = resolve_query(check.query, length, quantifiers)
         question = Question(
             model=model,
-            prompt=starts[check.tree.start],
+            prompt=start,
             truncation=check.tree.truncation,
             asked=add_judge_notes(asked, model),
             budget=budget,
@@ -75,10 +100,28 @@ def compute_answers(
             "history": _describe_history(question.asked, answer.history),
             "making": decoded.current_metadata(),
         }
+        # a network or a judge may have been loaded only now
+        check_quantifiers(used_states, used)
         write_json_with_digest(stored.as_json() | details, output)
+        # of the files that were loaded
+        cache.add(_compute_fingerprint(decoded, inputs), [output])
         # The answer measures its own seconds, without the time to load the model.
         work.seconds += answer.seconds or 0.0
         _log.info("%s: %s", check, _format_answer(answer))
+
+
+def _compute_fingerprint(model: LazyModel, inputs: Sequence[Any]) -> str:
+    """Return the hash of all inputs that determine an answer.
+
+    The machine does not enter, as in the fingerprint of a tree.
+    """
+    return hash_inputs(
+        dict(model.files),
+        [model.kind, model.dtype, model.end_of_sequence, decoding_as_json(model.decoding)],
+        inputs,
+        # the digest of the code is one of the inputs
+        modules=(),
+    )
 
 
 def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answer:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.check import check_query
@@ -11,13 +12,19 @@ from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.config import paths
 from llmchecker.config.plan import Check, quantifiers_in
+from llmchecker.models.fingerprint import hash_inputs
 from llmchecker.models.sources.checksums import check_same_files
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.quantifier_state import check_scores_state
 from llmchecker.properties.scores import read_all_scores
 from llmchecker.trees.text_tree import TextTree
-from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
+from llmchecker.utils.atomic_files import (
+    compute_sha256,
+    read_json_with_digest,
+    write_json_with_digest,
+)
 from llmchecker.utils.job_logging import Stopwatch
+from llmchecker.utils.result_cache import ResultCache
 
 _log = logging.getLogger(__name__)
 
@@ -28,10 +35,13 @@ def answer_checks(
     definitions: Iterable[Mapping[str, Mapping[str, Any]]],
     ranges: Mapping[str, ScoreRange],
     states: Mapping[str, str],
+    code: str,
     outputs: Sequence[str],
     work: Stopwatch,
 ) -> None:
     """Answer queries on trees, compare sums with Storm, and write the answers.
+
+    An answer whose inputs are unchanged is taken from the cache.
 
     Args:
         checks: the checks; those on one tree are adjacent.
@@ -39,6 +49,7 @@ def answer_checks(
         definitions: the settings of the quantifiers of each query, by name.
         ranges: the declared range of each quantifier, by name.
         states: the state of each quantifier at the start of the run, by name.
+        code: the digest of the code of the job.
         outputs: the file of each answer, with the fingerprint of the tree by its record.
         work: the stopwatch of the job.
 
@@ -58,6 +69,18 @@ def answer_checks(
         _check_made_of_model(records[tree_record]["makings"], tree_record, check.tree.model)
         for name, path in scores_records.items():
             check_scores_state(path, records[path].get("quantifier"), states[name])
+        inputs = {tree_record: records[tree_record]["fingerprint"]}
+        files = [paths.tree_file(check.tree), *paths.scores_of_check(check)]
+        fingerprint = hash_inputs(
+            *(str(check), check.query.text, list(check_notes), settings, inputs, code),
+            [repr(ranges[name]) for name in names],
+            [compute_sha256(file) for file in files],
+            modules=(),
+        )
+        cache = ResultCache(Path(paths.cached_results("checks", check.tree.model)))
+        if cache.restore(fingerprint, [output]):
+            _log.info("%s: kept", check)
+            continue
         # Only the last tree is kept, because checks on one tree are adjacent.
         if check.tree not in trees:
             trees = {check.tree: TextTree.read(paths.tree_file(check.tree))}
@@ -76,9 +99,9 @@ def answer_checks(
             answer = replace(answer, quantifiers=settings)
             evaluators = compare_evaluators(answer, scored)
         # a file of an answer may have further keys
-        inputs = {tree_record: records[tree_record]["fingerprint"]}
         details = {"evaluators": evaluators, "inputs": inputs}
         write_json_with_digest(answer.as_json() | details, output)
+        cache.add(fingerprint, [output])
         _log.info("%s: %s", check, answer.bounded)
 
 
