@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.conversations.text_conversations import check_texts
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.runs import answer_side_by_side
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.servers.settings import ServerSource
@@ -121,7 +121,7 @@ def measure_suite(threshold: float, runs: int) -> dict[str, float]:
     requested = 0
     for seed in range(runs):
         model = _Sampler(PASS_RATE, seed)
-        outcomes = [outcome for _, outcome in check_texts(model, questions)]
+        outcomes = [outcome for _, outcome in answer_side_by_side(model, questions)]
         # a wrong or an open verdict would be no decision
         assert sum(getattr(outcome, "holds", None) is True for outcome in outcomes) == CASES
         requested += model.requested

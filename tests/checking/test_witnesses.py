@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import oracle, random_tables
+from helpers.questions import check_anytime
 from helpers.trees import by_hand, full, kept, scores, text_trees
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from llmchecker.checking.answer import Answer, Costs, select_trivial_interval
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.bounded_value import check_chain
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.formatting import name_formula
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.witnesses import (

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.config.config import Config
 from llmchecker.config.plan import Check, TreeSpec, _slugify
 from llmchecker.config.registry_keys import ExpansionConfig

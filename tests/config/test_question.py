@@ -1,13 +1,19 @@
 """A question: prompts of every form, the default limit, and the second side of a comparison."""
 
-import pytest
-from pydantic import ValidationError
+from dataclasses import FrozenInstanceError
 
+import pytest
+
+from llmchecker.checking.question import Question
 from llmchecker.config.prompt import change_prompt, parse_prompt
-from llmchecker.config.question import DEFAULT_PASSES, Question, build_budget, resolve_query
+from llmchecker.config.question import (
+    DEFAULT_PASSES,
+    build_budget,
+    resolve_query,
+    vary_question,
+)
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.trees.text_tree import Horizon
 
 CHAT = Chat((("system", "Be kind."), ("user", "Is it so?")))
 TURNS = Chat((("user", "Hi"), ("assistant", "Hello"), ("user", "Is it so?")))
@@ -90,15 +96,14 @@ def test_a_question_is_frozen_and_varies_by_a_copy():
         model="one",
         prompt="a",
         asked=resolve_query("P=? [ F step = 1 ]", 3, {}),
-        truncation=Horizon(3),
         budget=build_budget(passes=3),
     )
-    with pytest.raises(ValidationError):
+    with pytest.raises(FrozenInstanceError):
         question.prompt = "b"
-    versus = question.vary("two", {"user": "b"}, "versus_")
+    versus = vary_question(question, "two", {"user": "b"}, "versus_")
     assert (versus.model, versus.prompt) == ("two", Chat((("user", "b"),)))
     assert (versus.query, versus.budget) == (question.query, question.budget)
     with pytest.raises(ConfigError, match="both sides are the same"):
-        question.vary("one", {"start": "a"}, "versus_")
+        vary_question(question, "one", {"start": "a"}, "versus_")
     with pytest.raises(ConfigError, match=r"^versus_system: "):
-        question.vary("two", {"system": "b"}, "versus_")
+        vary_question(question, "two", {"system": "b"}, "versus_")

@@ -3,16 +3,14 @@
 import pytest
 from helpers.subjects import FailingSampler, Fault, Subject, build_table
 
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.side_by_side import check_side_by_side
-from llmchecker.checking.conversations.text_conversations import check_texts
-from llmchecker.config.question import Question
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_side_by_side
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
-from llmchecker.trees.text_tree import Horizon
 
 QUERIES = ("P=? [ F b = 1 ]", "P=? [ F a = 1 ]")
 QUANTIFIERS = {"a": Pattern("a"), "b": Pattern("b")}
@@ -29,14 +27,15 @@ def check(access: str, fault: Fault) -> list:
                 model=None,
                 prompt=Chat((("user", "ab"),)),
                 asked=Property(query, named, subject.length),
-                truncation=Horizon(subject.length),
                 budget=Budget(passes=300, answers=300),
             )
         )
-    if access == "texts":
-        table = build_table(3, Fault(), False)
-        return [found for _, found in check_texts(FailingSampler(table, 1, fault), questions)]
-    outcomes = dict(check_side_by_side(build_table(3, fault, False), questions))
+    model = (
+        FailingSampler(build_table(3, Fault(), False), 1, fault)
+        if access == "texts"
+        else build_table(3, fault, False)
+    )
+    outcomes = dict(answer_side_by_side(model, questions))
     return [outcomes[index] for index in range(len(questions))]
 
 

@@ -5,14 +5,14 @@ import random
 from dataclasses import dataclass
 
 from helpers.anytime_checks import spread_model
+from helpers.questions import check_anytime
 from helpers.random_tables import READ_QUANTIFIERS, START
 from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
+from llmchecker.checking.budget import Budget
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse

@@ -15,19 +15,19 @@ from helpers.fake_provider import sample_table
 from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.conversations.conversation import (
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_question
+from llmchecker.errors import SourceUnavailable
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import (
     Conversation,
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.config.question import Question
-from llmchecker.errors import SourceUnavailable
-from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
-from llmchecker.trees.text_tree import Horizon
 
 LENGTHS = {"answer": 7, "conversation": 3, "tool": 3, "simulated user": 3}
 """The largest number of tokens of an answer, so that each kind of text takes some passes."""
@@ -124,17 +124,18 @@ class Subject:
         if self.kind != "answer":
             conversation = Conversation(chat, tuple(map(_build_turn, turns[1:])))
         if self.kind == "simulated user":
-            run["user_models"] = {USER: self._wrap(turns[1].table, 2, Fault())}
-        return Question(
+            user_model = self._wrap(turns[1].table, 2, Fault())
+            run["open_user"] = {USER: user_model}.__getitem__
+        question = Question(
             model=self._wrap(build_table(3, Fault(), self.kind == "tool"), 1, fault)
             if self.access == "texts"
             else build_table(3, fault, self.kind == "tool"),
             prompt=chat,
             conversation=conversation,
             asked=Property(parse(query), QUANTIFIERS, self.length),
-            truncation=Horizon(self.length),
             budget=Budget(**options),
-        ).answer(**run)
+        )
+        return answer_question(question, **run)
 
     def _wrap(self, table: ChatTable, seed: int, fault: Fault) -> Any:
         return table if self.access == "logits" else FailingSampler(table, seed, fault)

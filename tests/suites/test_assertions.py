@@ -6,10 +6,10 @@ import math
 
 import pytest
 from helpers.plain_scores import measure_length
+from helpers.questions import check_anytime
 
 import llmchecker as lc
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property

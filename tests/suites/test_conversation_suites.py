@@ -12,8 +12,8 @@ import pytest
 from helpers.conversations import chat_table, enumerate_conversations
 from helpers.suites import OpenTable, load
 
-from llmchecker.checking.conversations.conversation import parse_messages
 from llmchecker.errors import ConfigError
+from llmchecker.processes.conversation import parse_messages
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import read_results

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers.conversation_checks import check_conversation
 from helpers.fake_provider import MODEL, FakeProvider, share
 from helpers.fake_server import Status as ServerStatus
 from helpers.fake_server import raising, running
+from helpers.questions import check_conversation
 from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
+from llmchecker.checking.budget import Budget
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
+from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern

@@ -140,8 +140,10 @@ def format_figures(
     )
 
 
-def format_progress(progress: Progress) -> str:
-    """Format the intervals of a check at one time, and its passes."""
+def format_progress(progress: Progress, *, is_text_only: bool = False) -> str:
+    """Format the intervals of a run at one time, and its passes or answers."""
+    if is_text_only:
+        return _format_answer_progress(progress)
     parts = [f"certain {format_interval(progress.certain, _PROGRESS_DIGITS)}"]
     # without samples there is no interval with confidence
     if progress.sampled is not None:
@@ -149,7 +151,7 @@ def format_progress(progress: Progress) -> str:
     return ", ".join([*parts, format_count(progress.passes, "pass")])
 
 
-def format_answer_progress(progress: Progress) -> str:
+def _format_answer_progress(progress: Progress) -> str:
     """Format the interval of a model that returns texts alone at one time, and its answers."""
     parts = []
     if progress.sampled is not None:

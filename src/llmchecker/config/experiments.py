@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.config.keys import ConfigKeys, ExperimentKeys, FigureKeys, build_truncation
 from llmchecker.config.models import (
     ModelConfig,

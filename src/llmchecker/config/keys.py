@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.config.section import (
     FALSE_OR_SECTION,

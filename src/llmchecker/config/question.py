@@ -1,45 +1,23 @@
-"""A question: one query about the texts that one model writes after one prompt.
-
-    Question(
-        model=load("resources/models/smollm2-135m"),
-        prompt=parse_prompt({"user": "Is it so?"}),
-        asked=resolve_query("P=? [ F gender > 0 ]", 5, {}),
-        truncation=Horizon(5),
-        budget=build_budget(passes=1000),
-    )
-
-The command line, the library, suites and the workflow build this value, so that each part has one
-check and one default.
-"""
+"""Questions as users write them: the query, the budget, and the second side of a comparison."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, InstanceOf, PlainValidator
-
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.conversations.conversation import Conversation
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
-from llmchecker.checking.formatting import format_answer_progress, format_progress, format_start
 from llmchecker.checking.measurement import list_vacuous_thresholds
-from llmchecker.config.prompt import change_prompt, parse_prompt
+from llmchecker.checking.question import Question
+from llmchecker.config.prompt import change_prompt
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
-from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifiers
-from llmchecker.trees.text_tree import Horizon, Truncation, check_length
-
-if TYPE_CHECKING:
-    from llmchecker.checking.answer import Answer, Progress
-    from llmchecker.checking.anytime.checked_process import CheckedProcess
-    from llmchecker.checking.conversations.conversation import SimulatedUser
-    from llmchecker.models.interface import LanguageModel
+from llmchecker.trees.text_tree import check_length
 
 DEFAULT_LENGTH = 40
 """Default horizon in tokens."""
@@ -142,126 +120,24 @@ def build_model_budget(
     return Budget(width, limit, seconds, answers=limit, **options)
 
 
-class TextProcess(BaseModel):
-    """A text generation process: the texts that one model writes after one prompt.
+def vary_question(
+    question: Question, model: Any, changes: Mapping[str, object], place: str
+) -> Question:
+    """Return the question to the second side of a comparison.
 
-    Attributes:
-        model: the model with its decoding: a `ModelConfig`, or a loaded `LanguageModel`.
-        prompt: the start string, or the messages to answer. They are data and never become part
-            of a path.
-        truncation: the truncation of the process; the horizon of one without a truncation.
+    Args:
+        question: the question to the first side.
+        model: the model of the second side, with its decoding.
+        changes: changes of the prompt, as in `change_prompt`.
+        place: the beginning of the names of that side's arguments, for messages.
+
+    Raises:
+        ConfigError: both sides are the same, or the prompt is invalid.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: Any
-    prompt: Annotated[Start, PlainValidator(parse_prompt)]
-    truncation: InstanceOf[Truncation] | InstanceOf[Horizon]
-
-    @property
-    def formatted_start(self) -> str:
-        """The start string in quotes, or each message of a chat, on one line."""
-        return format_start(self.prompt)
-
-
-class Question(TextProcess):
-    """One query about a text generation process.
-
-    Attributes:
-        asked: the query with its quantifiers.
-        conversation: the conversation that begins with the prompt, about whose turns the query is;
-            None for a query about the tokens of one answer.
-        budget: the limits, the confidence and the seed of the answer for the whole model.
-    """
-
-    asked: InstanceOf[Property]
-    conversation: InstanceOf[Conversation] | None = None
-    budget: InstanceOf[Budget] = build_budget()
-
-    @property
-    def query(self) -> Query:
-        """The parsed query."""
-        return self.asked.query
-
-    @property
-    def is_text_only(self) -> bool:
-        """Whether the model, loaded or not, returns texts alone."""
-        return isinstance(self.model, TextModel) or getattr(self.model, "is_text_only", False)
-
-    def open_process(
-        self,
-        model: "LanguageModel",
-        asked: Property,
-        user_models: "Mapping[SimulatedUser, LanguageModel]",
-    ) -> "CheckedProcess":
-        """Open the process that the query is about.
-
-        Args:
-            model: the loaded model.
-            asked: the query with its quantifiers.
-            user_models: the models of the simulated users.
-
-        Raises:
-            UnusableText: a model cannot read the prompt or later turns.
-            ConfigError: a model does not list all tokens of a distribution.
-        """
-        if self.conversation is None:
-            # imported here, as in `answer`
-            from llmchecker.checking.anytime.answer_process import AnswerProcess
-
-            return AnswerProcess(model, self.prompt, asked.length)
-        from llmchecker.checking.conversations.conversation_process import ConversationProcess
-
-        return ConversationProcess(model, self.conversation, asked.length, user_models)
-
-    def answer(
-        self, *, user_models: "Mapping[SimulatedUser, Any] | None" = None, **options: Any
-    ) -> "Answer":
-        """Answer the question to a loaded model, as narrowly as the budget allows.
-
-        Args:
-            user_models: the models of the simulated users, which have the access of the model.
-            options: `watch`, `is_cancelled`, and about tokens `batch_invariant`, as in
-                `AnytimeRun`.
-
-        Raises:
-            InterruptedCheck: the model failed after it had evaluated texts.
-            LLMCheckerError: it failed before, or the query has no answer.
-        """
-        users = user_models or {}
-        if self.is_text_only:
-            # imported here: torch and Storm take seconds to load, which would delay --help and the
-            # checks of arguments
-            from llmchecker.checking.anytime.text_run import answer_alone
-            from llmchecker.checking.conversations.text_conversations import create_run
-
-            return answer_alone(create_run(self.model, self, users.__getitem__, **options))
-        from llmchecker.checking.anytime.anytime_run import check_process
-
-        process = self.open_process(self.model, self.asked, users)
-        return check_process(process, self.asked, self.budget, **options)
-
-    def format_progress(self, progress: "Progress") -> str:
-        """Format the intervals of an answer at one time."""
-        if self.is_text_only:
-            return format_answer_progress(progress)
-        return format_progress(progress)
-
-    def vary(self, model: Any, changes: Mapping[str, object], place: str) -> "Question":
-        """Return the second side of a comparison.
-
-        Args:
-            model: the model of that side, with its decoding.
-            changes: changes of the prompt, as in `change_prompt`.
-            place: the beginning of the names of that side's arguments, for messages.
-
-        Raises:
-            ConfigError: both sides are the same, or the prompt is invalid.
-        """
-        with name_arguments(place):
-            prompt = change_prompt(self.prompt, changes)
-        if (model, prompt) == (self.model, self.prompt):
-            raise ConfigError(
-                "compare: both sides are the same; change the model, the prompt or the decoding"
-            )
-        return self.model_copy(update={"model": model, "prompt": prompt})
+    with name_arguments(place):
+        prompt = change_prompt(question.prompt, changes)
+    if (model, prompt) == (question.model, question.prompt):
+        raise ConfigError(
+            "compare: both sides are the same; change the model, the prompt or the decoding"
+        )
+    return replace(question, model=model, prompt=prompt)

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
+from llmchecker.checking.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError, did_you_mean, explain_absence
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import quote_value

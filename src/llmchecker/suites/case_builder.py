@@ -9,13 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import find_threshold
+from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import check_prompt_form, check_query_form
 from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
-from llmchecker.config.question import Question, build_budget
+from llmchecker.config.question import build_budget
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
@@ -48,7 +49,6 @@ from llmchecker.suites.templates import (
     normalize_name,
 )
 from llmchecker.suites.tools import add_tools, parse_suite_tools
-from llmchecker.trees.text_tree import Horizon
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -158,7 +158,6 @@ class CaseBuilder:
                     model=deployment.model,
                     prompt=full_prompt,
                     conversation=conversation,
-                    truncation=Horizon(asked.length),
                     asked=add_user_notes(add_judge_notes(asked, deployment.model), conversation),
                     budget=budget,
                 )

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.checking.measurement import Threshold
+from llmchecker.checking.question import Question
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.question import Question
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
@@ -86,8 +86,8 @@ class Case:
             return self
         numeric = replace(root, comparison="=", threshold=None)
         text = "P=? " + checked.query.text[checked.query.text.index("[") :]
-        changes = {"asked": replace(checked, query=Query(text, numeric))}
-        return replace(self, question=self.question.model_copy(update=changes))
+        measured = replace(checked, query=Query(text, numeric))
+        return replace(self, question=replace(self.question, asked=measured))
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from llmchecker.checking.conversations.conversation import (
-    Conversation,
-    ScriptedTurn,
-    SimulatedUser,
-    Turn,
-)
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.models import ModelConfig, check_prompt_form
 from llmchecker.errors import ConfigError, name_arguments, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.servers.settings import ServerSource
+from llmchecker.processes.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+    Turn,
+)
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.endings import Beginnings
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
+from llmchecker.processes.conversation import format_messages, parse_messages
 from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.evidence import describe_evidence, iter_shown_texts
 from llmchecker.suites.examples import Example

@@ -8,9 +8,9 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.conversations.conversation import format_messages, parse_messages
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, OPEN, SAMPLE, WITNESS, Witness
+from llmchecker.processes.conversation import format_messages, parse_messages
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
 from llmchecker.utils.printable_text import shorten

@@ -105,7 +105,7 @@ def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]
             CaseFingerprint(
                 prompt=_compute_digest(_describe_prompt(case)),
                 query=" ".join(case.measure().question.query.text.split()),
-                length=case.question.truncation.length,
+                length=case.question.length,
                 quantifiers=hash_quantifiers(quantifiers),
                 prompt_name=case.given_names[0],
                 requirement_name=case.given_names[1],

@@ -142,11 +142,11 @@ class _SuiteBuilder:
         # too many intervals for the confidence are an error before any model is loaded
         confidence = split_confidence(suite.confidence, suite.interval_count)
         # the cases of a row share their budget
-        share = cache(lambda budget: {"budget": replace(budget, confidence=confidence)})
+        share = cache(lambda budget: replace(budget, confidence=confidence))
         return replace(
             suite,
             cases=tuple(
-                replace(case, question=case.question.model_copy(update=share(case.question.budget)))
+                replace(case, question=replace(case.question, budget=share(case.question.budget)))
                 for case in cases
             ),
         )
@@ -360,7 +360,7 @@ def _compute_digest(
         budget = {name: limit for name, limit in limits.items() if limit is not None}
         add([case.name, number, start_as_json(question.prompt), question.query.text])
         add([] if question.conversation is None else describe_turns(question.conversation))
-        add([quantifiers, question.truncation.length, budget])
+        add([quantifiers, question.length, budget])
     add([[average.name, str(average.threshold)] for average in averages])
     return digest.hexdigest()
 

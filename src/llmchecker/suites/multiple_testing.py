@@ -10,7 +10,7 @@ false. Of the two verdicts of a case exactly one is wrong, so the number of true
 falls, and Holm's procedure gives no more than Bonferroni's.
 """
 
-from llmchecker.checking.anytime.budget import CONFIDENCE_RANGE
+from llmchecker.checking.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError
 
 METHOD = "Bonferroni"

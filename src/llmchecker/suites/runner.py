@@ -16,7 +16,7 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.question import Question
+from llmchecker.config.opening import load_opened_model
 from llmchecker.errors import InterruptedCheck
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
@@ -29,11 +29,8 @@ from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
 
 if TYPE_CHECKING:
-    from llmchecker.checking.anytime.checked_process import CheckedProcess
-    from llmchecker.checking.anytime.side_by_side import CheckOutcome
-    from llmchecker.checking.conversations.conversation import SimulatedUser
-    from llmchecker.models.decoding.chat_template import Start
-    from llmchecker.properties.property import Property
+    from llmchecker.checking.anytime.run import CheckOutcome
+    from llmchecker.processes.conversation import SimulatedUser
     from llmchecker.trees.shards import Shard
 
 
@@ -204,7 +201,13 @@ class _Evaluator:
         # no bit depends on the cases of other shards, or of an earlier run
         prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._measure(case).question for case in cases]
-        for index, answer in evaluate(self.opened, questions, prompts, self._load_user):
+        # imported here: Storm and torch take seconds, and a suite is checked before
+        from llmchecker.checking.runs import answer_side_by_side
+
+        model = load_opened_model(self.opened)
+        for index, answer in answer_side_by_side(
+            model, questions, self._load_user, prompts=prompts
+        ):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
@@ -235,36 +238,6 @@ class _Evaluator:
         if failure is None:
             return result
         return replace(result, status=Status.ERROR, error=_describe_error(failure))
-
-
-def evaluate(
-    opened: LazyModel | TextModel,
-    questions: Sequence[Question],
-    prompts: Sequence["Start"],
-    load_user: Callable[["SimulatedUser"], Any],
-) -> "Iterator[tuple[int, CheckOutcome]]":
-    """Yield the number of each question and its answer, as soon as it is known.
-
-    Args:
-        opened: the model.
-        questions: the questions.
-        prompts: the prompts of all cases of the deployment.
-        load_user: loads the model of a simulated user, which has the access of the model.
-    """
-    # imported here: Storm and torch take seconds, and a suite is checked before
-    if isinstance(opened, TextModel):
-        from llmchecker.checking.conversations.text_conversations import check_texts
-
-        return check_texts(opened, questions, load_user)
-    from llmchecker.checking.anytime.side_by_side import check_side_by_side
-
-    model = opened.model
-
-    def open_process(question: Question, asked: "Property") -> "CheckedProcess":
-        users = () if question.conversation is None else question.conversation.simulated_users
-        return question.open_process(model, asked, {user: load_user(user) for user in users})
-
-    return check_side_by_side(model, questions, prompts=prompts, open_process=open_process)
 
 
 def _build_error(case: Case, error: BaseException, seconds: float) -> CaseResult:

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.config.question import DEFAULT_LENGTH, DEFAULT_PASSES
 from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
 from llmchecker.config.section import (

@@ -8,10 +8,11 @@ from helpers import oracle
 from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 
 import llmchecker as lc
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.comparison_run import Side, compare_sides
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.comparison import Comparison
+from llmchecker.checking.comparison_run import compare_answers
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.question import Question
 from llmchecker.errors import InterruptedCheck, InvalidQuery
 from llmchecker.interfaces.python.scorers import resolve_scorers
 from llmchecker.properties.scores import score_tree
@@ -32,7 +33,8 @@ def enumerated(model: lc.TableModel) -> Fraction:
 
 def compared(first: lc.TableModel, versus: lc.TableModel, **limits) -> Comparison:
     asked = resolve_scorers(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
-    return compare_sides(Side(first, START), Side(versus, START), asked, Budget(**limits))
+    sides = (Question(model, START, asked, Budget(**limits)) for model in (first, versus))
+    return compare_answers(*sides)
 
 
 def find_greater(difference: Fraction) -> ComparisonOutcome:
@@ -76,8 +78,8 @@ def test_equal_answers_that_are_exact_are_equal():
     """Two models that surely satisfy the query are certainly equal."""
     models = [lc.TableModel(["a", "b"], lambda tokens, p=p: [p, 1 - p]) for p in (0.25, 0.5)]
     asked = resolve_scorers("P=? [ F step = 1 ]", 2, {})
-    sides = [Side(model, "a") for model in models]
-    found = compare_sides(*sides, asked, Budget(passes=50))
+    sides = [Question(model, "a", asked, Budget(passes=50)) for model in models]
+    found = compare_answers(*sides)
     assert (found.lower, found.upper) == (0, 0)
     assert (found.outcome, found.is_certain) == (ComparisonOutcome.EQUAL, True)
 
@@ -120,13 +122,13 @@ def test_a_watch_ends_the_work():
     """A true return ends the comparison, whose intervals are those of the last call."""
     models, calls = (table_model(2), table_model(5)), []
     asked = resolve_scorers(QUERY, LENGTH, {"gender": QUANTIFIERS["gender"]})
-    sides = [Side(model, START) for model in models]
+    sides = [Question(model, START, asked, Budget(passes=5000)) for model in models]
 
     def watch(progress):
         calls.append(progress)
         return len(calls) == 4
 
-    found = compare_sides(*sides, asked, Budget(passes=5000), watch=watch)
+    found = compare_answers(*sides, watch=watch)
     assert len(calls) == 4
     assert found.passes == calls[-1].passes
 
@@ -160,9 +162,9 @@ def test_a_model_that_fails_leaves_the_difference_so_far():
 def test_a_query_without_a_limited_number_is_refused(query, message):
     """Thresholds, E and A have no difference, nor has an expected score without a range."""
     asked = resolve_scorers(query, LENGTH, {"gender": QUANTIFIERS["gender"]})
-    side = Side(table_model(2), START)
+    side = Question(table_model(2), START, asked, Budget(passes=10))
     with pytest.raises(InvalidQuery, match=message):
-        compare_sides(side, side, asked, Budget(passes=10))
+        compare_answers(side, side)
 
 
 def test_differences_are_rounded_outwards():

@@ -15,7 +15,7 @@ from llmchecker.checking.anytime.answer_forecast import (
     forecast_width,
     round_up,
 )
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.forecast import Forecast, format_duration
 from llmchecker.checking.measurement import Threshold
 from llmchecker.utils.interval import PROBABILITIES, Interval

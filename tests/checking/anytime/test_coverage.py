@@ -25,8 +25,8 @@ from scipy.stats import binom
 
 from llmchecker.checking.anytime import anytime_check, confidence_sequence, round_plan
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.path_sampler import SampleRound, split_tree
+from llmchecker.checking.budget import Budget
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.property import Property
 

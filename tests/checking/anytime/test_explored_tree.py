@@ -21,12 +21,12 @@ from llmchecker.checking import bounds
 from llmchecker.checking.anytime import explored_tree
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_sampler import split_tree
 from llmchecker.checking.anytime.prompt_reader import answer_step
 from llmchecker.checking.anytime.tree_export import build_scored_tree
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.decided_mass import UNDECIDED
 from llmchecker.errors import ConfigError, ImpossibleCondition
 from llmchecker.models.table_model import TableModel

@@ -6,7 +6,7 @@ from helpers.random_tables import Balance, ReadBalance
 
 import llmchecker as lc
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.anytime_checks import FakeClock, Kind, copied, plant, spread_model
+from helpers.questions import check_anytime
 from helpers.random_tables import START
 
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.model_batches import BatchSize, BatchTimes
 from llmchecker.checking.anytime.path_sampler import SampleRound
+from llmchecker.checking.budget import Budget
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers.anytime_checks import Kind, plant, refine, spread_model
 from helpers.byte_texts import TOKENIZERS, scripted_table
+from helpers.questions import check_anytime
 
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property

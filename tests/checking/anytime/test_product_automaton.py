@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers.anytime_checks import Kind, plant, refine, spread_model
 from helpers.byte_texts import TokenTable, byte_level
+from helpers.questions import check_anytime
 from helpers.random_tables import LETTERS, READ_QUANTIFIERS, START, ReadSpoilt
 
 from llmchecker.checking.anytime import explored_tree, product_automaton
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.errors import TooManyStates
 from llmchecker.models.table_model import TableModel
 from llmchecker.properties.logic.parser import parse

@@ -3,9 +3,9 @@
 import pytest
 from helpers.anytime_checks import Kind, plant, spread_model
 
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.round_plan import RoundPlan
+from llmchecker.checking.budget import Budget
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 

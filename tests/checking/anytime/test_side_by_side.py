@@ -1,19 +1,21 @@
 import gc
 import weakref
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.anytime_checks import FakeClock
+from helpers.questions import check_anytime
 from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime import model_batches
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.side_by_side import check_side_by_side
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_side_by_side
 from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers.load import load_model
@@ -25,19 +27,10 @@ STARTS = ("a", "ab", "b", "bca", "abca", "d")
 QUERIES = ("P=? [ F gender > 2 ]", "P>=0.4 [ G gender > -2 ]", "P=? [ F G polarity > 0 ]")
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question without a model."""
-
-    prompt: str
-    asked: Property
-    budget: Budget
-
-
 def question(start: str, query: str, passes: int = 60, seed: int = 3) -> Question:
     quantifiers = {name: value for name, value in QUANTIFIERS.items() if name in query}
     asked = Property(parse(query), quantifiers, 6)
-    return Question(start, asked, Budget(passes=passes, confidence=0.9, seed=seed))
+    return Question(None, start, asked, Budget(passes=passes, confidence=0.9, seed=seed))
 
 
 def figures(result: Answer) -> tuple:
@@ -58,7 +51,7 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone(seed):
     """Neither the company of other questions nor their order changes an answer by a bit."""
     model = table_model(seed)
     questions = [question(start, query) for start in STARTS for query in QUERIES]
-    found = dict(check_side_by_side(model, questions))
+    found = dict(answer_side_by_side(model, questions))
     assert sorted(found) == list(range(len(questions)))
     for index, each in enumerate(questions):
         alone = check_anytime(model, each.prompt, each.asked, each.budget)
@@ -75,12 +68,12 @@ def test_a_deadline_is_kept_side_by_side(seconds, monkeypatch):
     questions = [question(start, QUERIES[0]) for start in ("a", "ab", "abca")]
     timed = Budget(seconds=seconds, confidence=0.9999)
     questions += [replace(each, budget=timed) for each in questions]
-    expected = dict(check_side_by_side(model, questions[:3]))
+    expected = dict(answer_side_by_side(model, questions[:3]))
     exact = Budget(width=1e-9)
     truths = [check_anytime(model, q.prompt, q.asked, exact) for q in questions[3:]]
     clock = FakeClock(monkeypatch)
     found = {}
-    for index, result in check_side_by_side(clock.slow(model), questions):
+    for index, result in answer_side_by_side(clock.slow(model), questions):
         found[index] = result
         assert index < 3 or clock.now <= seconds + 1
     for index in range(3):
@@ -101,9 +94,9 @@ def test_a_far_deadline_changes_no_bit(monkeypatch):
     questions = [question(start, query) for start in STARTS[:3] for query in QUERIES]
     late = [replace(q, budget=replace(q.budget, seconds=1e6)) for q in questions]
     model = _CountingModel(table_model(1))
-    found = dict(check_side_by_side(model, questions))
+    found = dict(answer_side_by_side(model, questions))
     batches, model.batches = model.batches.copy(), []
-    split = dict(check_side_by_side(model, late))
+    split = dict(answer_side_by_side(model, late))
     assert len(model.batches) > len(batches)
     assert {index: figures(result) for index, result in split.items()} == {
         index: figures(result) for index, result in found.items()
@@ -137,7 +130,7 @@ def test_texts_of_several_questions_share_batches():
     """Questions side by side need fewer and larger batches than one after the other."""
     model = _CountingModel(table_model(1))
     questions = [question("a" + rest, QUERIES[0]) for rest in ("b", "c", "d", "a")]
-    list(check_side_by_side(model, questions))
+    list(answer_side_by_side(model, questions))
     together, model.batches = model.batches.copy(), []
     for each in questions:
         check_anytime(model, each.prompt, each.asked, each.budget)
@@ -148,9 +141,9 @@ def test_texts_of_several_questions_share_batches():
 def test_two_questions_about_one_prompt_pay_for_a_text_once():
     """A second equal question evaluates no text of the model, and both have the same answer."""
     model = _CountingModel(table_model(1))
-    ((_, alone),) = check_side_by_side(model, [question("ab", QUERIES[0], passes=20)])
+    ((_, alone),) = answer_side_by_side(model, [question("ab", QUERIES[0], passes=20)])
     evaluated, model.batches = sum(model.batches), []
-    found = dict(check_side_by_side(model, [question("ab", QUERIES[0], passes=20)] * 2))
+    found = dict(answer_side_by_side(model, [question("ab", QUERIES[0], passes=20)] * 2))
     assert sum(model.batches) == evaluated
     assert figures(found[0]) == figures(found[1]) == figures(alone)
 
@@ -166,10 +159,10 @@ def test_an_error_of_a_question_leaves_the_others():
     questions = [
         question("a", QUERIES[0]),
         question("a?", QUERIES[0]),
-        Question("ab", broken, Budget(passes=20)),
+        Question(None, "ab", broken, Budget(passes=20)),
         question("ac", QUERIES[1]),
     ]
-    found = dict(check_side_by_side(table_model(2), questions))
+    found = dict(answer_side_by_side(table_model(2), questions))
     assert isinstance(found[0], Answer)
     assert isinstance(found[3], Answer)
     assert "a?" in str(found[1]) or "?" in str(found[1])
@@ -197,7 +190,7 @@ def check_with_failing_text(failure):
             return Prefix()
 
     questions = [question(start, QUERIES[0], passes=30) for start in ("aab", "aac", "aad")]
-    return dict(check_side_by_side(Picky(model), questions))
+    return dict(answer_side_by_side(Picky(model), questions))
 
 
 @pytest.mark.parametrize("failure", [CheckFailed("aab: refused"), RuntimeError("refused")])
@@ -219,8 +212,8 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
     asked = Property(parse("P=? [ F step > 1 ]"), {}, 3)
     budget = Budget(passes=20, confidence=0.9)
     starts = ("The player", "The player won", "The judge won because")
-    questions = [Question(start, asked, budget) for start in starts]
-    found = dict(check_side_by_side(model, questions))
+    questions = [Question(model, start, asked, budget) for start in starts]
+    found = dict(answer_side_by_side(model, questions))
     for index, each in enumerate(questions):
         alone = check_anytime(model, each.prompt, each.asked, each.budget)
         np.testing.assert_array_equal(
@@ -235,23 +228,32 @@ def test_decoding_that_compares_texts_with_the_prompt_gets_whole_prompts(random_
 
 @pytest.mark.long
 def test_the_query_of_a_question_is_built_when_its_check_begins():
-    """A query is read once, and an error in building it ends its own question only."""
+    """Quantifiers are created once, and an error in it ends its own question only."""
     read = []
 
-    class Late:
-        prompt, budget = "a", Budget(passes=20)
+    asked = question("a", QUERIES[0]).asked
 
+    class Late(Mapping):
         def __init__(self, number: int) -> None:
             self._number = number
 
-        @property
-        def asked(self) -> Property:
+        def __getitem__(self, name: str):
             read.append(self._number)
             if self._number == 1:
                 raise ConfigError("pattern: unusable; write another")
-            return question("a", QUERIES[0]).asked
+            return asked.quantifiers[name]
 
-    answers = check_side_by_side(table_model(3), [Late(number) for number in range(100)])
+        def __iter__(self):
+            return iter(asked.quantifiers)
+
+        def __len__(self) -> int:
+            return len(asked.quantifiers)
+
+    questions = [
+        Question(None, "a", replace(asked, quantifiers=Late(number)), Budget(passes=20))
+        for number in range(100)
+    ]
+    answers = answer_side_by_side(table_model(3), questions)
     index, error = next(answers)
     assert (index, "unusable" in str(error)) == (1, True)
     # the others wait for a free place
@@ -289,7 +291,7 @@ def test_a_check_that_is_over_leaves_no_tree_in_memory(monkeypatch):
     gc.collect()
     gc.disable()
     try:
-        for outcome in check_side_by_side(table_model(2), questions):
+        for outcome in answer_side_by_side(table_model(2), questions):
             del outcome
         check_anytime(table_model(2), "a", questions[0].asked, questions[0].budget)
         assert len(trees) == 0
@@ -329,11 +331,11 @@ def test_any_exception_of_a_question_is_its_result(failure, calls):
     model = table_model(5)
     quantifier = failing_quantifier(failure, calls=calls)
     asked = Property(parse("P=? [ F gender > 0 ]"), {"gender": quantifier}, 6)
-    broken = Question("a", asked, Budget(passes=20))
+    broken = Question(None, "a", asked, Budget(passes=20))
     others = [question(start, QUERIES[0], passes=20) for start in ("a", "ab")]
-    found = dict(check_side_by_side(model, [others[0], broken, others[1]]))
+    found = dict(answer_side_by_side(model, [others[0], broken, others[1]]))
     assert isinstance(found[1], Exception | SystemExit)
-    expected = dict(check_side_by_side(model, others))
+    expected = dict(answer_side_by_side(model, others))
     assert [figures(found[index]) for index in (0, 2)] == [figures(expected[i]) for i in (0, 1)]
 
 
@@ -349,7 +351,7 @@ def test_an_exception_in_a_step_of_a_check_is_its_result(monkeypatch):
         return compute(check)
 
     monkeypatch.setattr(AnytimeCheck, "compute_progress", fail)
-    found = dict(check_side_by_side(model, [question(start, QUERIES[0]) for start in "ab"]))
+    found = dict(answer_side_by_side(model, [question(start, QUERIES[0]) for start in "ab"]))
     assert isinstance(found[0], OverflowError)
     assert isinstance(found[1], Answer)
 
@@ -360,7 +362,7 @@ def test_an_interrupt_ends_all_questions():
     failure.__context__ = KeyboardInterrupt()
     asked = Property(parse("P=? [ F gender > 0 ]"), {"gender": failing_quantifier(failure)}, 6)
     with pytest.raises((ImportError, ConfigError), match="half imported"):
-        list(check_side_by_side(table_model(5), [Question("a", asked, Budget(passes=20))]))
+        list(answer_side_by_side(table_model(5), [Question(None, "a", asked, Budget(passes=20))]))
 
 
 def test_memory_that_a_batch_lacks_ends_its_own_question():

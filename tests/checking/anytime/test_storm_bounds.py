@@ -12,8 +12,9 @@ from helpers.random_tables import QUANTIFIERS, START, table_model, whole_tree
 from matplotlib import pyplot as plt
 
 import llmchecker as lc
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.comparison_run import Side, compare_sides
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.comparison_run import compare_answers
+from llmchecker.checking.question import Question
 from llmchecker.properties.logic.monitor import MAX_ATOMS
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
@@ -137,8 +138,8 @@ def test_a_difference_while_it_runs_contains_the_final_one():
     """The bounds of the difference of two nested probabilities contain the exact difference."""
     query = f"P=? [ {_TEXTS['nested']} ]"
     asked = Property(parse(query), QUANTIFIERS, LENGTH)
-    sides = (Side(table_model(seed), START) for seed in (1, 2))
-    found = compare_sides(*sides, asked, Budget(passes=PASSES))
+    budget = Budget(passes=PASSES)
+    found = compare_answers(*(Question(table_model(seed), START, asked, budget) for seed in (1, 2)))
     one, other = (exact_tree(seed).probability_of(_NESTED) for seed in (1, 2))
     assert all(each.lower <= one - other <= each.upper for each in found.history)
     assert found.history[-1].width < 1e-9

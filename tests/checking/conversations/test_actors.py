@@ -3,13 +3,12 @@
 import os
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from helpers import oracle
-from helpers.conversation_checks import check_conversation
 from helpers.conversations import (
     CALL,
     TOOLS,
@@ -20,20 +19,21 @@ from helpers.conversations import (
 )
 from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
+from helpers.questions import check_conversation
 from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
 
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.side_by_side import check_side_by_side
-from llmchecker.checking.conversations.conversation import (
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_side_by_side
+from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import (
     Conversation,
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.checking.conversations.conversation_process import ConversationProcess
-from llmchecker.errors import ConfigError, UnusableText
-from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
@@ -176,20 +176,6 @@ def test_a_message_that_its_length_cuts_is_no_cut_answer(seed, passes):
     assert Fraction(ended.lower) <= truth <= Fraction(ended.upper)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question about a conversation."""
-
-    conversation: Conversation
-    users: dict
-    asked: Property
-    budget: Budget
-
-    @property
-    def prompt(self) -> Chat:
-        return self.conversation.chat
-
-
 def test_conversations_side_by_side_have_the_answers_of_each_alone():
     """Tools, simulated users and scripted turns share batches, and bounds stay those of each."""
     model, questions, alone = chat_table(7, calls=True), [], []
@@ -201,13 +187,15 @@ def test_conversations_side_by_side_have_the_answers_of_each_alone():
         asked = Property(parsed, named, length)
         # half of them are exact
         limits = Budget(passes=10_000 if seed % 2 else 12, certain=seed % 4 == 0)
-        questions.append(Asked(conversation, tables, asked, limits))
+        later = [
+            replace(turn, model=tables[turn]) if isinstance(turn, SimulatedUser) else turn
+            for turn in conversation.later_turns
+        ]
+        with_models = replace(conversation, later_turns=tuple(later))
+        questions.append(Question(model, conversation.chat, asked, limits, with_models))
         alone.append(check_conversation(model, conversation, asked, limits, user_models=tables))
 
-    def open_process(question: Asked, asked: Property) -> ConversationProcess:
-        return ConversationProcess(model, question.conversation, asked.length, question.users)
-
-    found = dict(check_side_by_side(model, questions, open_process=open_process))
+    found = dict(answer_side_by_side(model, questions))
     for index, expected in enumerate(alone):
         answer = found[index]
         assert answer.lower == pytest.approx(expected.lower, abs=1e-9)

@@ -4,15 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from helpers.conversation_checks import check_conversation
 from helpers.conversations import chat_table, enumerate_conversations
+from helpers.questions import check_conversation
 from helpers.random_tables import Balance
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import CheckFailed
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 

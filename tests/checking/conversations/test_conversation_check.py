@@ -7,19 +7,18 @@ from fractions import Fraction
 
 import pytest
 from helpers import oracle
-from helpers.conversation_checks import check_conversation
 from helpers.conversations import ChatTable, chat_table, enumerate_conversations
 from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
+from helpers.questions import check_anytime, check_conversation
 from helpers.random_tables import Balance, Spoilt
 from scipy.stats import binom
 
-from llmchecker.checking.anytime.anytime_run import check_anytime
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
+from llmchecker.checking.budget import Budget
 from llmchecker.errors import ConfigError, InterruptedCheck, InvalidQuery, UnusableText
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.length import Length

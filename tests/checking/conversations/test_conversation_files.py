@@ -1,17 +1,17 @@
 """Files of conversations: Storm's own front end finds the probabilities of the package."""
 
 import pytest
-from helpers.conversation_checks import check_conversation
 from helpers.conversations import chat_table
 from helpers.marks import long
+from helpers.questions import check_conversation
 from helpers.random_tables import Balance, Spoilt
 
 from llmchecker.checking import storm
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations import conversation_files
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
 from llmchecker.errors import UnknownName
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 

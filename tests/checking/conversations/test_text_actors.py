@@ -1,7 +1,6 @@
 """Simulated users and results of tools where models return texts alone: samples of both models."""
 
 import pytest
-from helpers.conversation_checks import check_conversation
 from helpers.conversations import (
     CALL,
     TOOLS,
@@ -12,16 +11,17 @@ from helpers.conversations import (
     enumerate_conversations,
 )
 from helpers.fake_provider import sample_table
+from helpers.questions import check_conversation
 from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.conversations.conversation import (
+from llmchecker.checking.budget import Budget
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import (
     Conversation,
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern

@@ -2,26 +2,24 @@
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pytest
-from helpers.conversation_checks import check_conversation
+from helpers.questions import check_anytime, check_conversation
 from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
-from llmchecker.checking.conversations.conversation import (
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_side_by_side
+from llmchecker.errors import InterruptedCheck, RequestRefused, SourceUnavailable
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.text_answer import Finish, TextAnswer
+from llmchecker.processes.conversation import (
     Conversation,
     ScriptedTurn,
     SimulatedUser,
 )
-from llmchecker.checking.conversations.text_conversations import (
-    check_texts,
-)
-from llmchecker.errors import InterruptedCheck, RequestRefused, SourceUnavailable
-from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
@@ -33,19 +31,12 @@ BUDGET = Budget(passes=1, answers=120)
 SIMULATED = Conversation(CHAT, (USER,))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question, about answers without a conversation."""
-
-    query: str
-    conversation: Conversation | None = None
-    budget: Budget = BUDGET
-    prompt: Chat = CHAT
-
-    @property
-    def asked(self) -> Property:
-        """The query about answers of at most 5 tokens."""
-        return Property(parse(self.query), {"no": Pattern("no")}, 5)
+def build_question(
+    query: str, conversation: Conversation | None = None, budget: Budget = BUDGET
+) -> Question:
+    """A question about answers of at most 5 tokens, without a conversation about one answer."""
+    asked = Property(parse(query), {"no": Pattern("no")}, 5)
+    return Question(None, CHAT, asked, budget, conversation)
 
 
 class Recorded(TextSampler):
@@ -73,7 +64,7 @@ class Recorded(TextSampler):
 
 def ask(model, *questions, users=None) -> list:
     """Return the outcomes of questions in their order."""
-    outcomes = dict(check_texts(model, questions, lambda user: users[user]))
+    outcomes = dict(answer_side_by_side(model, questions, lambda user: users[user]))
     assert sorted(outcomes) == list(range(len(questions)))
     return [outcomes[number] for number in sorted(outcomes)]
 
@@ -82,10 +73,10 @@ def test_questions_about_equal_prompts_read_the_same_texts():
     """No text is requested twice, whether answers or conversations are asked about."""
     model = Recorded()
     questions = [
-        Asked("P=? [ F (G no = 1) ]"),
-        Asked("P=? [ G no = 0 ]", SCRIPTED),
-        Asked("P=? [ F (turn = 3 & no = 1) ]", SCRIPTED),
-        Asked("P=? [ F (G no = 0) ]", budget=Budget(passes=1, answers=30)),
+        build_question("P=? [ F (G no = 1) ]"),
+        build_question("P=? [ G no = 0 ]", SCRIPTED),
+        build_question("P=? [ F (turn = 3 & no = 1) ]", SCRIPTED),
+        build_question("P=? [ F (G no = 0) ]", budget=Budget(passes=1, answers=30)),
     ]
     answers = ask(model, *questions)
     assert max(Counter(model.requests).values()) == 1
@@ -103,8 +94,12 @@ def test_questions_about_equal_prompts_read_the_same_texts():
 
 def test_each_question_has_the_answer_that_it_has_alone():
     """The texts of other questions change no figure of a question about the same sequence."""
-    alone = ask(Recorded(), Asked("P>=0.5 [ F (G no = 0) ]"))[0]
-    beside = ask(Recorded(), Asked("P>=0.5 [ F (G no = 0) ]"), Asked("P=? [ F (G no = 1) ]"))[0]
+    alone = ask(Recorded(), build_question("P>=0.5 [ F (G no = 0) ]"))[0]
+    beside = ask(
+        Recorded(),
+        build_question("P>=0.5 [ F (G no = 0) ]"),
+        build_question("P=? [ F (G no = 1) ]"),
+    )[0]
     assert alone.holds is True
     assert (alone.samples, alone.low, alone.high) == (beside.samples, beside.low, beside.high)
 
@@ -114,9 +109,9 @@ def test_a_failing_simulated_user_ends_its_questions_alone():
     user = Recorded({3: SourceUnavailable("the provider is gone")})
     single, scripted, simulated = ask(
         Recorded(),
-        Asked("P=? [ F (G no = 1) ]"),
-        Asked("P=? [ G no = 0 ]", SCRIPTED),
-        Asked("P=? [ G no = 0 ]", SIMULATED),
+        build_question("P=? [ F (G no = 1) ]"),
+        build_question("P=? [ G no = 0 ]", SCRIPTED),
+        build_question("P=? [ G no = 0 ]", SIMULATED),
         users={USER: user},
     )
     assert isinstance(single, Answer)
@@ -129,7 +124,9 @@ def test_a_refused_request_ends_the_questions_that_want_its_text():
     """A refused second turn leaves questions about single answers alone."""
     refused = RequestRefused("the chat is too long")
     single, conversation = ask(
-        Recorded({3: refused}), Asked("P=? [ F (G no = 1) ]"), Asked("P=? [ G no = 0 ]", SCRIPTED)
+        Recorded({3: refused}),
+        build_question("P=? [ F (G no = 1) ]"),
+        build_question("P=? [ G no = 0 ]", SCRIPTED),
     )
     assert single.samples == 120
     assert isinstance(conversation, InterruptedCheck)
@@ -143,14 +140,9 @@ def test_a_broken_quantifier_ends_its_question_alone():
         def __call__(self, start, text):
             raise ValueError("it broke")
 
-    class Breaking(Asked):
-        @property
-        def asked(self):
-            return Property(parse(self.query), {"no": Broken()}, 5)
-
-    broken, other = ask(
-        Recorded(), Breaking("P=? [ G no = 0 ]", SCRIPTED), Asked("P=? [ G no = 0 ]", SCRIPTED)
-    )
+    good = build_question("P=? [ G no = 0 ]", SCRIPTED)
+    breaking = replace(good, asked=replace(good.asked, quantifiers={"no": Broken()}))
+    broken, other = ask(Recorded(), breaking, good)
     assert isinstance(broken, Exception)
     assert not isinstance(broken, InterruptedCheck)
     assert other.samples == 40
@@ -160,7 +152,7 @@ def test_a_broken_quantifier_ends_its_question_alone():
 def test_a_budget_below_a_conversation_is_kept(limit):
     """The conversation that the limit cuts is open."""
     model = Recorded()
-    asked = Asked("P=? [ F (turn = 3 & no = 1) ]").asked
+    asked = build_question("P=? [ F (turn = 3 & no = 1) ]").asked
     answer = check_conversation(model, SCRIPTED, asked, Budget(passes=1, answers=limit))
     assert len(model.requests) == answer.costs.answers <= limit
     assert answer.samples == 1
@@ -208,8 +200,8 @@ class Waiting:
 def test_texts_under_way_after_the_decision_are_received():
     """The provider is paid for them, and the model stores them for another run."""
     model = Waiting(is_slow=False)
-    asked = Asked("P>=0.1 [ F (G no = 1) ]").asked
-    answer = answer_alone(AnswerRun(model, CHAT, asked, Budget(passes=1, confidence=0.9)))
+    asked = build_question("P>=0.1 [ F (G no = 1) ]").asked
+    answer = check_anytime(model, CHAT, asked, Budget(passes=1, confidence=0.9))
     assert answer.holds is True
     assert answer.costs.answers < model.requested == model.received
 
@@ -225,11 +217,11 @@ def test_an_interrupt_or_a_deadline_ends_the_wait(limits, query):
         calls.append(None)
         return not limits and len(calls) > 40
 
-    asked = Asked(query).asked
+    asked = build_question(query).asked
     budget = Budget(passes=1, confidence=0.9, **limits)
     if limits:
         model.iter_answers = _sleep_before_each_look(model.iter_answers)
-    answer = answer_alone(AnswerRun(model, CHAT, asked, budget, is_cancelled))
+    answer = check_anytime(model, CHAT, asked, budget, is_cancelled=is_cancelled)
     assert answer.costs.answers <= 5 < model.requested
 
 

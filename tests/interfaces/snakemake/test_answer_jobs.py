@@ -4,7 +4,7 @@ import pytest
 
 import llmchecker as lc
 from llmchecker.checking.answer import Answer, Costs
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.plan import Check, TreeSpec
 from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from helpers.marks import long
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.config.config import Config
 from llmchecker.config.opening import build_cache, build_model_settings
 from llmchecker.config.registry import parse_quantifiers

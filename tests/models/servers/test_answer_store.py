@@ -4,7 +4,8 @@ import json
 import random
 from pathlib import Path
 
-from llmchecker.checking.anytime.text_run import AnswerRun, answer_alone
+from helpers.questions import check_anytime
+
 from llmchecker.config.question import build_model_budget, resolve_query
 from llmchecker.models.servers.answer_store import AnswerFile
 from llmchecker.models.text_answer import Finish, TextAnswer
@@ -55,7 +56,7 @@ def test_runs_that_are_killed_while_long_answers_are_under_way_bias_nothing(tmp_
     asked = resolve_query("P=? [ F yes = 1 ]", 3, {"yes": Pattern("yes")})
     assert {answer.text for answer in answers.values()} == {"yes"}
     budget = build_model_budget([("m", True)], answers=160)
-    found = answer_alone(AnswerRun(_Stored(answers), "", asked, budget))
+    found = check_anytime(_Stored(answers), "", asked, budget)
     assert found.samples == 160
     assert found.low <= 0.5 <= found.high
     assert 50 < sum(each.is_repeated for each in answers.values()) < 110

@@ -13,9 +13,9 @@ from helpers.served_models import DIALECTS, QUICK, TOLD, connected, continue_tex
 import llmchecker as lc
 from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_run import AnytimeRun
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.prompt_reader import answer_step
 from llmchecker.checking.anytime.step_request import ContinuationRequest
+from llmchecker.checking.budget import Budget
 from llmchecker.errors import InterruptedCheck, InvalidDistribution, LLMCheckerError
 from llmchecker.models.continuation import Continuation, ContinuationTask
 from llmchecker.models.servers.sampling_test import SamplingTest

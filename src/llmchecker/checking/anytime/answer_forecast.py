@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.stopping_time import (
     GrowingBets,
     MixtureBets,
     find_last_sample,
     simulate_stopping_times,
 )
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.checking.sample_values import SampleValues

@@ -7,11 +7,11 @@ from llmchecker.checking.answer import Answer, Evidence
 from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Part, Stage
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.interface import LanguageModel
+from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.property import Property
 

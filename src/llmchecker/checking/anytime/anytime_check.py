@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import TextPredictor
 from llmchecker.checking.anytime.explored_tree import ExploredTree
@@ -36,6 +35,7 @@ from llmchecker.checking.anytime.storm_bounds import StormBounds
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.anytime.tree_export import build_scored_tree
 from llmchecker.checking.bounds import bound_probability, evaluate_bounds
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.tree_sums import PathSums

@@ -10,29 +10,24 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from llmchecker.checking import storm
 from llmchecker.checking.answer import Answer, Evidence, Progress, Sampled
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
-from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.model_batches import ModelBatches
 from llmchecker.checking.anytime.path_sampler import Requests
 from llmchecker.checking.anytime.prompt_reader import PromptReader
-from llmchecker.errors import InterruptedCheck, LLMCheckerError
-from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.interface import LanguageModel
-from llmchecker.models.text_answer import TextModel
+from llmchecker.checking.anytime.run import Run
+from llmchecker.checking.budget import Budget
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.property import Property
 from llmchecker.utils.interval import PROBABILITIES, Interval
 
 
-class AnytimeRun:
-    """An anytime check with its model, tree and batches, which a caller advances.
+class AnytimeRun(Run):
+    """The run of a question to a model with probabilities: its tree, samples and batches.
 
     Attributes:
         check: the check.
@@ -46,8 +41,6 @@ class AnytimeRun:
         batch_invariant: as in `LanguageModel.open_prefix`.
         is_cancelled: called between batches; the work ends when it returns true.
         watch: called with the intervals after each round; the work ends when it returns true.
-        share_passes: returns the passes that this check may expect, for those that the remaining
-            time allows; None for no limit.
 
     Raises:
         InvalidQuery: the query is about the tokens that a tree does not select.
@@ -62,10 +55,10 @@ class AnytimeRun:
         batch_invariant: bool = False,
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[Progress], bool | None] = lambda progress: None,
-        share_passes: Callable[[float | None], float | None] = lambda affordable: affordable,
     ) -> None:
+        super().__init__(process.model)
         self._asked, self._budget, self._watch = asked, budget, watch
-        self._process, self._share_passes = process, share_passes
+        self._process = process
         self._start_time = time.monotonic()
         tree = process.create_tree(asked)
         # an explored tree selects other tokens after each pass
@@ -84,12 +77,21 @@ class AnytimeRun:
     @property
     def must_stop(self) -> bool:
         """Whether a limit of the work or an error of the model ends the run."""
-        return self.batches.failure is not None or self.batches.must_stop(len(self.check.tree))
+        return self.failure is not None or self.batches.must_stop(len(self.check.tree))
 
     @property
-    def failure(self) -> Exception | None:
-        """The error of the model that ended the run; None without one."""
-        return self.batches.failure
+    def has_texts(self) -> bool:
+        """Whether the model has evaluated a text."""
+        return self.check.tree.passes > 0
+
+    @property
+    def spent_passes(self) -> float:
+        """The passes so far that the budget counts."""
+        return self.check.rounds.spent_passes
+
+    def limit_passes(self, passes: float) -> None:
+        """Limit the passes that are left."""
+        self.check.rounds.limit_passes(self.spent_passes + passes)
 
     def compute_progress(self) -> Progress:
         """Return both intervals so far."""
@@ -97,11 +99,19 @@ class AnytimeRun:
 
     def advance(self) -> None:
         """Serve one round of the check."""
-        self.serve(self.check.advance())
+        self._serve(self.check.advance())
 
-    def serve(self, requests: Requests) -> None:
-        """Answer requests of the check."""
+    def complete(self) -> None:
+        """Serve rounds of the check until its end."""
+        self._serve(self.check.run())
+
+    def stop(self) -> None:
+        """End the work; no request is under way between rounds."""
+        self.check.is_finished = True
+
+    def _serve(self, requests: Requests) -> None:
         self.batches.serve(requests, lambda: len(self.check.tree))
+        self.failure = self.batches.failure
 
     def finish(self, *, bounds_only: bool = False) -> Answer:
         """Compute the answer from the tree and the samples so far.
@@ -175,48 +185,7 @@ class AnytimeRun:
 
     def _estimate_affordable(self, batches: float) -> float | None:
         size = len(self.check.tree)
-        return self._share_passes(self.batches.affordable_texts(size, batches))
-
-
-def check_process(
-    process: CheckedProcess, asked: Property, budget: Budget, **options: Any
-) -> Answer:
-    """Check a query on the texts of a process, as narrowly as the budget allows.
-
-    The answer is right whenever the work stops. Without a limit of seconds the same machine gives
-    the same answer for the same seed.
-
-    If single texts do not decide the query (see `Property`), every text counts as undecided
-    until it ends, and only certain bounds are computed.
-
-    Args:
-        process, asked, budget, options: as in `AnytimeRun`.
-
-    Raises:
-        InvalidQuery: as in `AnytimeRun`, or Storm rejects the query.
-        InterruptedCheck: the model failed after it had evaluated texts.
-        CheckFailed: Storm gave no answer.
-    """
-    run = AnytimeRun(process, asked, budget, **options)
-    run.serve(run.check.run())
-    failure = run.batches.failure
-    # without a single pass there is no answer that the error could hold
-    if failure is not None and run.check.tree.passes == 0:
-        raise failure
-    try:
-        result = run.finish()
-    finally:
-        run.release()
-    if failure is not None:
-        raise InterruptedCheck(describe_failure(process.model, failure), result) from failure
-    return result
-
-
-def check_anytime(
-    model: LanguageModel, start: Start, asked: Property, budget: Budget, **options: Any
-) -> Answer:
-    """Check a query on a model's answers after a start; the others as in `check_process`."""
-    return check_process(AnswerProcess(model, start, asked.length), asked, budget, **options)
+        return self.share_passes(self.batches.affordable_texts(size, batches))
 
 
 def _describe_spread(spread: float | None) -> tuple[str, ...]:
@@ -231,14 +200,6 @@ def _describe_spread(spread: float | None) -> tuple[str, ...]:
         "the numbers are those of this computation: a probability differs by up to "
         f"{spread:.2g} between batches of the model",
     )
-
-
-def describe_failure(model: LanguageModel | TextModel, failure: Exception) -> str:
-    """Return the message about an error of a model."""
-    # the errors of this package name the fix themselves
-    if isinstance(failure, LLMCheckerError):
-        return str(failure)
-    return f"{model.name}: the model failed: {type(failure).__name__}: {failure}"
 
 
 def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 from llmchecker.checking.answer import Answer, Evidence
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Process
+from llmchecker.processes.process import Process
 from llmchecker.properties.property import Property
 
 

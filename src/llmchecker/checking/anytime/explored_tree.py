@@ -18,7 +18,6 @@ from functools import reduce
 import numpy as np
 
 from llmchecker.checking.anytime.estimand import Estimand
-from llmchecker.checking.anytime.process import Part, Process, Stage
 from llmchecker.checking.anytime.product_automaton import (
     MAX_ROW_ENTRIES,
     OPAQUE,
@@ -37,6 +36,7 @@ from llmchecker.checking.endings import Endings, build_endings
 from llmchecker.checking.probabilities import MIN_NORMAL
 from llmchecker.errors import InvalidDistribution
 from llmchecker.models.transformers.batching import join_prompt
+from llmchecker.processes.process import Part, Process, Stage
 from llmchecker.properties.logic.monitor import PathMonitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
 from llmchecker.trees.text_tree import (

@@ -17,9 +17,9 @@ from functools import cached_property
 
 import numpy as np
 
-from llmchecker.checking.anytime.process import Process, Stage
 from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
 from llmchecker.errors import TooManyStates
+from llmchecker.processes.process import Process, Stage
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
 from llmchecker.properties.logic.monitor import PathMonitor

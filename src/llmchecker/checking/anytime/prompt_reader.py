@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from llmchecker.checking.anytime.process import Part, Process, Stage
 from llmchecker.checking.anytime.step_request import StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.models.interface import Prefix
+from llmchecker.processes.process import Part, Process, Stage
 
 _MAX_PREFIXES = 8
 """The largest number of prompts whose keys and values are kept."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.path_sampler import SampleRound
 from llmchecker.checking.anytime.refinement import expect_decided_share
+from llmchecker.checking.budget import Budget
 
 _MIN_ROUND = 16
 """The number of samples of the first rounds, unless the budget allows fewer."""

@@ -9,31 +9,29 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, islice
 from os.path import commonprefix
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.answer_process import AnswerProcess
-from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.prompt_reader import PromptReader
+from llmchecker.checking.anytime.run import CheckOutcome, describe_failure
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
-from llmchecker.errors import CheckFailed, InterruptedCheck, LLMCheckerError
+from llmchecker.checking.question import Question
+from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
-from llmchecker.properties.property import Property
 from llmchecker.utils.memory_errors import is_out_of_memory
 from llmchecker.utils.processes import is_interrupt, raise_interrupt
 
@@ -41,39 +39,16 @@ _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
 
 
-class QuestionLike(Protocol):
-    """The part of a `config.question.Question` that a check reads."""
-
-    @property
-    def prompt(self) -> Start:
-        """The start string."""
-        ...
-
-    @property
-    def asked(self) -> Property:
-        """The query, whose quantifiers are read once, when its check begins."""
-        ...
-
-    @property
-    def budget(self) -> Budget:
-        """The limits on the costs, and the confidence."""
-        ...
-
-
-_OpenProcess = Callable[[Any, Property], CheckedProcess]
-"""Opens the process of a question, whose query has its quantifiers."""
-
-
-CheckOutcome = Answer | BaseException
-"""The result of a question, or the exception that ended it."""
+_OpenProcess = Callable[[Question], CheckedProcess]
+"""Opens the process of a question."""
 
 
 def check_side_by_side(
     model: LanguageModel,
-    questions: Sequence[QuestionLike],
+    questions: Sequence[Question],
     *,
     prompts: Iterable[Start] = (),
-    open_process: _OpenProcess | None = None,
+    open_process: _OpenProcess,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
 
@@ -88,9 +63,8 @@ def check_side_by_side(
         questions: the questions; only limits of passes make results reproducible.
         prompts: start strings of further questions that other calls answer. The last bits of a
             result depend on the common beginning of all start strings.
-        open_process: opens the process of a question on the model; that of one answer by default.
+        open_process: opens the process of a question on the model.
     """
-    open_process = open_process or partial(_open_answer, model)
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
     for index, question in enumerate(questions):
         prompt = _encode(model, question.prompt)
@@ -109,10 +83,6 @@ def check_side_by_side(
     for key, group in groups.items():
         with _SharedBatches(model, shared[key]) as batches:
             yield from _check_group(questions, open_process, group, batches)
-
-
-def _open_answer(model: LanguageModel, question: QuestionLike, asked: Property) -> CheckedProcess:
-    return AnswerProcess(model, question.prompt, asked.length)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseException:
@@ -138,7 +108,7 @@ def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _check_group(
-    questions: Sequence[QuestionLike],
+    questions: Sequence[Question],
     open_process: _OpenProcess,
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
@@ -186,18 +156,17 @@ class _Job:
     """
 
     def __init__(
-        self, question: QuestionLike, open_process: _OpenProcess, shared: tuple[int, ...]
+        self, question: Question, open_process: _OpenProcess, shared: tuple[int, ...]
     ) -> None:
         self._shared = shared
         self.has_deadline = question.budget.seconds is not None
         self.request: Request | None = None
-        self._error: BaseException | None = None
-        self._is_interrupted = False
-        asked = question.asked.create_quantifiers()
-        self.process = open_process(question, asked)
+        # the quantifiers of a suite are created once for each check
+        question = replace(question, asked=question.asked.create_quantifiers())
+        self.process = open_process(question)
         self.tail = self.process.first.prompt[len(shared) :]
         self.reader = PromptReader(self.process)
-        self._run = AnytimeRun(self.process, asked, question.budget)
+        self._run = AnytimeRun(self.process, question.asked, question.budget)
         self._requests = self._run.check.run()
         self.advance(None)
 
@@ -288,8 +257,7 @@ class _Job:
         """End the check if its time is over; its answer so far is right."""
         try:
             if self.request is not None and self._run.must_stop:
-                self._requests.close()
-                self.request = None
+                self._close()
         except FOREIGN_ERRORS as error:
             self.fail(error)
 
@@ -300,31 +268,30 @@ class _Job:
             BaseException: the error, if it is an interrupt.
         """
         raise_interrupt(error)
-        self._requests.close()
-        self.request, self._error = None, error
+        self._close()
+        self._run.error = error
 
     def interrupt(self, error: BaseException) -> None:
-        """End the check with an error of the model, which the answer so far survives."""
-        self.fail(error)
-        # without a single pass there is no answer that the error could hold
-        self._is_interrupted = self._run.check.tree.passes > 0
+        """End the check with an error of the model, which the answer so far survives.
+
+        Raises:
+            BaseException: the error, if it is an interrupt.
+        """
+        raise_interrupt(error)
+        self._close()
+        self._run.failure = error
 
     def build_outcome(self) -> CheckOutcome:
-        """Return the result of the check, or its error, and release its memory."""
+        """Return the answer of the check or its error, and release its memory."""
         try:
-            if self._error is not None and not self._is_interrupted:
-                return self._error
-            answer = self._run.finish(bounds_only=True)
-            if self._error is None:
-                return answer
-            interrupted = InterruptedCheck(str(self._error), answer)
-            interrupted.__cause__ = self._error
-            return interrupted
+            return self._run.conclude(bounds_only=True)
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             return error
-        finally:
-            self._run.release()
+
+    def _close(self) -> None:
+        self._requests.close()
+        self.request = None
 
 
 @dataclass(frozen=True)
@@ -377,7 +344,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         self._stack.close()
 
     def read_ahead(
-        self, questions: Sequence[QuestionLike], prompts: Iterable[tuple[int, tuple[int, ...]]]
+        self, questions: Sequence[Question], prompts: Iterable[tuple[int, tuple[int, ...]]]
     ) -> None:
         """Read the ends of prompts together; they rarely have equal lengths.
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmchecker.checking.anytime.process import Part
 from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.distribution import Distributions
+from llmchecker.processes.process import Part
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from llmchecker.checking.answer import (
     select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
-from llmchecker.checking.anytime.budget import Budget
 from llmchecker.checking.anytime.confidence_sequence import (
     ConfidenceSequence,
     Values,
@@ -36,6 +35,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues

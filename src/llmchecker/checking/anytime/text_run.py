@@ -8,16 +8,19 @@ whatever the order of their ends: a stop never depends on a sample that is not c
 are under way when the last one is counted leave no value.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.anytime.run import CheckOutcome, Run
 from llmchecker.checking.anytime.text_estimator import TextEstimator
-from llmchecker.errors import InterruptedCheck, LLMCheckerError, RequestRefused
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
+from llmchecker.errors import LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -58,13 +61,11 @@ class TextSample:
     is_over: bool = False
 
 
-class TextRun(ABC):
-    """A question that is being answered with texts, which a `TextDriver` requests.
+class TextRun(Run):
+    """The run of a question to a model that returns texts alone, which a `TextDriver` requests.
 
     Attributes:
         models: the model, and those of simulated users.
-        failure: the error of a provider that ended the run; None without one.
-        error: another exception that ended the run, such as of a quantifier; None without one.
         answer_count: number of answers and simulated messages so far.
         is_exhausted: whether a limit forbids the texts that the run still wants.
 
@@ -95,10 +96,9 @@ class TextRun(ABC):
         turns: int | None = None,
         sample_texts: int = 1,
     ) -> None:
+        super().__init__(models[0])
         models[0].check_prompt(start)
         self.models = tuple(dict.fromkeys(models))
-        self.failure: LLMCheckerError | None = None
-        self.error: BaseException | None = None
         self.answer_count = 0
         self.is_exhausted = False
         self._budget, self._is_cancelled, self._watch = budget, is_cancelled, watch
@@ -125,9 +125,9 @@ class TextRun(ABC):
         """Return a sample that is over as one text."""
 
     @property
-    def round_count(self) -> int:
-        """Number of rounds after which the interval narrowed."""
-        return self._estimator.round_count
+    def has_texts(self) -> bool:
+        """Whether an answer was received."""
+        return self.answer_count > 0
 
     @property
     def must_stop(self) -> bool:
@@ -185,12 +185,42 @@ class TextRun(ABC):
         """Return the interval so far."""
         return self._estimator.compute_progress()
 
-    def stop(self) -> None:
-        """Want no further text."""
-        self._is_decided = True
+    @property
+    def spent_passes(self) -> None:
+        """None: the model makes no passes that a budget counts."""
+        return None
 
-    def finish(self) -> Answer:
-        """Compute the answer from the texts so far."""
+    def limit_passes(self, passes: float) -> None:
+        """Change nothing, since `answers` limits the texts."""
+
+    def release(self) -> None:
+        """Drop the samples that are under way."""
+        self._uncounted.clear()
+
+    @cached_property
+    def _own_texts(self) -> Iterator[object]:
+        """The texts of a run that no other shares."""
+        return TextDriver([self]).read_texts()
+
+    def advance(self) -> None:
+        """Request texts until the interval narrows."""
+        rounds = self._estimator.round_count
+        while not self.is_finished and self._estimator.round_count == rounds:
+            next(self._own_texts, None)
+        if self.error is not None:
+            raise self.error
+
+    def complete(self) -> None:
+        """Request texts until the answer is decided."""
+        deque(self._own_texts, maxlen=0)
+
+    def stop(self) -> None:
+        """Want no further text, and receive those that are under way."""
+        self._is_decided = self._is_decided or not self.is_finished
+        self.complete()
+
+    def finish(self, *, bounds_only: bool = False) -> Answer:
+        """Compute the answer from the texts so far, which has no sizes of a tree."""
         limit = None
         if not self._is_decided and not self.must_stop:
             wanted = filter(None, map(self.find_wanted, self.models))
@@ -202,30 +232,13 @@ class TextRun(ABC):
             self._count()
         return self._estimator.build_answer(self.answer_count, limit)
 
-    def conclude(self) -> Answer:
-        """Return the answer, or raise the error that ended the run.
-
-        Raises:
-            InterruptedCheck: a provider failed after a text had been received.
-            LLMCheckerError: it failed before.
-            BaseException: another exception ended the run.
-        """
-        if self.error is not None:
-            raise self.error
-        # without a text there is no answer that the error could hold
-        if self.failure is not None and self.answer_count == 0:
-            raise self.failure
-        answer = self.finish()
-        if self.failure is not None:
-            raise InterruptedCheck(str(self.failure), answer) from self.failure
-        return answer
-
     def _count(self) -> None:
         """Count samples that are over, in the order in which they began."""
         while not self._is_decided and self._uncounted and self._uncounted[0].is_over:
-            sample, rounds = self._uncounted.popleft(), self.round_count
+            sample, rounds = self._uncounted.popleft(), self._estimator.round_count
             self._estimator.add(self._join(sample), sample.truth, sample.scores)
-            is_stopped = self.round_count > rounds and self._watch(self.compute_progress())
+            has_narrowed = self._estimator.round_count > rounds
+            is_stopped = has_narrowed and self._watch(self.compute_progress())
             self._is_decided = bool(is_stopped) or self._estimator.is_decided
 
 
@@ -382,12 +395,30 @@ class TextDriver:
         return readers
 
 
-def answer_alone(run: TextRun) -> Answer:
-    """Request the texts of a run until it ends, and return its answer.
+def check_texts(
+    questions: Sequence[Question], open_run: Callable[[Question], TextRun]
+) -> Iterator[tuple[int, CheckOutcome]]:
+    """Yield the number of each question and its outcome, as soon as it is known.
 
-    Raises:
-        BaseException: as in `TextRun.conclude`.
+    Questions read the same answers, as in `TextDriver`. An exception is the outcome of its
+    question, and an error of the provider that of all questions without one.
+
+    Args:
+        questions: the questions to one model.
+        open_run: opens the run of a question.
     """
-    for _ in TextDriver([run]).iter_ended():
-        pass
-    return run.conclude()
+    numbers: dict[TextRun, int] = {}
+    for number, question in enumerate(questions):
+        try:
+            numbers[open_run(question)] = number
+        except FOREIGN_ERRORS as error:
+            raise_interrupt(error)
+            yield number, error
+    for run in TextDriver(numbers).iter_ended():
+        outcome: CheckOutcome
+        try:
+            outcome = run.conclude()
+        except FOREIGN_ERRORS as error:
+            raise_interrupt(error)
+            outcome = error
+        yield numbers.pop(run), outcome

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from llmchecker.checking.anytime.process import Part
 from llmchecker.errors import ConfigError
+from llmchecker.processes.process import Part
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.scores import score_texts, split_text
 from llmchecker.trees.expansion import decode_texts

@@ -18,13 +18,7 @@ from llmchecker.checking.answer import Answer, Evidence
 from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
-from llmchecker.checking.anytime.process import Part, Stage
 from llmchecker.checking.conversations.answer_tree import GivenAnswer
-from llmchecker.checking.conversations.conversation import (
-    Conversation,
-    ScriptedTurn,
-    SimulatedUser,
-)
 from llmchecker.checking.conversations.explored_conversation import ExploredConversation
 from llmchecker.checking.conversations.token_monitor import TokenMonitor
 from llmchecker.checking.conversations.turn_part import Texts, TurnPart
@@ -34,6 +28,12 @@ from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
+from llmchecker.processes.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+)
+from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.property import Property
 from llmchecker.properties.transducers.interface import HasTransducer
 

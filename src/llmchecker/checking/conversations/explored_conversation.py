@@ -17,10 +17,10 @@ from llmchecker.checking.conversations.answer_tree import (
     Path,
     build_answer_tree,
 )
-from llmchecker.checking.conversations.conversation import Conversation
 from llmchecker.checking.conversations.turn_part import TurnPart
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, OPEN, WITNESS, Witness
 from llmchecker.errors import CheckFailed
+from llmchecker.processes.conversation import Conversation
 from llmchecker.properties.property import Property
 from llmchecker.utils.number_format import format_count, format_number
 

@@ -1,28 +1,22 @@
-"""Conversations with models that return texts alone, and the questions of a suite to such a model.
+"""Conversations with models that return texts alone.
 
 A conversation satisfies the formula, violates it, or leaves this open: because an answer or a
 simulated message was withheld or lost, or because a limit of the run forbids a further one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
 
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.side_by_side import CheckOutcome, QuestionLike
 from llmchecker.checking.anytime.text_run import (
-    AnswerRun,
-    TextDriver,
     TextRun,
     TextSample,
 )
-from llmchecker.checking.conversations.conversation import Conversation, SimulatedUser
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
-from llmchecker.properties.custom_class import FOREIGN_ERRORS
+from llmchecker.processes.conversation import Conversation, SimulatedUser
 from llmchecker.properties.property import Property
 from llmchecker.properties.scores import score_texts
-from llmchecker.utils.processes import raise_interrupt
 
 _UNFINISHED = (Finish.MISSING, Finish.FILTERED, Finish.CALLED, Finish.TRUNCATED)
 """The ends of answers that did not end; the first that occurs is that of a conversation."""
@@ -137,67 +131,3 @@ class ConversationRun(TextRun):
 def _list_texts(sample: TextSample) -> tuple[list[str], list[str]]:
     """Return the texts of the answers and of the simulated messages of a sample."""
     return [each.text for each in sample.answers], [each.text for each in sample.simulated]
-
-
-class TextQuestion(QuestionLike, Protocol):
-    """The part of a `config.question.Question` that a run on texts alone reads."""
-
-    @property
-    def conversation(self) -> Conversation | None:
-        """The conversation; None for a question about single answers."""
-        ...
-
-
-def check_texts(
-    model: TextModel,
-    questions: Sequence[TextQuestion],
-    open_user: Callable[[SimulatedUser], TextModel] = lambda user: user.model,
-) -> Iterator[tuple[int, CheckOutcome]]:
-    """Yield the number of each question and its result, as soon as it is known.
-
-    Questions read the same answers, as in `TextDriver`. An exception is the result of its question,
-    and an error of the provider that of all questions without one.
-
-    Args:
-        model: the model.
-        questions: the questions.
-        open_user: opens the model of a simulated user.
-    """
-    numbers: dict[TextRun, int] = {}
-    for number, question in enumerate(questions):
-        try:
-            numbers[create_run(model, question, open_user)] = number
-        except FOREIGN_ERRORS as error:
-            raise_interrupt(error)
-            yield number, error
-    for run in TextDriver(numbers).iter_ended():
-        outcome: CheckOutcome
-        try:
-            outcome = run.conclude()
-        except FOREIGN_ERRORS as error:
-            raise_interrupt(error)
-            outcome = error
-        yield numbers.pop(run), outcome
-
-
-def create_run(
-    model: TextModel,
-    question: TextQuestion,
-    open_user: Callable[[SimulatedUser], TextModel] = lambda user: user.model,
-    **options: Any,
-) -> TextRun:
-    """Create the run of a question.
-
-    Args:
-        model, question, open_user: as in `check_texts`.
-        options: `is_cancelled` and `watch`, as in `TextRun`.
-
-    Raises:
-        InvalidQuery, ConfigError: as in `AnswerRun` and `ConversationRun`.
-    """
-    asked, budget = question.asked.create_quantifiers(), question.budget
-    conversation = question.conversation
-    if conversation is None:
-        return AnswerRun(model, question.prompt, asked, budget, **options)
-    users = {user: open_user(user) for user in conversation.simulated_users}
-    return ConversationRun(model, conversation, asked, budget, users, **options)

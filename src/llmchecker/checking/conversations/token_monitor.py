@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from llmchecker.checking.anytime.process import Process
 from llmchecker.checking.conversations.turn_query import TurnMonitor
+from llmchecker.processes.process import Process
 from llmchecker.properties.logic.ast import STEP, Atom
 from llmchecker.utils.row_groups import find_distinct
 

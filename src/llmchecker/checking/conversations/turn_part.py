@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from llmchecker.checking.anytime.process import Part, Stage
 from llmchecker.checking.conversations.answer_tree import GivenAnswer
+from llmchecker.processes.process import Part, Stage
 
 Texts = tuple[str, ...]
 """Texts of answers or of messages, in the order of the turns."""

@@ -8,13 +8,13 @@ from typing import Any
 from llmchecker.checking import formatting
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.figures import Display, build_text_rows
+from llmchecker.checking.question import Question
 from llmchecker.config.plan import Check, TableRow, TreeSpec
-from llmchecker.config.question import Question
 from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.output import write_output_file
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.number_format import format_count
 
 
@@ -46,8 +46,8 @@ class AnsweredQuestion:
             "model": question.model.name,
             "decoding": decoding_as_json(question.model.decoding),
             "start": start_as_json(question.prompt),
-            "alpha": truncation.alpha if isinstance(truncation, Truncation) else None,
-            "k": truncation.k if isinstance(truncation, Truncation) else None,
+            "alpha": None if truncation is None else truncation.alpha,
+            "k": None if truncation is None else truncation.k,
             **self.fields,
             **self._describe_seed(),
         }
@@ -57,17 +57,13 @@ class AnsweredQuestion:
         question, answer = self.question, self.answer
         figures = formatting.build_rows(answer)
         truncation = question.truncation
-        length = (
-            str(truncation)
-            if isinstance(truncation, Truncation)
-            else format_count(truncation.length, "token")
-        )
+        length = format_count(question.length, "token") if truncation is None else str(truncation)
         rows = {
             **{name: figures.pop(name) for name in ("query", *answer.definitions)},
             **build_text_rows(
                 {
                     "model": f"{question.model.display_name()}, {length}",
-                    "text": question.formatted_start,
+                    "text": formatting.format_start(question.prompt),
                 }
             ),
             **figures,
@@ -87,7 +83,10 @@ class AnsweredQuestion:
         from llmchecker.reporting.tables import AnsweredQuery
 
         question = self.question
-        check = Check(TreeSpec(question.model.name, "", question.truncation), question.query)
+        check = Check(
+            TreeSpec(question.model.name, "", question.truncation or Horizon(question.length)),
+            question.query,
+        )
         row = TableRow("", "", check)
         answer = AnsweredQuery(row, question.model.display_name(), question.prompt, self.answer)
         passes = self.answer.passes
@@ -98,4 +97,4 @@ class AnsweredQuestion:
     def _describe_seed(self) -> dict[str, int]:
         """Return the seed of the samples; empty for an answer on a tree, which has none."""
         question = self.question
-        return {} if isinstance(question.truncation, Truncation) else {"seed": question.budget.seed}
+        return {"seed": question.budget.seed} if question.truncation is None else {}

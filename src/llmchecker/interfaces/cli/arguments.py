@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
+from llmchecker.checking.question import Question
 from llmchecker.config.deployment import (
     DeploymentName,
     is_address,
@@ -31,19 +32,18 @@ from llmchecker.config.question import (
     DEFAULT_LENGTH,
     DEFAULT_PASSES,
     DEFAULT_SEED,
-    Question,
-    TextProcess,
     build_budget,
     build_model_budget,
-    resolve_query,
+    vary_question,
 )
 from llmchecker.config.registry import Registry, open_registry
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
-from llmchecker.interfaces.cli.assertion_arguments import AskedQuery
+from llmchecker.interfaces.cli.assertion_arguments import parse_property
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
 from llmchecker.models.servers.spending import Spending, parse_price
-from llmchecker.trees.text_tree import Horizon, Truncation
+from llmchecker.trees.text_tree import Truncation
 
 _BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
 _TEXT_LIMITS = ("answers", "tokens", "dollars")
@@ -201,8 +201,10 @@ def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     _add_options(command, _BUDGET_OPTIONS)
 
 
-def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]:
-    """Parse the model, the prompt and the truncation, and read the registry that they refer to.
+def parse_process(
+    arguments: argparse.Namespace,
+) -> tuple[Registry, ModelConfig, Start, Truncation | None]:
+    """Parse the model, the prompt and any truncation, and read the registry that they refer to.
 
     Raises:
         ConfigError: the config is unreadable, or an argument is invalid or has an undefined name.
@@ -223,37 +225,27 @@ def parse_process(arguments: argparse.Namespace) -> tuple[Registry, TextProcess]
     if isinstance(truncation, Truncation):
         check_has_distributions("--model", model)
         check_listed_tokens("--k", truncation.k, model)
-    return registry, TextProcess(model=model, prompt=prompt, truncation=truncation)
+    return registry, model, prompt, truncation
 
 
-def parse_question(arguments: argparse.Namespace, given: AskedQuery) -> tuple[Registry, Question]:
+def parse_question(arguments: argparse.Namespace) -> tuple[Registry, Question]:
     """Parse the question of the arguments, and read the registry that it refers to.
-
-    Args:
-        arguments: the arguments of the command line.
-        given: the query of the arguments.
 
     Raises:
         ConfigError: as in `parse_process`, or the query is invalid.
     """
     budget_keys = _collect_budget(arguments)
-    registry, process = parse_process(arguments)
+    registry, model, prompt, truncation = parse_process(arguments)
     # the budget of a comparison depends on its second side too, see `parse_versus`
     is_compared = hasattr(arguments, f"{_VERSUS}model")
     with name_arguments("--"):
         budget = (
             build_budget(**budget_keys)
             if is_compared
-            else _build_budget(budget_keys, arguments, [process.model])
+            else _build_budget(budget_keys, arguments, [model])
         )
-    quantifiers = {**registry.quantifiers, **given.create_quantifiers(registry)}
-    asked = resolve_query(given.text, _find_length(arguments), quantifiers)
-    asked = replace(asked, assertion=given.assertion)
-    question = Question(
-        **dict(process),
-        asked=add_judge_notes(asked, process.model),
-        budget=budget,
-    )
+    asked = parse_property(arguments, registry, _find_length(arguments))
+    question = Question(model, prompt, add_judge_notes(asked, model), budget, truncation=truncation)
     _check_answerable(question, "--")
     return registry, question
 
@@ -284,12 +276,12 @@ def _build_budget(
     return build_model_budget(list(zip(names, is_text_only, strict=True)), **keys)
 
 
-def _parse_truncation(arguments: argparse.Namespace) -> Truncation | Horizon:
+def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
     # `compare` has no alpha and k
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
     with name_arguments("--"):
         if alpha is None and k is None:
-            return Horizon(parse_end(_find_length(arguments))[0])
+            return None
         # the paper's tree is defined by both together
         if alpha is None or k is None:
             raise ConfigError(
@@ -385,11 +377,11 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     second = vars(arguments) | replaced | versus
     place = "--versus-model" if "model" in versus else "--model"
     model = _resolve_model(place, registry, argparse.Namespace(**second), versus.keys())
-    question = first.vary(model, _collect_prompt(arguments, _VERSUS), "--versus-")
+    question = vary_question(first, model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
     with name_arguments("--"):
         budget = _build_budget(_collect_budget(arguments), arguments, [first.model, model])
-    return question.model_copy(update={"budget": budget})
+    return replace(question, budget=budget)
 
 
 def check_server_options(arguments: argparse.Namespace) -> None:

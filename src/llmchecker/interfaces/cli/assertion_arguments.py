@@ -8,17 +8,18 @@ import json
 import logging
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
 from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
+from llmchecker.config.question import resolve_query
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError
-from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.json_validity import read_schema
 from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 
@@ -53,42 +54,8 @@ _FLAG_KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class AskedQuery:
-    """The query of the command line, with the quantifiers that it defines.
-
-    Attributes:
-        text: the query.
-        settings: settings of these quantifiers by name.
-        assertion: the assertion that the query stands for, as in a suite; None for none.
-    """
-
-    text: str
-    settings: Mapping[str, Mapping[str, Any]]
-    assertion: Mapping[str, Any] | None = None
-
-    def create_quantifiers(self, registry: Registry) -> dict[str, Quantifier]:
-        """Create the quantifiers by name.
-
-        Args:
-            registry: the configuration, whose models may be judges.
-        """
-
-        def find_model(name: DeploymentName) -> ModelConfig:
-            return resolve_deployment("model", name, registry).model
-
-        return {
-            name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
-            for name, entry in self.settings.items()
-        }
-
-    def format_command(self, name: str) -> str:
-        """Format the query and its quantifiers as arguments of a command of `llmchecker`."""
-        options = [
-            f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
-            for name, entry in self.settings.items()
-        ]
-        return " ".join(["llmchecker", name, shlex.quote(self.text), *options])
+QuantifierSettings = Mapping[str, Mapping[str, Any]]
+"""Settings of quantifiers by name."""
 
 
 def add_assertion_arguments(
@@ -129,8 +96,41 @@ def add_assertion_arguments(
     )
 
 
-def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
-    """Return the query of the arguments, or that of an assertion in its place.
+def parse_property(
+    arguments: argparse.Namespace, registry: Registry, length: int | str
+) -> Property:
+    """Parse the query of the arguments, or the assertion in its place.
+
+    Args:
+        arguments: the arguments of the command line.
+        registry: the configuration, whose quantifiers the query may name, and whose models judge.
+        length: the horizon, as in `resolve_query`.
+
+    Raises:
+        ConfigError: as in `find_query`, or a quantifier is invalid.
+        InvalidQuery: the query does not parse, or contains an unknown quantifier.
+    """
+    text, settings, assertion = find_query(arguments)
+
+    def find_model(name: DeploymentName) -> ModelConfig:
+        return resolve_deployment("model", name, registry).model
+
+    own = {
+        name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
+        for name, entry in settings.items()
+    }
+    asked = resolve_query(text, length, {**registry.quantifiers, **own})
+    return replace(asked, assertion=assertion)
+
+
+def find_query(
+    arguments: argparse.Namespace,
+) -> tuple[str, QuantifierSettings, Mapping[str, Any] | None]:
+    """Find the query of the arguments, or that of an assertion in its place.
+
+    Returns:
+        The query, the settings of the quantifiers that the arguments define, and the assertion
+        that the query stands for; None for none.
 
     Raises:
         ConfigError: the arguments have no query or several, or an unusable value.
@@ -150,7 +150,7 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
             raise ConfigError(
                 f"{arguments.command}: no query; write one, or an assertion such as --contains"
             )
-        return AskedQuery(query, settings)
+        return query, settings, None
     options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
     if len(options) > 1:
         raise ConfigError(f"{' and '.join(options)}: several queries; keep one")
@@ -164,10 +164,19 @@ def parse_asked_query(arguments: argparse.Namespace) -> AskedQuery:
     if clash := assertion.properties.keys() & settings.keys():
         raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
     entry = {kind: value, **({} if threshold is None else {key: f"{threshold:f}"})}
-    asked = AskedQuery(text, settings | dict(assertion.properties), entry)
+    settings |= assertion.properties
     # the assertion stands for a query, which the user can extend
-    logging.info("the same as %s", asked.format_command(arguments.command))
-    return asked
+    logging.info("the same as %s", _format_command(arguments.command, text, settings))
+    return text, settings, entry
+
+
+def _format_command(command: str, query: str, settings: QuantifierSettings) -> str:
+    """Format a query and its quantifiers as arguments of a command of `llmchecker`."""
+    options = [
+        f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
+        for name, entry in settings.items()
+    ]
+    return " ".join(["llmchecker", command, shlex.quote(query), *options])
 
 
 def _option(kind: str) -> str:

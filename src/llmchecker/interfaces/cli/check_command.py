@@ -5,8 +5,8 @@ import contextlib
 import time
 from pathlib import Path
 
+from llmchecker.checking.question import Question
 from llmchecker.config.judges import charge_judges
-from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
 from llmchecker.interfaces.cli.arguments import (
@@ -18,7 +18,6 @@ from llmchecker.interfaces.cli.arguments import (
 )
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
-    parse_asked_query,
 )
 from llmchecker.interfaces.cli.check_on_model import check_on_model
 from llmchecker.interfaces.cli.display import show_display
@@ -60,14 +59,13 @@ def add_check_command(commands: SubParsers) -> None:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    asked = parse_asked_query(arguments)
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
     with redirect_stdout():
-        registry, question = parse_question(arguments, asked)
+        registry, question = parse_question(arguments)
         with contextlib.chdir(registry.project):
-            if isinstance(question.truncation, Truncation):
-                answered = check_on_tree(registry, question)
+            if question.truncation is not None:
+                answered = check_on_tree(registry, question, question.truncation)
             else:
                 spending = parse_spending(arguments)
                 with charge_judges(spending):
@@ -84,13 +82,17 @@ def _run_check(arguments: argparse.Namespace) -> int:
     return answered.answer.exit_status
 
 
-def check_on_tree(registry: Registry, question: Question) -> AnsweredQuestion:
+def check_on_tree(
+    registry: Registry, question: Question, truncation: Truncation
+) -> AnsweredQuestion:
     """Answer the query of a question on its tree.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
-    tree, path, growing_seconds = load_or_build_tree(registry, question)
+    tree, path, growing_seconds = load_or_build_tree(
+        registry, question.model, question.prompt, truncation
+    )
     # Imported here, because Storm takes a second to load, which would delay --help and errors.
     from llmchecker.checking.check import check_query
     from llmchecker.checking.markov.scored_tree import ScoredTree

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from llmchecker.checking.formatting import format_progress
+from llmchecker.checking.question import Question
 from llmchecker.config.opening import load_opened_model, open_model
-from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
@@ -37,12 +38,16 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
     """
+    # imported here: torch and Storm take seconds to load, which would delay --help and errors
+    from llmchecker.checking.runs import answer_question
+
     opened = open_model(question.model, registry.expansion, spending)
-    opened_question = question.model_copy(update={"model": load_opened_model(opened)})
+    loaded = replace(question, model=load_opened_model(opened))
     failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            answer = opened_question.answer(
+            answer = answer_question(
+                loaded,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(format_status(progress, question)),
             )
@@ -58,7 +63,7 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
 
 def format_status(progress: "Progress", question: Question) -> str:
     """Format the intervals, the passes, their rate and the time left."""
-    budget, parts = question.budget, [question.format_progress(progress)]
+    budget, parts = question.budget, [format_progress(progress, is_text_only=question.is_text_only)]
     if progress.seconds > 0:
         parts.append(f"{progress.passes / progress.seconds:,.0f} a second")
     # a budget without a time limit has no remaining time

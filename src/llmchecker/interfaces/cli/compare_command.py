@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import comparison_formatting
 from llmchecker.checking.decision import ComparisonOutcome
+from llmchecker.checking.question import Question
 from llmchecker.config.judges import charge_judges
 from llmchecker.config.opening import load_opened_model, open_model
-from llmchecker.config.question import Question
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
 from llmchecker.interfaces.cli.arguments import (
@@ -29,7 +29,6 @@ from llmchecker.interfaces.cli.arguments import (
 )
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
-    parse_asked_query,
 )
 from llmchecker.interfaces.cli.check_on_model import (
     catch_interrupt,
@@ -49,7 +48,6 @@ from llmchecker.utils.exit_status import ExitStatus
 # Imported for types only: Storm and torch take seconds to load, which would delay --help.
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Answer
-    from llmchecker.checking.anytime.comparison_run import Side
     from llmchecker.checking.comparison import Comparison
 
 
@@ -80,7 +78,7 @@ def add_compare_command(commands: SubParsers) -> None:
 
 def _run_compare(arguments: argparse.Namespace) -> int:
     with redirect_stdout():
-        registry, first = parse_question(arguments, parse_asked_query(arguments))
+        registry, first = parse_question(arguments)
         versus = parse_versus(arguments, registry, first)
         with contextlib.chdir(registry.project):
             spending = parse_spending(arguments)
@@ -116,18 +114,15 @@ def _compare(
         LLMCheckerError: a model cannot be fetched or loaded, or the query cannot be compared.
     """
     # Imported here, because Storm and torch take seconds to load, which would delay --help.
-    from llmchecker.checking.anytime.comparison_run import check_comparable, compare_sides
+    from llmchecker.checking.comparison_run import check_comparable, compare_answers
 
     check_comparable(first.asked)
     sides = _open_sides(registry, first, versus, spending)
     failure: InterruptedCheck | KeyboardInterrupt | None = None
     with job_logging.show_status() as status, catch_interrupt() as is_cancelled:
         try:
-            comparison = compare_sides(
+            comparison = compare_answers(
                 *sides,
-                first.asked,
-                # the budget of both
-                versus.budget,
                 is_cancelled=is_cancelled,
                 watch=lambda progress: status(f"difference: {format_status(progress, versus)}"),
             )
@@ -143,9 +138,11 @@ def _compare(
 
 def _open_sides(
     registry: Registry, first: Question, versus: Question, spending: Spending
-) -> "tuple[Side, Side]":
-    """Open the models of both sides; those that return texts alone share the spending."""
-    from llmchecker.checking.anytime.comparison_run import Side
+) -> tuple[Question, Question]:
+    """Return both questions with their models loaded.
+
+    Models that return texts alone share the spending.
+    """
 
     opened = open_model(first.model, registry.expansion, spending)
     other = (
@@ -154,8 +151,9 @@ def _open_sides(
         if isinstance(opened, LazyModel) and first.model.directory == versus.model.directory
         else open_model(versus.model, registry.expansion, spending)
     )
-    return Side(load_opened_model(opened), first.prompt), Side(
-        load_opened_model(other), versus.prompt
+    return (
+        replace(first, model=load_opened_model(opened)),
+        replace(versus, model=load_opened_model(other)),
     )
 
 
@@ -165,7 +163,7 @@ def _format_json(first: Question, versus: Question, comparison: "Comparison") ->
         "query": first.query.text,
         "quantifiers": comparison.first.quantifiers,
         "assertion": comparison.first.assertion,
-        "L": first.truncation.length,
+        "L": first.length,
         "first": _describe_side(first, comparison.first),
         "versus": _describe_side(versus, comparison.versus),
         # JSON has no infinity

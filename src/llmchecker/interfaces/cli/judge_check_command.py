@@ -9,7 +9,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.figures import Bar, Display, Figure, Row, TextList
 from llmchecker.checking.formatting import format_interval
 from llmchecker.config.deployment import DeploymentName, resolve_deployment

@@ -1,4 +1,4 @@
-"""The tree cache of the command line: load a process's tree, or build it.
+"""The tree cache of the command line: load a tree, or build it.
 
 The workflow or a command builds a tree once. The record of a tree contains the model, the code and
 the settings of the build. A tree of another model, dtype or end of sequence is therefore not used.
@@ -11,28 +11,26 @@ from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.opening import open_tree_builder
 from llmchecker.config.plan import TreeSpec
-from llmchecker.config.question import TextProcess
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError, InvalidTree
+from llmchecker.errors import InvalidTree
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.trees.text_tree import TextTree, Truncation
 from llmchecker.utils import job_logging
 
 
-def load_or_build_tree(registry: Registry, process: TextProcess) -> tuple[TextTree, Path, float]:
-    """Load the tree of a process from the workflow or from the cache, or build it.
+def load_or_build_tree(
+    registry: Registry, model: ModelConfig, prompt: Start, truncation: Truncation
+) -> tuple[TextTree, Path, float]:
+    """Load the tree of a prompt from the workflow or from the cache, or build it.
 
     Returns:
         The tree, its file, and the seconds of its expansion in this run; 0 for one of the cache.
 
     Raises:
-        ConfigError: the process has no truncation.
         SourceError: the model is absent and cannot be fetched.
         ConfigError: the directory of the model holds a model from another source.
         UnusableModel: the model cannot be loaded.
     """
-    model, prompt, truncation = process.model, process.prompt, process.truncation
-    if not isinstance(truncation, Truncation):
-        raise ConfigError("tree: the process has no truncation; give --alpha and --k")
     builder = open_tree_builder(model, registry.expansion)
     # Names of start strings in a config contain no _, so this folder is not one of theirs.
     fingerprint = builder.compute_fingerprint(prompt, truncation)

@@ -8,19 +8,18 @@ from pathlib import Path
 
 from llmchecker.checking import witnesses
 from llmchecker.checking.markov.scored_tree import ScoredTree
-from llmchecker.config.question import Question, TextProcess
-from llmchecker.config.registry import Registry
 from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
     parse_process,
     parse_question,
 )
-from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.output import redirect_stdout, write_output_file
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
+from llmchecker.properties.property import Property
 from llmchecker.reporting import tree_drawing
+from llmchecker.trees.text_tree import TextTree
 from llmchecker.utils.exit_status import ExitStatus
 
 
@@ -54,13 +53,18 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     output = arguments.output
     default_format = "dot" if output and output.suffix in (".dot", ".gv") else "svg"
     with redirect_stdout():
-        registry, process = (
-            parse_process(arguments)
-            if arguments.query is None
-            else parse_question(arguments, parse_asked_query(arguments))
-        )
+        if arguments.query is None:
+            registry, model, prompt, truncation = parse_process(arguments)
+            asked = None
+        else:
+            registry, question = parse_question(arguments)
+            model, prompt, truncation = question.model, question.prompt, question.truncation
+            asked = question.asked
+        # alpha, k and the length are required
+        assert truncation is not None
         with contextlib.chdir(registry.project):
-            drawing = _draw_tree(registry, process)
+            tree, _, _ = load_or_build_tree(registry, model, prompt, truncation)
+            drawing = _draw_tree(tree, asked)
     text = tree_drawing.FORMATTERS[arguments.format or default_format](drawing)
     if output is None:
         # Binary, so that the encoding of the terminal does not change the file.
@@ -70,20 +74,14 @@ def _run_tree(arguments: argparse.Namespace) -> int:
     return ExitStatus.SUCCESS
 
 
-def _draw_tree(registry: Registry, process: TextProcess) -> tree_drawing.Drawing:
-    """Draw the tree of a process; for a question, also scores and deciding states.
-
-    Raises:
-        LLMCheckerError: the model cannot be fetched or loaded.
-    """
-    tree, _, _ = load_or_build_tree(registry, process)
-    # Without a query, the drawing has no scores and no marks.
-    if not isinstance(process, Question):
+def _draw_tree(tree: TextTree, asked: Property | None) -> tree_drawing.Drawing:
+    """Draw a tree; with a query, also scores and deciding states."""
+    if asked is None:
         return tree_drawing.Drawing(tree, {}, {})
-    scored = ScoredTree.from_quantifiers(tree, process.asked.quantifiers)
-    if not witnesses.has_witnesses(process.query):
+    scored = ScoredTree.from_quantifiers(tree, asked.quantifiers)
+    if not witnesses.has_witnesses(asked.query):
         logging.info("no single text decides a query of this form, so no state is marked")
-    deciding_states = witnesses.find_witnesses(scored, process.query, max_witnesses=None)
+    deciding_states = witnesses.find_witnesses(scored, asked.query, max_witnesses=None)
     return tree_drawing.Drawing(
         tree, scored.scores, {witness.uid: witness.kind for witness in deciding_states}
     )

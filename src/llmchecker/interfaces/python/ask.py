@@ -1,17 +1,18 @@
 """Answers to queries, on a tree or on a model within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
-from llmchecker.checking.conversations.conversation import Conversation, ScriptedTurn
+from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
-    Question,
     build_model_budget,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck
@@ -20,8 +21,9 @@ from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorer
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
+from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.property import Property
-from llmchecker.trees.text_tree import Horizon, TextTree
+from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
     from llmchecker.checking.answer import Progress
@@ -174,10 +176,13 @@ def ask(
         seed=seed,
         certain=certain,
     )
-    opened = question.model_copy(update={"model": apply_end_of_sequence(model, end_of_sequence)})
-    watch_all = combine_watches(progress, watch, question.format_progress)
+    question = replace(question, model=apply_end_of_sequence(model, end_of_sequence))
+    format_line = partial(formatting.format_progress, is_text_only=question.is_text_only)
+    # imported here, because Storm takes a second to load
+    from llmchecker.checking.runs import answer_question
+
     try:
-        found = opened.answer(watch=watch_all)
+        found = answer_question(question, watch=combine_watches(progress, watch, format_line))
     except InterruptedCheck as error:
         so_far = Answer.from_answer(error.result)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
@@ -197,7 +202,6 @@ def build_question(
         prompt=prompt,
         conversation=conversation,
         asked=add_judge_notes(asked, models[0]),
-        truncation=Horizon(asked.length),
         budget=build_model_budget(
             [(each.name, isinstance(each, TextModel)) for each in models], **limits
         ),

@@ -1,20 +1,21 @@
 """Comparison of two models, start strings or decodings by one query."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from llmchecker.checking import comparison, comparison_formatting
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.anytime.comparison_run import Side, compare_sides
 from llmchecker.checking.comparison_formatting import SideLabel
+from llmchecker.checking.comparison_run import compare_answers
 from llmchecker.checking.figures import format_display
+from llmchecker.checking.question import Question
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
     DEFAULT_SEED,
-    Question,
+    vary_question,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
 from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
@@ -133,15 +134,15 @@ def compare(
         certain=certain,
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
-    versus = question.vary(second_model, changes, "versus_")
+    versus = vary_question(question, second_model, changes, "versus_")
     first, second = (
-        Side(apply_end_of_sequence(side.model, end_of_sequence), side.prompt)
+        replace(side, model=apply_end_of_sequence(side.model, end_of_sequence))
         for side in (question, versus)
     )
     sides = (_describe(question), _describe(versus))
     watch_both = combine_watches(progress, watch)
     try:
-        compared = compare_sides(first, second, question.asked, question.budget, watch=watch_both)
+        compared = compare_answers(first, second, watch=watch_both)
     except InterruptedCheck as error:
         so_far = _make_readable(error.result, sides)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.answer import Answer, Costs, Progress
-from llmchecker.checking.anytime.budget import Budget
+from llmchecker.checking.budget import Budget
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval, format_value
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import answer_question
 from llmchecker.config.judges import add_judge_notes, list_judge_notes
 from llmchecker.config.plan import Check, quantifiers_in
-from llmchecker.config.question import Question, resolve_query
+from llmchecker.config.question import resolve_query
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.models.fingerprint import hash_inputs
@@ -82,14 +84,11 @@ def compute_answers(
         question = Question(
             model=model,
             prompt=start,
-            truncation=check.tree.truncation,
             asked=add_judge_notes(asked, model),
             budget=budget,
         )
         # the number of cores of a run may not change its results
-        options: dict[str, Any] = {} if question.is_text_only else {"batch_invariant": True}
-        watch = _build_watch(str(check))
-        answer = question.answer(watch=watch, **options)
+        answer = answer_question(question, batch_invariant=True, watch=_build_watch(str(check)))
         stored = _select_stored_part(answer, question.asked, question.budget)
         # the answer of a check's tree has the witnesses
         if check.is_bounded:

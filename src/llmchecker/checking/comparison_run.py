@@ -10,23 +10,18 @@ probability at most e.
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer_forecast import forecast_difference, forecast_width
-from llmchecker.checking.anytime.answer_process import AnswerProcess
-from llmchecker.checking.anytime.anytime_run import AnytimeRun, describe_failure
-from llmchecker.checking.anytime.budget import Budget
-from llmchecker.checking.anytime.text_run import AnswerRun, TextDriver
+from llmchecker.checking.anytime.run import describe_failure
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.question import Question
+from llmchecker.checking.runs import OpenUser, open_run, take_given_model
 from llmchecker.errors import InterruptedCheck, InvalidQuery
-from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.interface import LanguageModel
-from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.property import Property
 
@@ -38,45 +33,32 @@ _SEED_DISTANCE = 2**63
 """The distance of both seeds, which makes the samples of the sides independent."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """One side of a comparison.
-
-    Attributes:
-        model: the language model, or one that returns texts alone.
-        start: the start string.
-    """
-
-    model: LanguageModel | TextModel
-    start: Start
-
-
-def compare_sides(
-    first: Side,
-    versus: Side,
-    asked: Property,
-    budget: Budget,
+def compare_answers(
+    first: Question,
+    versus: Question,
+    open_user: OpenUser = take_given_model,
     *,
     is_cancelled: Callable[[], bool] = lambda: False,
     watch: Callable[[Progress], bool | None] = lambda progress: None,
 ) -> Comparison:
-    """Compare the answers of two sides, as narrowly as the budget allows.
+    """Compare the answers to one query of two loaded models, prompts or decodings.
 
-    Both sides share all limits. The width is that of the difference.
+    The work ends when the difference is as narrow as the budget allows. Both sides share all
+    limits, and the width is that of the difference.
 
     Args:
-        first, versus: the sides.
-        asked: the query, its quantifiers and the horizon.
-        budget: the limits on the costs, and the confidence.
-        is_cancelled, watch: as in `answer.check_anytime`, for the difference.
+        first: the question to the first side.
+        versus: that to the second side, whose budget is that of the comparison.
+        open_user: as in `open_run`.
+        is_cancelled, watch: as in `open_run`, for the difference.
 
     Raises:
         InvalidQuery: the query has a threshold, or an expected score without a range.
         InterruptedCheck: a model failed after both had evaluated texts.
         CheckFailed: Storm gave no answer.
     """
-    check_comparable(asked)
-    comparison = _ComparisonRun((first, versus), asked, budget, is_cancelled)
+    check_comparable(versus.asked)
+    comparison = _ComparisonRun((first, versus), open_user, is_cancelled)
     while not comparison.is_finished:
         if watch(comparison.record()):
             break
@@ -103,35 +85,25 @@ class _ComparisonRun:
 
     def __init__(
         self,
-        sides: tuple[Side, Side],
-        asked: Property,
-        budget: Budget,
+        sides: tuple[Question, Question],
+        open_user: OpenUser,
         is_cancelled: Callable[[], bool],
     ) -> None:
-        self._sides, self._budget = sides, budget
+        self._budget = budget = sides[1].budget
         self._start_time = time.monotonic()
         self._history: list[Progress] = []
         # rounded upwards, so that both errors together are at most the allowed error
         confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
         own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
-        self._runs: list[AnytimeRun | AnswerRun] = []
-        self._texts: dict[AnswerRun, Iterator[object]] = {}
+        self._runs = []
         for index, side in enumerate(sides):
-            if isinstance(side.model, TextModel):
-                # the requests of both sides differ, and so do their samples
-                run = AnswerRun(side.model, side.start, asked, own_budget, is_cancelled)
-                self._texts[run] = TextDriver([run]).read_texts()
-                self._runs.append(run)
-                continue
-            self._runs.append(
-                AnytimeRun(
-                    AnswerProcess(side.model, side.start, asked.length),
-                    asked,
-                    replace(own_budget, seed=(budget.seed + index * _SEED_DISTANCE) % 2**64),
-                    is_cancelled=is_cancelled,
-                    share_passes=self._share_passes,
-                )
-            )
+            # a model that returns texts alone draws them itself
+            distance = 0 if side.is_text_only else index * _SEED_DISTANCE
+            seed = (budget.seed + distance) % 2**64
+            question = replace(side, budget=replace(own_budget, seed=seed))
+            run = open_run(question, open_user, is_cancelled=is_cancelled)
+            run.share_passes = self._share_passes
+            self._runs.append(run)
         self._progress = [run.compute_progress() for run in self._runs]
         self._rounds = [0, 0]
 
@@ -157,17 +129,9 @@ class _ComparisonRun:
         index = self._choose_side()
         run = self._runs[index]
         # the samples of the sides are independent, so one side may limit the other
-        if isinstance(run, AnswerRun):
-            rounds = run.round_count
-            while not run.is_finished and run.round_count == rounds:
-                next(self._texts[run], None)
-            if run.error is not None:
-                raise run.error
-        else:
-            if self._budget.passes is not None:
-                plan = run.check.rounds
-                plan.limit_passes(plan.spent_passes + self._remaining_passes())
-            run.advance()
+        if self._budget.passes is not None:
+            run.limit_passes(self._remaining_passes())
+        run.advance()
         self._rounds[index] += 1
         self._progress[index] = run.compute_progress()
 
@@ -178,18 +142,11 @@ class _ComparisonRun:
             InterruptedCheck: a model failed after both had evaluated texts.
             Exception: the error of a model that failed earlier.
         """
-        for run, texts in self._texts.items():
-            # answers that are under way are paid, and the model stores them
-            if not run.is_finished:
-                run.stop()
-            deque(texts, maxlen=0)
-        failures = [
-            (side.model, run.failure)
-            for side, run in zip(self._sides, self._runs, strict=True)
-            if run.failure is not None
-        ]
-        # without a pass of each side there is no answer that the error could hold
-        if failures and any(run.compute_progress().passes == 0 for run in self._runs):
+        for run in self._runs:
+            run.stop()
+        failures = [(run.model, run.failure) for run in self._runs if run.failure is not None]
+        # without a text of each side there is no answer that the error could hold
+        if failures and not all(run.has_texts for run in self._runs):
             raise failures[0][1]
         comparison = self._build_comparison()
         for model, failure in failures:
@@ -249,15 +206,12 @@ class _ComparisonRun:
     def _remaining_passes(self) -> float:
         if self._budget.passes is None:
             return math.inf
-        spent = (run.check.rounds.spent_passes for run in self._runs if isinstance(run, AnytimeRun))
-        return self._budget.passes - sum(spent)
+        return self._budget.passes - sum(run.spent_passes or 0 for run in self._runs)
 
     def _share_passes(self, affordable: float | None) -> float | None:
         """Return the passes that a side may expect of those that the limits allow."""
         limits = [self._remaining_passes()]
         if affordable is not None:
             limits.append(affordable)
-        active = sum(
-            isinstance(run, AnytimeRun) and not run.check.is_finished for run in self._runs
-        )
+        active = sum(run.spent_passes is not None and not run.is_finished for run in self._runs)
         return None if math.isinf(min(limits)) else min(limits) / max(1, active)

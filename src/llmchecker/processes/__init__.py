@@ -1,0 +1,1 @@
+"""How texts grow: turns, and the parts of a text."""
