@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import chat
 import checking
 import host_cost
 import narrowing
@@ -235,6 +236,7 @@ TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
     ("quantify",): ("Quantifying", named("quantify", quantifying.DEFINITIONS)),
     ("host",): ("The host's cost", named("host", host_cost.DEFINITIONS)),
     ("seconds",): ("Equal seconds", named("seconds.{model}", real_models.SECONDS_DEFINITIONS)),
+    ("chat",): ("Free-form answers", named("chat.{model}", chat.DEFINITIONS)),
     ("refine",): ("Refining", named("refine", narrowing.REFINE_DEFINITIONS)),
     ("estimate",): (
         "Estimating",
@@ -299,6 +301,19 @@ def _measure_equal_seconds(run: Run) -> Found:
     return found, []
 
 
+def _measure_chat(run: Run) -> Found:
+    """Measure free-form answers of the models that have a chat template."""
+    found: Figures = {}
+    for name, directory in run.models.items():
+        run.report(f"free-form answers of {name}")
+        measure = partial(chat.measure, report=run.report)
+        of_model = in_own_process(
+            measure, directory, run.sizes.models.seconds, directory=run.project
+        )
+        found |= named(f"chat.{name}", of_model)
+    return found, []
+
+
 def _measure_equal_passes(run: Run) -> Found:
     """Measure the figures of refining and estimating, and the widths of intervals."""
     found: Figures = {}
@@ -326,6 +341,7 @@ PARTS: dict[str, Callable[[Run], Found]] = {
     "host": _measure_host,
     "growth": _measure_growth,
     "equal-seconds": _measure_equal_seconds,
+    "chat": _measure_chat,
     "equal-passes": _measure_equal_passes,
     "checks": _measure_checks,
 }

@@ -18,7 +18,7 @@ from helpers.printed_text import alike
 import llmchecker
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.parser import COMMAND_HELP
-from llmchecker.suites.assertions import KINDS, parse_assertion
+from llmchecker.properties.assertions import KINDS, parse_assertion
 from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 
 ROOT = Path(__file__).parents[2]

@@ -98,7 +98,7 @@ def test_keys_of_the_command_line_replace_those_of_the_suite(tmp_path):
     changes = RunKeys(budget={"passes": 11}, length=1, confidence=0.9, seed=5)
     suite = load_suite(path, changes=changes)
     assert {case.question.budget.passes for case in suite.cases} == {11}
-    assert {case.question.truncation.length for case in suite.cases} == {1}
+    assert {case.question.length for case in suite.cases} == {1}
     assert (suite.confidence, suite.seed) == (0.9, 5)
     with pytest.raises(ConfigError, match=r"^--budget: unknown key 'pases', did you mean 'passes'"):
         load_suite(path, changes=RunKeys(budget={"pases": 11}))

@@ -14,14 +14,13 @@ from helpers.random_tables import LETTERS, table_model, whole_tree
 from helpers.suites import HE, WORDS, OpenTable, load, run, words_model
 
 import llmchecker as lc
-from llmchecker.checking import witnesses
+from llmchecker.checking import runs, witnesses
 from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
 from llmchecker.properties.logic.parser import parse
-from llmchecker.suites import runner
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines, read_results
 from llmchecker.suites.junit import format_junit
@@ -169,13 +168,13 @@ def test_an_unexpected_exception_of_a_case_is_its_error(tmp_path, monkeypatch):
     outputs = [format_table, format_html, format_markdown, format_junit]
     for text in (json.dumps(list(iter_lines(result))), *(str(each(result)) for each in outputs)):
         assert "math range error" in text
-    evaluated, evaluate = [], runner.evaluate
+    evaluated, evaluate = [], runs.answer_side_by_side
 
-    def record(opened, questions, *options):
+    def record(opened, questions, *users, **options):
         evaluated.extend(questions)
-        return evaluate(opened, questions, *options)
+        return evaluate(opened, questions, *users, **options)
 
-    monkeypatch.setattr(runner, "evaluate", record)
+    monkeypatch.setattr(runs, "answer_side_by_side", record)
     assert run(suite, log=log).counts.holds == 3
     assert evaluated == [suite.cases[number].question]
 
@@ -465,14 +464,14 @@ def test_a_killed_run_continues_without_loss_or_repetition(tmp_path, monkeypatch
         log.write_text(text[:-10])
     reports: list[SuiteProgress] = []
     evaluated = []
-    evaluate = runner.evaluate
+    evaluate = runs.answer_side_by_side
 
-    def count(opened, questions, *options):
-        for index, answer in evaluate(opened, questions, *options):
+    def count(opened, questions, *users, **options):
+        for index, answer in evaluate(opened, questions, *users, **options):
             evaluated.append(questions[index])
             yield index, answer
 
-    monkeypatch.setattr(runner, "evaluate", count)
+    monkeypatch.setattr(runs, "answer_side_by_side", count)
     result = run(suite, log=log, report=reports.append)
     assert len(evaluated) == len(set(map(id, evaluated))) == 6 - finished + is_cut
     assert [report.done for report in reports] == list(range(1, 7))
@@ -668,12 +667,12 @@ def test_thousands_of_cases_run_in_bounded_memory(tmp_path, monkeypatch):
     suite = load(tmp_path, [case], {"rows_csv": rows}, properties=PROPERTIES, length=1)
     evaluated = []
 
-    def answer(opened, questions, *options):
+    def answer(opened, questions, *users, **options):
         for index, question in enumerate(questions):
             evaluated.append(question.prompt)
             yield index, build_answer()
 
-    monkeypatch.setattr(runner, "evaluate", answer)
+    monkeypatch.setattr(runs, "answer_side_by_side", answer)
     peaks, reports = {}, []
 
     def measure(progress: SuiteProgress, last: int) -> None:

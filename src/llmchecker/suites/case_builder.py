@@ -21,11 +21,11 @@ from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
+from llmchecker.properties.assertions import parse_assertion
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
-from llmchecker.suites.assertions import parse_assertion
 from llmchecker.suites.cases import Average, Case
 from llmchecker.suites.conversations import (
     add_user_notes,

@@ -26,11 +26,11 @@ from llmchecker.processes.conversation import (
     SimulatedUser,
     Turn,
 )
+from llmchecker.properties.assertions import parse_assertion
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
-from llmchecker.suites.assertions import parse_assertion
 from llmchecker.suites.suite_file import SimulatedUserKeys, TurnKeys
 from llmchecker.suites.templates import Row, insert_columns
 from llmchecker.utils.number_format import format_count

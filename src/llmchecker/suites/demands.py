@@ -7,10 +7,10 @@ from typing import Any
 
 from llmchecker.checking.measurement import Threshold, find_threshold
 from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.properties.assertions import check_names, check_query_text, is_assertion
 from llmchecker.properties.definitions import format_assertion
 from llmchecker.properties.logic.ast import Expectation, Probability
 from llmchecker.properties.logic.query import Query
-from llmchecker.suites.assertions import check_names, check_query_text, is_assertion
 from llmchecker.suites.suite_file import CaseKeys
 from llmchecker.suites.templates import list_columns
 from llmchecker.suites.verdicts import parse_threshold

@@ -37,7 +37,7 @@ from llmchecker.config.section import (
 )
 from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
-from llmchecker.suites.assertions import check_quotes, is_assertion, select_texts
+from llmchecker.properties.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.matrix import Systems, Texts
 from llmchecker.suites.templates import list_columns
 from llmchecker.utils.printable_text import quote_value

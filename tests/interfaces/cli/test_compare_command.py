@@ -8,7 +8,6 @@ import yaml
 from llmchecker.checking.comparison_formatting import SideLabel, describe_sides
 from llmchecker.config.opening import open_model
 from llmchecker.interfaces.cli.arguments import parse_question, parse_versus
-from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.decoding.chat_template import Chat
@@ -125,7 +124,7 @@ def test_another_user_replaces_messages(project, capfd):
     parser = build_parser(["compare"])
     words = ["compare", QUERY, "--messages", "chat.json", "--versus-user", "And now?"]
     parsed = parser.parse_args(words)
-    registry, first = parse_question(parsed, parse_asked_query(parsed))
+    registry, first = parse_question(parsed)
     versus = parse_versus(parsed, registry, first)
     assert first.prompt == Chat((("system", "Be kind."), ("user", "Is it so?")))
     assert versus.prompt == Chat((("system", "Be kind."), ("user", "And now?")))

@@ -12,13 +12,11 @@ from helpers.suites import load
 
 import llmchecker as lc
 from llmchecker.interfaces.cli.arguments import parse_question
-from llmchecker.interfaces.cli.assertion_arguments import parse_asked_query
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.quantifiers.json_schema import _report_once
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.suite_file import RunKeys
-from llmchecker.trees.text_tree import Horizon
 
 START = "The player won because"
 HOLDS = "P>=1 [ F step = 0 ]"
@@ -230,7 +228,7 @@ def test_a_command_asks_about_whole_answers_as_a_suite_does(write):
     (written,) = load_suite(write(query, length="end:9")).cases
     assert changed.question.query == written.question.query
     assert changed.question.query.text == 'P>=0.5 [ (G long < 3) & (F "end") ]'
-    assert changed.question.truncation == written.question.truncation == Horizon(9)
+    assert changed.question.truncation == written.question.length == 9
 
 
 def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
@@ -243,7 +241,7 @@ def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
     command += ["--not-contains", "he", "--at-least", "0.5"]
     command += ["--length", "end:3", "--passes", "9", "--seed", "4"]
     arguments = build_parser(["check"]).parse_args(command)
-    _, question = parse_question(arguments, parse_asked_query(arguments))
+    _, question = parse_question(arguments)
     for name in ("prompt", "query", "truncation", "budget"):
         assert getattr(found.question, name) == getattr(question, name)
     quantifiers = found.question.asked.quantifiers

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from helpers.suites import OpenTable, load, words_model
 
+from llmchecker.checking import runs
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.snakemake import suite_jobs
-from llmchecker.suites import runner, session
+from llmchecker.suites import session
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import job_log
 
@@ -49,13 +50,13 @@ def test_shards_give_the_results_of_one_job(tmp_path, monkeypatch, count):
     starts = ("once", "once he", "once she", "once it", "once he he")
     cases = [CASE | {"start": start} for start in starts]
     suite = load_configured(tmp_path, cases, monkeypatch, budget={"passes": 8})
-    evaluated, evaluate = [], runner.evaluate
+    evaluated, evaluate = [], runs.answer_side_by_side
 
-    def record(opened, questions, *options):
+    def record(opened, questions, *users, **options):
         evaluated.append(list(questions))
-        return evaluate(opened, questions, *options)
+        return evaluate(opened, questions, *users, **options)
 
-    monkeypatch.setattr(runner, "evaluate", record)
+    monkeypatch.setattr(runs, "answer_side_by_side", record)
     whole, joined = (
         SimpleNamespace(results=f"{tmp_path}/{name}.jsonl", page=f"{tmp_path}/{name}.html")
         for name in ("whole", "joined")

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmchecker.errors import ConfigError
+from llmchecker.properties.assertions import build_assertion
 from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.properties.transducers.automaton import AutomatonTransducer
 from llmchecker.properties.transducers.token_classes import TokenClasses
-from llmchecker.suites.assertions import build_assertion
 
 SMOLLM2 = Path(__file__).parents[3] / "resources/models/smollm2-135m"
 MODES = ("found", "whole", "count")

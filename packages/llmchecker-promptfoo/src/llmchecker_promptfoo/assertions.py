@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.errors import ConfigError
-from llmchecker.suites.assertions import build_assertion
+from llmchecker.properties.assertions import build_assertion
 from llmchecker.utils.printable_text import quote_value
 from llmchecker_promptfoo.documents import FILE_SCHEME, parse_js_yaml, read_value
 from llmchecker_promptfoo.graders import (

@@ -43,7 +43,7 @@ from llmchecker.interfaces.cli.assertion_arguments import parse_property
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
 from llmchecker.models.servers.spending import Spending, parse_price
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Truncation, check_length
 
 _BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
 _TEXT_LIMITS = ("answers", "tokens", "dollars")
@@ -281,6 +281,8 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
     alpha, k = getattr(arguments, "alpha", None), getattr(arguments, "k", None)
     with name_arguments("--"):
         if alpha is None and k is None:
+            # an error in the length names the option
+            check_length(parse_end(_find_length(arguments))[0])
             return None
         # the paper's tree is defined by both together
         if alpha is None or k is None:

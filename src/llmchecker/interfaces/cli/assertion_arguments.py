@@ -19,9 +19,9 @@ from llmchecker.config.question import resolve_query
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError
+from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.json_validity import read_schema
-from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 
 _TEXT_KINDS = {
     "contains": "the answer contains this text",

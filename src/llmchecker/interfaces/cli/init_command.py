@@ -21,8 +21,8 @@ from llmchecker.interfaces.cli.arguments import (
     name_deployment,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
+from llmchecker.properties.assertions import parse_probability
 from llmchecker.suites import starter
-from llmchecker.suites.assertions import parse_probability
 from llmchecker.suites.formats import DEFAULT_FORMAT, load_converter
 from llmchecker.suites.load import find_registry
 from llmchecker.utils.atomic_files import atomic_write

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from llmchecker.config import question
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
+from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
 from llmchecker.properties.custom_class import read_declared_range
 from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, name_class
-from llmchecker.suites.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from helpers.questions import check_anytime
 import llmchecker as lc
 from llmchecker.checking.budget import Budget
 from llmchecker.errors import ConfigError
+from llmchecker.properties.assertions import KINDS, build_assertion, parse_assertion
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.registry import create_quantifier
-from llmchecker.suites.assertions import KINDS, build_assertion, parse_assertion
 
 TOKENS = ["s", "Ab", " b", '"x"', "."]
 END = 4
