@@ -228,7 +228,7 @@ def test_a_command_asks_about_whole_answers_as_a_suite_does(write):
     (written,) = load_suite(write(query, length="end:9")).cases
     assert changed.question.query == written.question.query
     assert changed.question.query.text == 'P>=0.5 [ (G long < 3) & (F "end") ]'
-    assert changed.question.truncation == written.question.length == 9
+    assert changed.question.length == written.question.length == 9
 
 
 def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
