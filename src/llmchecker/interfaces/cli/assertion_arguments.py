@@ -54,7 +54,7 @@ _FLAG_KINDS = {
 }
 
 
-QuantifierSettings = Mapping[str, Mapping[str, Any]]
+_QuantifierSettings = Mapping[str, Mapping[str, Any]]
 """Settings of quantifiers by name."""
 
 
@@ -107,10 +107,10 @@ def parse_property(
         length: the horizon, as in `resolve_query`.
 
     Raises:
-        ConfigError: as in `find_query`, or a quantifier is invalid.
+        ConfigError: as in `_find_query`, or a quantifier is invalid.
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
     """
-    text, settings, assertion = find_query(arguments)
+    text, settings, assertion = _find_query(arguments)
 
     def find_model(name: DeploymentName) -> ModelConfig:
         return resolve_deployment("model", name, registry).model
@@ -123,9 +123,9 @@ def parse_property(
     return replace(asked, assertion=assertion)
 
 
-def find_query(
+def _find_query(
     arguments: argparse.Namespace,
-) -> tuple[str, QuantifierSettings, Mapping[str, Any] | None]:
+) -> tuple[str, _QuantifierSettings, Mapping[str, Any] | None]:
     """Find the query of the arguments, or that of an assertion in its place.
 
     Returns:
@@ -170,7 +170,7 @@ def find_query(
     return text, settings, entry
 
 
-def _format_command(command: str, query: str, settings: QuantifierSettings) -> str:
+def _format_command(command: str, query: str, settings: _QuantifierSettings) -> str:
     """Format a query and its quantifiers as arguments of a command of `llmchecker`."""
     options = [
         f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
