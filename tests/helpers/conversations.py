@@ -15,12 +15,19 @@ from helpers.random_tables import PARTS
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.tools import parse_tools
 from llmchecker.models.table_model import TableModel
+from llmchecker.processes.conversation import (
+    Conversation,
+    ScriptedTurn,
+    SimulatedUser,
+)
 
 LETTERS = "abc"
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 """The text of the last letter in tables that call a tool."""
 END, USER, MODEL = len(LETTERS), len(LETTERS) + 1, len(LETTERS) + 2
 TOOLS = parse_tools("tools", [{"name": "f"}])
+DECODING = "a table"
+"""The name of the model of every simulated user."""
 
 
 class ChatTable(TableModel):
@@ -76,6 +83,21 @@ class Actor:
     table: ChatTable
     system: str
     length: int
+
+
+def build_conversation(turns: list) -> tuple[Conversation, dict]:
+    """The conversation of turns of an enumeration, and the models of its users."""
+    later: list = []
+    tables = {}
+    for turn in turns[1:]:
+        if isinstance(turn, Actor):
+            user = SimulatedUser(DECODING, turn.system, turn.length)
+            tables[user] = turn.table
+            later.append(user)
+        else:
+            text, tool = (turn.text, "f") if isinstance(turn, Result) else (turn, "")
+            later.append(ScriptedTurn.parse(text.replace("{1}", "{answer 1}"), tool))
+    return Conversation(Chat((("user", turns[0]),), TOOLS), tuple(later)), tables
 
 
 def iter_answers(

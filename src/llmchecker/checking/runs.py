@@ -70,7 +70,7 @@ def open_run(
     Raises:
         UnusableText: a model cannot read the prompt or later turns.
         InvalidQuery: the query has no answer for this access.
-        ConfigError: a model does not accept the form of the prompt, or lists too few tokens.
+        ConfigError: a model does not accept the form of the prompt.
     """
     if isinstance(question.model, TextModel):
         return _open_text_run(question.model, question, open_user, is_cancelled, watch)

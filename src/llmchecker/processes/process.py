@@ -40,6 +40,11 @@ class Stage:
         """The step of a part with all of its tokens."""
         return self.first + self.length
 
+    @property
+    def lists_vocabulary(self) -> bool:
+        """Whether the writer lists all tokens of a distribution."""
+        return self.writer.listed_tokens == self.writer.vocabulary_size
+
     def find_whole(self, step: int, has_ended: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether no token follows in the part of n texts of one step."""
         is_whole: np.ndarray = has_ended | (step == self.end)
@@ -88,6 +93,11 @@ class Process(ABC):
         return self.stages[-1].end
 
     @property
+    def is_served(self) -> bool:
+        """Whether no writer lists all tokens of a distribution."""
+        return not any(stage.lists_vocabulary for stage in self.stages)
+
+    @property
     def probability_spread(self) -> float | None:
         """The largest `probability_spread` of the models; None without any."""
         spreads = [stage.writer.probability_spread for stage in self.stages]
@@ -96,6 +106,18 @@ class Process(ABC):
     def find_stage(self, step: int) -> Stage:
         """Return the stage of the last token of texts, by the number of their step."""
         return next(stage for stage in self.stages if step <= stage.end)
+
+    def find_listing(self, steps: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether the writer of the next token lists all tokens.
+
+        Args:
+            steps: (n,) int64, the numbers of the steps of texts.
+        """
+        lists = np.array([stage.lists_vocabulary for stage in self.stages])
+        ends = [stage.end for stage in self.stages]
+        # no token follows the last step
+        found: np.ndarray = lists[np.searchsorted(ends, np.minimum(steps + 1, self.length))]
+        return found
 
     def ends_text(self, part: Part, text: str) -> bool:
         """Return whether a whole part ends the text."""

@@ -19,7 +19,6 @@ from llmchecker.config.deployment import Deployment
 from llmchecker.config.models import ModelConfig, check_prompt_form
 from llmchecker.errors import ConfigError, name_arguments, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, Start
-from llmchecker.models.servers.settings import ServerSource
 from llmchecker.processes.conversation import (
     Conversation,
     ScriptedTurn,
@@ -139,15 +138,10 @@ def _check_can_converse(place: str, model: ModelConfig, chat: Chat) -> None:
     """Check that a model can hold the conversation of a chat, before it is loaded.
 
     Raises:
-        ConfigError: a server returns its probabilities, its API has no messages, or it is masked.
+        ConfigError: its API has no messages, or it is masked.
     """
     if model.kind == "masked":
         raise ConfigError(f"{place}: {model.name} is a masked model; use a chat model")
-    if not model.is_text_only and isinstance(model.source, ServerSource):
-        raise ConfigError(
-            f"{place}: a server returns the probabilities of {model.name}, which conversations do "
-            "not support; use a model in this process, or texts alone"
-        )
     if model.is_text_only:
         with prefix_errors(place):
             check_prompt_form(model, chat)
@@ -162,7 +156,7 @@ def _check_access(place: str, user: ModelConfig, model: ModelConfig) -> None:
     if user.is_text_only != model.is_text_only:
         one, other = (model, user) if model.is_text_only else (user, model)
         raise ConfigError(
-            f"{place}: {one.label} returns texts alone, and {other.label} is in this process; use "
+            f"{place}: {one.label} returns texts alone, and {other.label} its probabilities; use "
             "two of one kind"
         )
 

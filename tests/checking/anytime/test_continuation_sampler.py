@@ -10,6 +10,7 @@ from helpers.anytime_checks import Kind, expected_score, plant, refine, serve
 from helpers.random_tables import END, QUANTIFIERS, READ_QUANTIFIERS, table_model
 
 from llmchecker.checking.anytime import continuation_sampler
+from llmchecker.checking.anytime.answer_process import AnswerProcess
 from llmchecker.checking.anytime.continuation_sampler import ContinuationRound
 from llmchecker.checking.anytime.control_variates import (
     CORRECTION_LIMITS,
@@ -274,7 +275,8 @@ def test_every_token_of_the_server_is_a_pass():
 def test_a_budget_shortens_continuations():
     """A request for at most some passes shares them equally, and none is left without a token."""
     tasks = [ContinuationTask((1,), 5, 7), ContinuationTask((1, 2), 1, 8)]
-    request = ContinuationRequest(tasks)
+    part = AnswerProcess(table_model(5), "a", 6).first
+    request = ContinuationRequest(tasks, [part, part])
     assert request.limit_passes(float("inf")) is request
     assert [t.max_tokens for t in request.limit_passes(7).continuations] == [3, 1]
     assert request.limit_passes(1) is None

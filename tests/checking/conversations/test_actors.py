@@ -11,9 +11,11 @@ import pytest
 from helpers import oracle
 from helpers.conversations import (
     CALL,
+    DECODING,
     TOOLS,
     Actor,
     Result,
+    build_conversation,
     chat_table,
     enumerate_conversations,
 )
@@ -57,22 +59,6 @@ FORMULAS = [
     ("&", SPOILT, ("F", None, SECOND)),
     ("|", ("!", SPOILT), ("X", ("G", None, ("!", SPOILT)))),
 ]
-DECODING = "a table"
-
-
-def build(turns: list) -> tuple[Conversation, dict]:
-    """The conversation of turns of an enumeration, and the models of its users."""
-    later: list = []
-    tables = {}
-    for turn in turns[1:]:
-        if isinstance(turn, Actor):
-            user = SimulatedUser(DECODING, turn.system, turn.length)
-            tables[user] = turn.table
-            later.append(user)
-        else:
-            text, tool = (turn.text, "f") if isinstance(turn, Result) else (turn, "")
-            later.append(ScriptedTurn.parse(text.replace("{1}", "{answer 1}"), tool))
-    return Conversation(Chat((("user", turns[0]),), TOOLS), tuple(later)), tables
 
 
 def choose_turns(chance: random.Random, seed: int) -> tuple[list, int]:
@@ -90,7 +76,7 @@ def choose_turns(chance: random.Random, seed: int) -> tuple[list, int]:
 
 
 def check(model, turns: list, query: str, length: int, **limits):
-    conversation, tables = build(turns)
+    conversation, tables = build_conversation(turns)
     parsed = parse(query)
     named = {name: q for name, q in QUANTIFIERS.items() if name in parsed.variables}
     watch = limits.pop("watch", lambda progress: None)
@@ -181,7 +167,7 @@ def test_conversations_side_by_side_have_the_answers_of_each_alone():
     model, questions, alone = chat_table(7, calls=True), [], []
     for seed in range(8):
         turns, length = choose_turns(random.Random(seed), seed)
-        conversation, tables = build(turns)
+        conversation, tables = build_conversation(turns)
         parsed = parse(f"P=? [ {oracle.written(FORMULAS[seed])} ]")
         named = {name: q for name, q in QUANTIFIERS.items() if name in parsed.variables}
         asked = Property(parsed, named, length)
@@ -306,7 +292,7 @@ def test_a_simulated_user_reads_exchanged_roles():
 )
 def test_an_answer_without_a_single_call_of_the_tool_ends_the_conversation(answer, is_last):
     """A result follows one call by the name of its tool, whatever the arguments are."""
-    conversation, _ = build(["a", Result("b")])
+    conversation, _ = build_conversation(["a", Result("b")])
     assert conversation.is_last([answer]) is is_last
 
 
@@ -322,11 +308,3 @@ def test_a_template_that_drops_results_is_rejected():
     model.drops_results = True
     with pytest.raises(UnusableText, match=r"turns\[1\]: .* drops the result of the tool"):
         check(model, ["a", Result("b")], "P=? [ F balance > 0 ]", 2)
-
-
-def test_a_simulated_user_without_all_probabilities_is_rejected():
-    """Both models list all tokens of a distribution."""
-    table = chat_table(1)
-    table.listed_tokens = 2
-    with pytest.raises(ConfigError, match="turns: table returns only its most probable tokens"):
-        check(chat_table(0), ["a", Actor(table, "b", 1)], "P=? [ F balance > 0 ]", 1)

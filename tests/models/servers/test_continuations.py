@@ -230,7 +230,7 @@ def test_a_check_requests_a_round_before_the_last_one_is_processed(tmp_path):
         model = connected(tmp_path, server, address, seconds=5)
         run = AnytimeRun(AnswerProcess(model, START, asked.length), asked, Budget(passes=600))
         requests, answer = run.check.run(), None
-        with model.open_prefix(model.encode(START)).open_stream() as stream:
+        with model.open_prefix(()).open_stream() as stream:
             while True:
                 try:
                     request = requests.send(answer)
@@ -238,9 +238,15 @@ def test_a_check_requests_a_round_before_the_last_one_is_processed(tmp_path):
                     break
                 if isinstance(request, ContinuationRequest):
                     seen.append(request)
-                    answer = list(stream.continue_texts(request.continuations, request.expected))
+                    answer = list(
+                        stream.continue_texts(request.prompted, request.expected_prompted)
+                    )
                 else:
                     prefix = model.open_prefix(model.encode(START))
                     answer = answer_step(prefix, request, np.arange(len(request.continuations)))
-    followed = [a.expected == b.continuations for a, b in itertools.pairwise(seen) if a.expected]
+    followed = [
+        a.expected.continuations == b.continuations
+        for a, b in itertools.pairwise(seen)
+        if a.expected
+    ]
     assert sum(followed) >= 3

@@ -389,7 +389,8 @@ class AnytimeCheck:
                 return
             # a shortened request uses up the passes
             is_whole = limited is request and isinstance(limited, ContinuationRequest)
-            if self._plans_ahead and is_whole:
+            # a text that lists all of its tokens is visited by one round at a time
+            if self._plans_ahead and is_whole and self.tree.process.is_served:
                 self._next_round = self._next_round or self._plan_round(planned.count)
             answer = yield self._add_expected(limited)
 

@@ -112,6 +112,7 @@ class AnytimeRun(Run):
     def _serve(self, requests: Requests) -> None:
         self.batches.serve(requests, lambda: len(self.check.tree))
         self.failure = self.batches.failure
+        self.failed_model = self.batches.failed_model or self.model
 
     def finish(self, *, bounds_only: bool = False) -> Answer:
         """Compute the answer from the tree and the samples so far.

@@ -26,6 +26,9 @@ and limits of their sum keep its range known. The term of a listed token that de
 limit: the value a minus a share f of its term a - m is a mean of a and m, and both are in [0, 1].
 Where the predictions are good, it varies as little as one with an exact look-ahead, and no text is
 requested twice.
+
+A part of a text that the server has ended leads to the next part, whose prompt the next request
+continues. Where a model that lists all tokens writes a part, a sample moves on token by token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,8 +100,8 @@ class ContinuationRound(SampleRound):
 
     # the seeds that requests have taken
     _taken_seeds = 0
-    # the samples of the next request, and their tasks
-    _prepared: tuple[np.ndarray, Sequence[ContinuationTask]] | None = None
+    # the samples of the next request, and the request; None for samples without a server
+    _prepared: tuple[np.ndarray, ContinuationRequest | None] | None = None
 
     @cached_property
     def _first_seed(self) -> int:
@@ -110,7 +113,8 @@ class ContinuationRound(SampleRound):
         """Draw where samples begin, or leave it to the server."""
         tree, part, count = self._tree, self.part, len(uniforms)
         useful = float(part.weights @ (tree.length - tree.step[part.leaves])) / tree.length
-        self._is_seeking = np.full(count, useful >= _MIN_USEFUL_SHARE)
+        seeks = tree.process.is_served and useful >= _MIN_USEFUL_SHARE
+        self._is_seeking = np.full(count, seeks)
         if not self._is_seeking.any():
             return super()._draw_beginnings(uniforms)
         # the tree may grow until the server answers, but what it has now counts
@@ -120,33 +124,52 @@ class ContinuationRound(SampleRound):
         self._known_children: dict[int, dict[int, int]] = {}
         return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
 
-    def prepare(self) -> tuple[np.ndarray, Sequence[ContinuationTask]]:
-        """Return the samples of the next request and their tasks, which stay as they are."""
+    def prepare(self) -> tuple[np.ndarray, ContinuationRequest | None]:
+        """Return the samples of the next request and the request, which stay as they are.
+
+        All of them have one writer. The request is None for a writer that lists all tokens.
+        """
         if self._prepared is None:
             active = self._finish_all(np.flatnonzero(~self.is_complete))
-            self._prepared = active, self._build_tasks(active)
+            stages = [self._tree.process.find_stage(step) for step in self._find_next(active)]
+            # a text is visited by all of its samples together, so the first parts come first
+            first = min(stages, key=lambda stage: stage.first, default=None)
+            of_writer = [first is not None and each.writer is first.writer for each in stages]
+            active = active[np.array(of_writer, dtype=bool)]
+            is_served = first is not None and not first.lists_vocabulary
+            self._prepared = active, self._build_request(active) if is_served else None
         return self._prepared
 
+    def _find_next(self, samples: np.ndarray) -> list[int]:
+        """Return the step of the next token of each sample."""
+        steps: list[int] = (self._tree.step[self._row[samples]] + 1).tolist()
+        return steps
+
     def run(self) -> Requests:
-        """Yield requests to the server until all samples are complete, or the work must stop."""
-        tree = self._tree
+        """Yield requests until all samples are complete, or the work must stop."""
         while True:
-            (active, tasks), self._prepared = self.prepare(), None
+            (active, request), self._prepared = self.prepare(), None
             if len(active) == 0:
                 return
-            answer = yield ContinuationRequest(tasks)
+            if request is None:
+                yield from self._advance(active)
+                continue
+            answer = yield request
             assert isinstance(answer, list)
-            visited, replies = tree.passes, {}
-            for sample, task, each in zip(active.tolist(), tasks, answer, strict=False):
-                replies[sample] = _Reply(each, len(task.tokens))
-            self._seek(replies)
-            samples = active[: len(answer)]
-            self._follow(samples[~self._is_seeking[samples]], replies)
-            # a token after one that decides the query costs the server as much
-            tree.passes = visited + sum(len(each.tokens) for each in answer)
+            self._read(active[: len(answer)], answer)
             # the work stops before the answer is whole
             if len(answer) < len(active):
                 return
+
+    def _read(self, samples: np.ndarray, answer: Sequence[Continuation]) -> None:
+        """Move samples along their continuations."""
+        tree = self._tree
+        visited, steps = tree.passes, tree.step[self._row[samples]].tolist()
+        replies = dict(zip(samples.tolist(), map(_Reply, answer, steps), strict=True))
+        self._seek(replies)
+        self._follow(samples[~self._is_seeking[samples]], replies)
+        # a token after one that decides the query costs the server as much
+        tree.passes = visited + sum(len(each.tokens) for each in answer)
 
     def _finish_all(self, samples: np.ndarray) -> np.ndarray:
         """Complete the samples whose text is decided; return the others in order."""
@@ -156,9 +179,10 @@ class ContinuationRound(SampleRound):
         others: np.ndarray = samples[~self.is_complete[samples]]
         return others
 
-    def _build_tasks(self, samples: np.ndarray) -> list[ContinuationTask]:
-        """Build a task for each sample, in order."""
+    def _build_request(self, samples: np.ndarray) -> ContinuationRequest:
+        """Build a request with a task for each sample, in order."""
         tree, tasks = self._tree, []
+        parts = [tree.parts[part] for part in tree.part[self._row[samples]].tolist()]
         rows = set(self._row[samples].tolist())
         texts = {row: tree.collect_continuations(np.array([row]))[0].tolist() for row in rows}
         known = {row: tuple(tree.find_known(row).tolist()) for row in rows}
@@ -167,18 +191,18 @@ class ContinuationRound(SampleRound):
         rank[np.argsort(self._row[samples], kind="stable")] = np.arange(len(samples))
         first_seed = self._first_seed + self._taken_seeds
         self._taken_seeds += 2 * len(samples)
-        for sample, number in zip(samples.tolist(), rank.tolist(), strict=True):
+        for sample, part, number in zip(samples.tolist(), parts, rank.tolist(), strict=True):
             row = int(self._row[sample])
             tasks.append(
                 ContinuationTask(
                     tokens=tuple(texts[row]),
-                    max_tokens=min(_MAX_TOKENS, tree.length - len(texts[row])),
+                    max_tokens=min(_MAX_TOKENS, part.stage.length - len(texts[row])),
                     seed=first_seed + number,
                     excluded=known[row] if self._is_rest[sample] else (),
                     second_seed=first_seed + len(samples) + number,
                 )
             )
-        return tasks
+        return ContinuationRequest(tasks, parts)
 
     def _seek(self, replies: Mapping[int, _Reply]) -> None:
         """Find where samples begin that the server draws; the others begin the prompt again."""
@@ -231,6 +255,8 @@ class ContinuationRound(SampleRound):
             group = samples[(tree.step[self._row[samples]] == step) & ~self.is_complete[samples]]
             if len(group):
                 group = self._finish_decided(group)
+            # a text whose part is whole goes on with the next part, which no reply is about
+            group = group[tree.step[self._row[group]] == step]
             group = np.array([s for s in group.tolist() if replies[s].has_token(step)], dtype=int)
             if len(group) == 0:
                 continue

@@ -88,19 +88,18 @@ class _Lexicon:
         order: the tokens by class.
         end_tokens: (n,) int64, the tokens that end a part.
         size: number of tokens.
+        lists_vocabulary: whether the writer lists all of them.
         listed_tokens: number of most probable tokens that a visit lists.
     """
 
     def __init__(self, stage: Stage, automaton: ProductAutomaton, listed_tokens: int) -> None:
-        model = stage.writer
+        model, self.lists_vocabulary = stage.writer, stage.lists_vocabulary
         self.automaton, self.order = automaton, ClassOrder(automaton.class_of)
         self.end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
         self.size = model.vocabulary_size
         # a server's listed tokens must all have a row, since only the others can be drawn there
         self.listed_tokens = (
-            min(listed_tokens, self.size)
-            if model.listed_tokens == self.size
-            else model.listed_tokens
+            min(listed_tokens, self.size) if self.lists_vocabulary else model.listed_tokens
         )
 
 
@@ -116,7 +115,7 @@ class ExploredTree(TextColumns):
         quantifiers: the quantifiers that the formulas name, by name.
         length: the horizon in tokens.
         passes: number of texts that the model evaluated so far.
-        lists_vocabulary: whether the model lists all tokens of a distribution.
+        lists_vocabulary: whether all models list all tokens of a distribution.
         batch_texts: number of texts that take the model about as long as one.
         scores_children: whether the listed tokens of a visit are decoded and scored at once.
         end_scores: names of the quantifiers whose scores of beginnings no formula depends on.
@@ -145,7 +144,7 @@ class ExploredTree(TextColumns):
         monitors: tuple[PathMonitor, ...] = estimand.monitors
         self.process, model = process, process.model
         self.length, self.passes = process.length, 0
-        self.lists_vocabulary = model.listed_tokens == model.vocabulary_size
+        self.lists_vocabulary = all(stage.lists_vocabulary for stage in process.stages)
         self.batch_texts = model.batch_texts
         self.quantifiers, self.model_name = dict(quantifiers), model.name
         self.estimand, self.end_scores = estimand, frozenset(end_scores)
@@ -171,6 +170,7 @@ class ExploredTree(TextColumns):
         # costs little, so that what a visit lists is scored before a sample chooses among it.
         has_batches = any(isinstance(each, BatchQuantifier) for each in quantifiers.values())
         self.scores_children = None in self.automaton.tables and not has_batches
+        self._scores_whole = not has_batches
         self._use_more = listed_tokens == _LISTED_TOKENS
         self._min_share = min_share
         self.parts: list[Part] = [process.first]
@@ -204,6 +204,11 @@ class ExploredTree(TextColumns):
     def states(self) -> TextStates:
         """The states of all texts."""
         return TextStates(**{field.name: getattr(self, field.name) for field in fields(TextStates)})
+
+    @property
+    def lists_next(self) -> np.ndarray:
+        """(n,) bool: whether the model of the next token lists all tokens."""
+        return self.process.find_listing(self.step)
 
     @property
     def is_terminal(self) -> np.ndarray:
@@ -411,7 +416,7 @@ class ExploredTree(TextColumns):
         step = int(self.step[rows[0]])
         if uniforms is None or is_drawn is None:
             uniforms, is_drawn = np.zeros((len(rows), 0)), np.zeros((len(rows), 0), dtype=bool)
-        lexicon = self._lexicons[self.process.find_stage(step + 1)]
+        lexicon = self._find_lexicon(step + 1)
         text_rows = lexicon.automaton.find_rows(self.states.select(rows), step)
         values = np.stack([self._find_shares(row) for row in text_rows.rows])
         if predict is not None:
@@ -457,7 +462,8 @@ class ExploredTree(TextColumns):
         masses = self.mass[rows, np.newaxis] * result.probabilities
         ranks = np.arange(result.tokens.shape[1])
         is_kept = (result.probabilities > 0) & (ranks < request.k[:, np.newaxis])
-        if self.lists_vocabulary:
+        lexicon = self._find_lexicon(int(self.step[rows[0]]) + 1)
+        if lexicon.lists_vocabulary:
             # a later visit keeps tokens of any mass, so that a refinement reaches all texts
             is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]
         # the tokens are in the order of their probabilities, so the first ones are kept
@@ -478,9 +484,26 @@ class ExploredTree(TextColumns):
         self.undecided_rest[rows] = result.undecided_rest + dropped_open.sum(axis=1)
         drawn = self._find_drawn(rows, request, result, firsts, counts)
         self.undecided_mass[rows] = self._compute_undecided(rows)
-        if self.scores_children and len(text):
-            self.score(firsts[text] + position)
+        self._score_children(firsts[text] + position, lexicon)
         return Children(firsts, counts, drawn)
+
+    def _find_lexicon(self, step: int) -> _Lexicon:
+        """Return the vocabulary of the last token of texts, by the number of their step."""
+        return self._lexicons[self.process.find_stage(step)]
+
+    def _score_children(self, rows: np.ndarray, lexicon: _Lexicon) -> None:
+        """Score the listed tokens of a visit that a sample may choose among.
+
+        A server chooses itself. What a sample then predicts may depend on no other sample, so the
+        next parts begin here, and not where a sample reaches them.
+        """
+        if not self.scores_children and len(rows):
+            stage = self.process.find_stage(int(self.step[rows[0]]))
+            is_whole = stage.find_whole(int(self.step[rows[0]]), self.has_ended[rows])
+            begins = is_whole & self._scores_whole & (not lexicon.lists_vocabulary)
+            rows = rows[begins]
+        if len(rows):
+            self.score(rows)
 
     def _find_likeliest(self, rows: np.ndarray, shares: np.ndarray) -> None:
         """Find the texts whose next tokens decide an outcome with the greatest probability."""
@@ -501,7 +524,7 @@ class ExploredTree(TextColumns):
         """
         mass, row = self._likeliest[1 - truth]
         has_text = (self.is_listed & self.is_scored & (self.truth[0] == truth)).any()
-        if mass == 0 or has_text or not self.lists_vocabulary:
+        if mass == 0 or has_text or not self.lists_next[row]:
             return None
         request = self.build_request(np.array([row]))
         return row, replace(request, k=np.array([len(request.order.class_of)]))
@@ -631,7 +654,8 @@ class ExploredTree(TextColumns):
             self._unlisted_rows |= {key: len(self) + i for i, key in enumerate(new_keys)}
             new_parents, new_tokens = np.array(new_keys).T
             states = self.states.select(new_parents)
-            rows = self.automaton.find_rows(states, int(self.step[parents[0]]))
+            step = int(self.step[parents[0]])
+            rows = self._find_lexicon(step + 1).automaton.find_rows(states, step)
             self._append_children(
                 new_parents, new_tokens, np.zeros(len(new_keys)), rows, np.arange(len(new_keys))
             )
@@ -730,7 +754,7 @@ class ExploredTree(TextColumns):
             if probability > 0:
                 self._children[parent].append((first, end))
         step = self.step[parents] + 1
-        lexicon = self._lexicons[self.process.find_stage(int(step[0]))]
+        lexicon = self._find_lexicon(int(step[0]))
         classes = lexicon.order.class_of[tokens]
 
         def collect(name: str) -> np.ndarray:

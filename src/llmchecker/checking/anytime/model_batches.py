@@ -4,7 +4,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from functools import cache
 from typing import cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRe
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.errors import InvalidDistribution
 from llmchecker.models.continuation import Continuation
-from llmchecker.models.interface import ContinuationStream, Prefix, TopLogprobsPrefix
+from llmchecker.models.interface import ContinuationStream, LanguageModel, TopLogprobsPrefix
 from llmchecker.utils.processes import is_interrupt
 
 _BATCH_SECONDS = 1.0
@@ -113,7 +112,8 @@ class ModelBatches:
         deadline: the time by `time.monotonic` at which the answer is due; None for no limit.
 
     Attributes:
-        failure: the error of the model that ended the work; None without an error.
+        failure: the error of a model that ended the work; None without an error.
+        failed_model: the model of the failure.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class ModelBatches:
         self._reader = reader
         self._is_cancelled, self._deadline = is_cancelled, deadline
         self.failure: Exception | None = None
+        self.failed_model: LanguageModel | None = None
         # a model of unknown speed gets one text at first if time is limited
         texts = max(_UNTIMED_TEXTS, batch_texts) if deadline is None else 1
         self._size = BatchSize(texts, batch_texts)
@@ -156,7 +157,7 @@ class ModelBatches:
         An error of the model ends the work too, as `failure`.
         """
         with contextlib.ExitStack() as stack:
-            self._open_stream = cache(lambda: open_stream(self._reader.open_first(), stack))
+            self._streams = ServerStreams(stack)
             self._serve(requests, get_tree_size)
 
     def _serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
@@ -191,7 +192,7 @@ class ModelBatches:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            self.failure = error
+            self.failure, self.failed_model = error, request.parts[0].stage.writer
             return None
 
     def _answer_batches(self, request: StepRequest, tree_size: int) -> StepResult | None:
@@ -215,12 +216,15 @@ class ModelBatches:
         if self.must_stop(tree_size):
             return None
         start_time = time.monotonic()
-        stream = self._open_stream()
-        for continuation in stream.continue_texts(request.continuations, request.expected):
-            found.append(continuation)
-            # the server works on all of them at once, and the stream's end cancels the others
-            if self.must_stop(tree_size):
-                break
+        stream = self._streams.open(request.parts[0].stage.writer)
+        # a prompt that its model rejects has a place of its own in the error
+        tasks, expected = request.prompted, request.expected_prompted
+        with self._reader.locate(request):
+            for continuation in stream.continue_texts(tasks, expected):
+                found.append(continuation)
+                # the server works on all of them at once, and the stream's end cancels the others
+                if self.must_stop(tree_size):
+                    break
         if tokens := sum(len(continuation.tokens) for continuation in found):
             self._times.add(tokens, time.monotonic() - start_time)
         return found
@@ -232,8 +236,24 @@ class ModelBatches:
             self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
-def open_stream(prefix: Prefix, stack: contextlib.ExitStack) -> ContinuationStream:
-    """Open a stream of the continuations that a server samples, until a stack is closed."""
-    assert hasattr(prefix, "open_stream")
-    server = cast("TopLogprobsPrefix", prefix)
-    return stack.enter_context(server.open_stream())
+class ServerStreams:
+    """Streams of the continuations that servers sample, each opened at its first use.
+
+    The texts of their tasks begin with their prompts.
+
+    Args:
+        stack: closes the streams.
+    """
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self._streams: dict[int, ContinuationStream] = {}
+
+    def open(self, model: LanguageModel) -> ContinuationStream:
+        """Return the stream of a model."""
+        if id(model) not in self._streams:
+            prefix = model.open_prefix(())
+            assert hasattr(prefix, "open_stream")
+            server = cast("TopLogprobsPrefix", prefix)
+            self._streams[id(model)] = self._stack.enter_context(server.open_stream())
+        return self._streams[id(model)]

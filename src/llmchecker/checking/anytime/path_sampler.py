@@ -210,19 +210,23 @@ class SampleRound:
 
     def run(self) -> Requests:
         """Yield requests to the model until all samples are complete or dropped."""
-        tree = self._tree
         while len(active := self._find_active()):
-            # texts of one length form a batch; the shortest come first
-            steps = tree.step[self._row[active]]
-            group = active[steps == steps.min()]
-            group = self._finish_decided(group)
-            # a text whose part is whole goes on with the next part, whose steps come later
-            group = group[tree.step[self._row[group]] == steps.min()]
-            is_whole = ~self._is_rest[group]
-            if tree.scores_children and is_whole.any():
-                yield from self._look(group[is_whole])
-            elif len(group):
-                yield from self._visit(group)
+            yield from self._advance(active)
+
+    def _advance(self, active: np.ndarray) -> Requests:
+        """Move the samples with the shortest texts, which form a batch, on by one token."""
+        tree = self._tree
+        steps = tree.step[self._row[active]]
+        group = active[steps == steps.min()]
+        group = self._finish_decided(group)
+        # a text whose part is whole goes on with the next part, whose steps come later
+        group = group[tree.step[self._row[group]] == steps.min()]
+        # a text that a server does not list keeps no tokens whose rest a sample could choose
+        is_whole = ~self._is_rest[group] & tree.is_listed[self._row[group]]
+        if tree.scores_children and is_whole.any():
+            yield from self._look(group[is_whole])
+        elif len(group):
+            yield from self._visit(group)
 
     def _finish_decided(self, group: np.ndarray) -> np.ndarray:
         """Complete the samples whose text is decided; return the others."""

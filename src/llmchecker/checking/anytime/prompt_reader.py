@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
 import numpy as np
 
-from llmchecker.checking.anytime.step_request import StepRequest
+from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.models.interface import Prefix
 from llmchecker.processes.process import Part, Process, Stage
@@ -34,10 +35,10 @@ class PromptReader:
 
         self._open_prefix = lru_cache(_MAX_PREFIXES)(open_prefix)
 
-    def open_first(self) -> Prefix:
-        """Open the continuations of the first part."""
-        part = self._process.first
-        return self._open_prefix(id(part.stage.writer), self._split(part)[0])
+    def locate(self, request: ContinuationRequest) -> AbstractContextManager[None]:
+        """Prefix errors of the block with the place of a request, where all texts have one."""
+        stages = {id(part.stage): part.stage for part in request.parts}
+        return self._process.locate(*stages.values()) if len(stages) == 1 else nullcontext()
 
     def answer(self, request: StepRequest, rows: np.ndarray) -> StepResult:
         """Answer a request for some of its texts.

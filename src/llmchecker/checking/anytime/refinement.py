@@ -64,7 +64,7 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
     max_texts = int(min(max_texts, max(_MIN_BATCH_LIMIT, tree.passes // _BATCH_GROWTH_DIVISOR)))
     mass = tree.undecided_mass
     # a second evaluation shows nothing of the tokens that a model does not list
-    can_visit = (mass > 0) & (tree.lists_vocabulary | ~tree.is_visited)
+    can_visit = (mass > 0) & (tree.lists_next | ~tree.is_visited)
     rows = np.flatnonzero(can_visit)
     gain, steps = _compute_gains(tree, rows, mass), tree.step[rows]
     largest = np.zeros(tree.length + 1)

@@ -18,13 +18,14 @@ class Run(ABC):
     Attributes:
         model: the model.
         failure: the error of a model that ended the run; None without one.
+        failed_model: the model of the failure, which may be that of a simulated user.
         error: another exception that ended the run, such as of a quantifier; None without one.
         share_passes: returns the passes that the run may expect, for those that the remaining time
             allows; None for no limit.
     """
 
     def __init__(self, model: LanguageModel | TextModel) -> None:
-        self.model = model
+        self.model = self.failed_model = model
         self.failure: BaseException | None = None
         self.error: BaseException | None = None
         self.share_passes: Callable[[float | None], float | None] = lambda affordable: affordable
@@ -105,7 +106,7 @@ class Run(ABC):
         finally:
             self.release()
         if self.failure is not None:
-            message = describe_failure(self.model, self.failure)
+            message = describe_failure(self.failed_model, self.failure)
             raise InterruptedCheck(message, answer) from self.failure
         return answer
 

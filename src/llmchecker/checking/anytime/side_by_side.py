@@ -19,7 +19,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.anytime_run import AnytimeRun
 from llmchecker.checking.anytime.checked_process import CheckedProcess
-from llmchecker.checking.anytime.model_batches import BatchSize, open_stream
+from llmchecker.checking.anytime.model_batches import BatchSize, ServerStreams
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.prompt_reader import PromptReader
 from llmchecker.checking.anytime.run import CheckOutcome, describe_failure
@@ -164,7 +164,6 @@ class _Job:
         # the quantifiers of a suite are created once for each check
         question = replace(question, asked=question.asked.create_quantifiers())
         self.process = open_process(question)
-        self.tail = self.process.first.prompt[len(shared) :]
         self.reader = PromptReader(self.process)
         self._run = AnytimeRun(self.process, question.asked, question.budget)
         self._requests = self._run.check.run()
@@ -182,20 +181,23 @@ class _Job:
             self.request = None
         except FOREIGN_ERRORS as error:
             self.fail(error)
-        if isinstance(self.request, StepRequest):
+        if self.request is not None:
             self._find_tails(self.request)
 
-    def _find_tails(self, request: StepRequest) -> None:
+    def _find_tails(self, request: Request) -> None:
         """Find what follows the shared tokens in the prompts of a request."""
         model, first = self.process.model, self.process.first
         try:
-            with _translate_failures(model):
+            with _translate_failures(request.parts[0].stage.writer):
                 prompts = [part.prompt for part in request.parts]
         except FOREIGN_ERRORS as error:
             self.interrupt(error)
             return
         is_first = request.parts[0] is first
         self.tails: list[tuple[int, ...]] | None = None
+        # a server shares the beginnings of continuations itself
+        if isinstance(request, ContinuationRequest):
+            return
         # a decoding that compares texts with the prompt needs the whole prompt
         if request.parts[0].stage.writer is not model or (model.compares_prompt and not is_first):
             return
@@ -233,7 +235,7 @@ class _Job:
         assert request is not None
         # continuations begin at texts of any lengths
         if isinstance(request, ContinuationRequest):
-            return (0, None)
+            return (0, id(request.parts[0].stage.writer))
         length = request.continuations.shape[1]
         if self.tails is None:
             return (length, request.will_extend, id(self))
@@ -313,10 +315,17 @@ class _Share:
         return self.job.request
 
     @property
+    def writer(self) -> LanguageModel:
+        """The model that the job requests something of."""
+        assert self.job.request is not None
+        return self.job.request.parts[0].stage.writer
+
+    @property
     def tasks(self) -> list[ContinuationTask]:
         """The tasks of the job's request, which is one for continuations."""
         assert isinstance(self.job.request, ContinuationRequest)
-        return [self.job.request.continuations[row] for row in self.rows.tolist()]
+        tasks = self.job.request.prompted
+        return [tasks[row] for row in self.rows.tolist()]
 
 
 class _SharedBatches(AbstractContextManager["_SharedBatches"]):
@@ -334,7 +343,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         self._model = model
         self._open_prefix = cache(lambda: model.open_prefix(shared))
         self._stack = ExitStack()
-        self._open_stream = cache(lambda: open_stream(self._open_prefix(), self._stack))
+        self._streams = ServerStreams(self._stack)
         # a model of unknown speed gets one text at first
         self._size = BatchSize(1, model.batch_texts)
         self._length = 0
@@ -395,7 +404,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         start_time = time.monotonic()
         answers = None
         try:
-            with _translate_failures(self._model), _locate(shares):
+            with _translate_failures(shares[0].writer), _locate(shares):
                 answers = self._answer_together(shares)
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
@@ -416,7 +425,7 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
 
     def _answer_together(self, shares: Sequence[_Share]) -> list[ModelAnswer]:
         if isinstance(shares[0].job.request, ContinuationRequest):
-            return _continue_together(self._open_stream(), shares)
+            return _continue_together(self._streams.open(shares[0].writer), shares)
         if shares[0].job.tails is None:
             (share,) = shares
             return [share.job.reader.answer(share.step, share.rows)]
@@ -448,12 +457,12 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
 
 def _continue_together(stream: ContinuationStream, shares: Sequence[_Share]) -> list[ModelAnswer]:
     """Return the continuations of each share; the server works on all of them at once."""
-    tasks = [[task.join_prompt(share.job.tail) for task in share.tasks] for share in shares]
+    tasks = [share.tasks for share in shares]
     expected = [
-        task.join_prompt(share.job.tail)
+        task
         for share in shares
         if isinstance(share.job.request, ContinuationRequest)
-        for task in share.job.request.expected
+        for task in share.job.request.expected_prompted
     ]
     answers = stream.continue_texts(list(chain.from_iterable(tasks)), expected)
     return [list(islice(answers, len(each))) for each in tasks]
@@ -516,11 +525,15 @@ def _split_batch(jobs: Sequence[_Job], max_texts: int | None) -> list[_Share]:
 
 def _locate(shares: Sequence[_Share]) -> AbstractContextManager[None]:
     """Prefix errors of the block with the place in a conversation, which few shares have alone."""
-    request = shares[0].job.request
-    # a reader of its own names the place itself
-    if len(shares) > 1 or not isinstance(request, StepRequest) or shares[0].job.tails is None:
+    job = shares[0].job
+    if len(shares) > 1 or job.request is None:
         return nullcontext()
-    return shares[0].job.process.locate(request.parts[0].stage)
+    if isinstance(job.request, ContinuationRequest):
+        return job.reader.locate(job.request)
+    # a reader of its own names the place itself
+    if job.tails is None:
+        return nullcontext()
+    return job.process.locate(job.request.parts[0].stage)
 
 
 @contextmanager

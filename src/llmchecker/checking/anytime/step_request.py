@@ -8,6 +8,7 @@ import numpy as np
 
 from llmchecker.checking.anytime.product_automaton import TextRows
 from llmchecker.checking.anytime.token_step import ClassOrder, StepResult
+from llmchecker.errors import LLMCheckerError
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.distribution import Distributions
 from llmchecker.processes.process import Part
@@ -65,12 +66,34 @@ class ContinuationRequest:
     """Texts of any lengths whose continuations a server samples.
 
     Attributes:
-        continuations: the tasks, whose texts follow the prompt.
-        expected: the tasks of a later request, with which the server may begin.
+        continuations: the tasks, whose texts follow the prompts.
+        parts: the part of each text, whose prompt it continues. All have one writer.
+        expected: a later request, with which the server may begin.
     """
 
     continuations: Sequence[ContinuationTask]
-    expected: Sequence[ContinuationTask] = ()
+    parts: Sequence[Part]
+    expected: "ContinuationRequest | None" = None
+
+    @property
+    def prompted(self) -> list[ContinuationTask]:
+        """The tasks whose texts begin with their prompts."""
+        return [
+            task.join_prompt(part.prompt)
+            for task, part in zip(self.continuations, self.parts, strict=True)
+        ]
+
+    @property
+    def expected_prompted(self) -> list[ContinuationTask]:
+        """The tasks of the later request that the same writer continues."""
+        expected = self.expected
+        if expected is None or expected.parts[0].stage.writer is not self.parts[0].stage.writer:
+            return []
+        try:
+            return expected.prompted
+        # a prompt that its model rejects is an error of the later request
+        except LLMCheckerError:
+            return []
 
     def limit_passes(self, passes: float) -> "ContinuationRequest | None":
         """Return the request for at most as many tokens; None if a text would have none."""
@@ -83,4 +106,6 @@ class ContinuationRequest:
             replace(task, max_tokens=min(task.max_tokens, share)) for task in self.continuations
         ]
         # a shortened request uses up the passes, so that no later one follows
-        return self if tasks == list(self.continuations) else ContinuationRequest(tasks)
+        if tasks == list(self.continuations):
+            return self
+        return ContinuationRequest(tasks, self.parts)

@@ -25,7 +25,7 @@ from llmchecker.checking.conversations.turn_part import Texts, TurnPart
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
-from llmchecker.errors import ConfigError, UnusableText, prefix_errors
+from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.conversation import (
@@ -50,7 +50,7 @@ class ConversationProcess(CheckedProcess):
         conversation: the conversation.
 
     Args:
-        model: the language model, which lists all tokens of a distribution.
+        model: the language model.
         conversation: likewise.
         length: the largest number of tokens of an answer.
         user_models: the models of the simulated users, whose own tokens end a message.
@@ -58,7 +58,6 @@ class ConversationProcess(CheckedProcess):
 
     Raises:
         UnusableText: a model cannot read the conversation, whatever its answers are.
-        ConfigError: a model does not list all tokens of a distribution.
     """
 
     def __init__(
@@ -70,12 +69,6 @@ class ConversationProcess(CheckedProcess):
         *,
         decides_early: bool = True,
     ) -> None:
-        for each in (model, *user_models.values()):
-            if each.listed_tokens < each.vocabulary_size:
-                raise ConfigError(
-                    f"turns: {each.name} returns only its most probable tokens; use a model in "
-                    "this process"
-                )
         self.model, self.conversation = model, conversation
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
