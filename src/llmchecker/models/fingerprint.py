@@ -18,6 +18,8 @@ from llmchecker.utils.atomic_files import compute_sha256
 MODEL_MODULES = (
     "models/device.py",
     "models/decoding/answer_format.py",
+    "models/decoding/call_formats.py",
+    "models/decoding/template_format.py",
     "models/decoding/chat_template.py",
     "models/decoding/tools.py",
     "models/decoding/control_tokens.py",

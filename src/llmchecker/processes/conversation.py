@@ -23,7 +23,6 @@ from typing import Any
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
-from llmchecker.models.decoding.tools import find_single_call
 
 _REFERENCE = re.compile(r"\{answer ([0-9]+)\}")
 
@@ -154,7 +153,7 @@ class Conversation:
         turn = self.later_turns[len(answers) - 1]
         if isinstance(turn, SimulatedUser) or not turn.tool:
             return False
-        call = find_single_call(answers[-1])
+        call = self.chat.answer_format.find_single_call(answers[-1])
         return call is None or call.name != turn.tool
 
     def find_simulated_user(self, answers: Sequence[str]) -> SimulatedUser | None:

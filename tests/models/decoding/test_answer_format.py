@@ -7,9 +7,9 @@ from llmchecker.models.decoding.answer_format import (
     AnswerFormat,
     ThoughtMarks,
     find_answer_format,
-    read_answer_format,
 )
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.decoding.template_format import read_answer_format
 
 CHAT = Chat((("user", "Is it warm?"),))
 USERS = "{% for m in messages if m.role != 'assistant' %}<|im_start|>{{ m.content }}{% endfor %}"

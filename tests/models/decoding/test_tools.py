@@ -7,12 +7,10 @@ from helpers.chat_tokenizers import build_tokenizer
 
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.call_formats import ToolCall
 from llmchecker.models.decoding.chat_template import Chat, encode_chat, start_as_json
-from llmchecker.models.decoding.tools import (
-    ToolCall,
-    find_single_call,
-    parse_tools,
-)
+from llmchecker.models.decoding.tools import parse_tools
 
 WEATHER = {
     "type": "function",
@@ -151,5 +149,5 @@ def test_bad_descriptions_are_named(entries, problem):
 def test_a_single_call_is_read(value):
     """The arguments of one call are those of its JSON, and two calls are not a single one."""
     text = f'<tool_call>{{"name": "f", "arguments": {{"x": "{value}"}}}}</tool_call>'
-    assert find_single_call(text) == ToolCall("f", {"x": json.loads(f'"{value}"')})
-    assert find_single_call(text + text) is None
+    assert AnswerFormat().find_single_call(text) == ToolCall("f", {"x": json.loads(f'"{value}"')})
+    assert AnswerFormat().find_single_call(text + text) is None

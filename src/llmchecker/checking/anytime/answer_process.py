@@ -9,11 +9,13 @@ from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts
+from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import bind_quantifiers
 
 _MAX_SHOWN_TEXTS = 10_000
 """The largest number of texts of the tree that witnesses and pictures are taken from."""
@@ -45,6 +47,7 @@ class AnswerProcess(CheckedProcess):
         self.model = model
         self.stages = (Stage(model, 0, length),)
         self.notes = describe_prompt_date(model, start)
+        self._answer_format = find_answer_format(model, start)
         messages = None if isinstance(start, str) else start.as_text
         self.first = _WholeAnswer(self.stages[0], model.encode(start), messages)
 
@@ -54,8 +57,9 @@ class AnswerProcess(CheckedProcess):
 
     def create_tree(self, asked: Property) -> ExploredTree:
         """Create the tree that a check of a query explores."""
+        quantifiers = bind_quantifiers(asked.quantifiers, self._answer_format)
         return ExploredTree(
-            self, Estimand.from_query(asked), asked.quantifiers, end_scores=asked.end_scores
+            self, Estimand.from_query(asked), quantifiers, end_scores=asked.end_scores
         )
 
     def gather_evidence(self, tree: ExploredTree, asked: Property) -> Evidence:

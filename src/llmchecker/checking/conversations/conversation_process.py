@@ -26,6 +26,7 @@ from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.conversation import (
@@ -35,6 +36,7 @@ from llmchecker.processes.conversation import (
 )
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import bind_quantifiers
 from llmchecker.properties.transducers.interface import HasTransducer
 
 _MAX_WITNESSES = 5
@@ -69,7 +71,9 @@ class ConversationProcess(CheckedProcess):
         *,
         decides_early: bool = True,
     ) -> None:
-        self.model, self.conversation = model, conversation
+        answer_format = find_answer_format(model, conversation.chat)
+        chat = replace(conversation.chat, answer_format=answer_format)
+        self.model, self.conversation = model, replace(conversation, chat=chat)
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
         self.turn_count = conversation.turn_count
@@ -152,7 +156,7 @@ class ConversationProcess(CheckedProcess):
         return ExploredTree(
             self,
             Estimand.from_query(asked, (TokenMonitor(turns, self),)),
-            asked.quantifiers,
+            bind_quantifiers(asked.quantifiers, conversation.chat.answer_format),
             end_scores=end_scores,
             **({} if self._decides_early else _WHOLE),
         )

@@ -1,28 +1,23 @@
-"""Formats of answers: the marks of thoughts, as a model's own chat template writes them.
+"""Formats of answers: the marks of thoughts, and the form of calls of tools.
 
     <think>It is Paris.</think>Paris                      Qwen, DeepSeek, GLM, SmolLM3, …
     [THINK]It is Paris.[/THINK]Paris                      Magistral
     <|channel>thought\\nIt is Paris.<channel|>Paris        Gemma 4
 
-The format of a model is found by its template: a message with a thought is rendered, and the known
-marks around the thought are its marks. A template that leaves thoughts out still contains the mark
-where it cuts them off.
+The format of a model is found by its chat template.
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from llmchecker.errors import UnusableText
-from llmchecker.models.decoding.chat_template import Chat, ChatTemplate, Start
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-_QUESTION, _THOUGHT, _ANSWER = "\ue001", "\ue002", "\ue003"
-"""Private characters as contents of rendered messages, which no template changes."""
-
-_THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""The keys of thoughts in messages."""
+from llmchecker.models.decoding.call_formats import (
+    INVALID_CALL,
+    CallFormat,
+    HarmonyCalls,
+    Schemas,
+    ToolCall,
+    read_any_calls,
+)
 
 
 @dataclass(frozen=True)
@@ -62,19 +57,8 @@ class ThoughtMarks:
         return thought.strip(), answer.lstrip() if mark else None
 
 
-_KNOWN_THOUGHTS = (
-    ThoughtMarks("<think>", "</think>"),
-    # gpt-oss: all channels before the final one
-    ThoughtMarks("<|channel|>", "final<|message|>"),
-    ThoughtMarks("<|channel>thought", "<channel|>"),
-    ThoughtMarks("[THINK]", "[/THINK]"),
-    ThoughtMarks("<seed:think>", "</seed:think>"),
-    ThoughtMarks("<|START_THINKING|>", "<|END_THINKING|>"),
-    ThoughtMarks("<|inner_prefix|>", "<|inner_suffix|>"),
-    ThoughtMarks("<longcat_think>", "</longcat_think>"),
-    ThoughtMarks("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
-)
-"""The marks of thoughts of known models. The first are those of a model without a template."""
+_DEFAULT_THOUGHT = ThoughtMarks("<think>", "</think>")
+"""The marks of most models, and of one without a template."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +67,63 @@ class AnswerFormat:
 
     Attributes:
         thought: the marks of the thought with which an answer begins; None if none is read.
+        calls: the format of calls; None for a model that may write any known one.
+        obstacle: the reason why calls cannot be read, as of the template; empty if they can.
     """
 
-    thought: ThoughtMarks | None = _KNOWN_THOUGHTS[0]
+    thought: ThoughtMarks | None = _DEFAULT_THOUGHT
+    calls: CallFormat | None = None
+    obstacle: str = ""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The literal texts of the format, which may be special tokens of a tokenizer."""
+        thought = () if self.thought is None else (self.thought.begin, self.thought.end)
+        return (*thought, *(() if self.calls is None else self.calls.marks))
+
+    def read_calls(self, text: str, schemas: Schemas | None = None) -> list[ToolCall]:
+        """Return the calls of a text after its thought, readable or not.
+
+        A call in another known format than that of the model is one that cannot be read.
+
+        Args:
+            text: all that the model wrote.
+            schemas: the JSON Schema of the arguments of each tool, by name.
+        """
+        schemas = schemas or {}
+        if self.thought is not None and not isinstance(self.calls, HarmonyCalls):
+            text = self.thought.split(text)[1] or ""
+        calls = [] if self.calls is None else list(self.calls.read(text, schemas))
+        if calls:
+            return calls
+        calls = read_any_calls(text, schemas)
+        return calls if self.calls is None or not calls else [INVALID_CALL]
+
+    def find_single_call(self, text: str) -> ToolCall | None:
+        """Return the call of a text with exactly one; None for another text."""
+        calls = self.read_calls(text)
+        return calls[0] if len(calls) == 1 else None
+
+    def check_calls(self) -> None:
+        """Check that the calls of the model can be read.
+
+        Raises:
+            UnusableText: its template writes none, or in no known format.
+        """
+        if self.obstacle:
+            raise UnusableText(
+                f"tools: the chat template {self.obstacle}; choose a model of another family"
+            )
 
 
-def find_answer_format(model: object, start: Start) -> AnswerFormat:
+def find_answer_format(model: object, start: object) -> AnswerFormat:
     """Find the format of a model's answers to a start.
 
     A text that the model continues, and a model without a template, have the default format.
+
+    Args:
+        model: the model.
+        start: the start string or the chat.
 
     Raises:
         UnusableText: the chat template rejects the messages.
@@ -99,40 +131,3 @@ def find_answer_format(model: object, start: Start) -> AnswerFormat:
     # a model of a user, or one that returns texts alone, has no chat template of its own
     find = getattr(model, "find_answer_format", None)
     return AnswerFormat() if find is None or isinstance(start, str) else find(start)
-
-
-def read_answer_format(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> AnswerFormat:
-    """Find the format of the answers to a chat, by what the chat template writes.
-
-    Args:
-        tokenizer, chat, name: as in `encode_chat`, which accepts them.
-    """
-    template = ChatTemplate(tokenizer, name, chat.tools)
-    marks = _find_thought_marks(template)
-    return AnswerFormat(replace(marks, is_open=_is_open(marks, template, chat)))
-
-
-def _find_thought_marks(template: ChatTemplate) -> ThoughtMarks:
-    """Return the marks that the template writes around a thought, or else contains."""
-    message: dict[str, Any] = {"role": "assistant", "content": _ANSWER}
-    message |= dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
-    question = {"role": "user", "content": _QUESTION}
-    try:
-        text = template.render([question, message], add_generation_prompt=False)
-    except UnusableText:  # a template may accept no message with a thought
-        text = ""
-    before, _, after = text.rpartition(_QUESTION)[2].partition(_THOUGHT)
-    for marks in _KNOWN_THOUGHTS:
-        if marks.begin in before and marks.end in after.partition(_ANSWER)[0]:
-            return marks
-    written = (marks for marks in _KNOWN_THOUGHTS if marks.end in template.source)
-    return next(written, _KNOWN_THOUGHTS[0])
-
-
-def _is_open(marks: ThoughtMarks, template: ChatTemplate, chat: Chat) -> bool:
-    """Return whether the template begins a thought after the last message, and does not end it."""
-    contents = [content for _, content in chat.messages[:-1]]
-    text = template.render(chat.replace_contents([*contents, _QUESTION]))
-    beginning = text.rpartition(_QUESTION)[2]
-    is_open: bool = beginning.rfind(marks.begin) > beginning.rfind(marks.end)
-    return is_open

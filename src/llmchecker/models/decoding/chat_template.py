@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
+from llmchecker.models.decoding.answer_format import AnswerFormat
 from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
-from llmchecker.models.decoding.tools import Tool, find_single_call
+from llmchecker.models.decoding.tools import Tool
 from llmchecker.utils.printable_text import quote_value
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Chat:
         messages: (role, content) pairs in order; the last role is `user`, or `tool` for the result
             of the call that the message before it makes.
         tools: the functions that the model may call.
+        answer_format: the format of the model's calls.
 
     Raises:
         ConfigError: no messages, an unknown role, a content that is not text, a last message
@@ -48,6 +50,7 @@ class Chat:
 
     messages: tuple[tuple[str, str], ...]
     tools: tuple[Tool, ...] = ()
+    answer_format: AnswerFormat = field(default=AnswerFormat(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
@@ -114,9 +117,14 @@ class Chat:
     def _find_called_tool(self, number: int) -> str | None:
         """Return the name of the tool that the message before one calls; None for other texts."""
         role, content = self.messages[number - 1] if number else ("", "")
-        call = find_single_call(content) if role == "assistant" else None
-        is_known = call is not None and call.name in {tool.name for tool in self.tools}
-        return call.name if call is not None and is_known else None
+        if role != "assistant":
+            return None
+        # a message that the model did not write may be in any format
+        for answer_format in (self.answer_format, AnswerFormat()):
+            call = answer_format.find_single_call(content)
+            if call is not None and call.name in {tool.name for tool in self.tools}:
+                return call.name
+        return None
 
     def __str__(self) -> str:
         return "\n".join(f"{role}: {content}" for role, content in self.messages)
@@ -203,7 +211,9 @@ class ChatTemplate:
             ) from error
 
 
-def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> tuple[int, ...]:
+def encode_chat(
+    tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str, *, marks: Sequence[str] = ()
+) -> tuple[int, ...]:
     """Return the tokens of a chat, up to the beginning of the model's answer.
 
     The text is that of transformers' `apply_chat_template`, and so are the tokens, except for
@@ -213,6 +223,7 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
         tokenizer: the model's tokenizer.
         chat: the messages.
         name: name of the model, for error messages.
+        marks: the marks of thoughts and calls, which are control tokens in the model's messages.
 
     Raises:
         UnusableText: the template is absent, has no tools or rejects the messages, or a message
@@ -241,7 +252,14 @@ def encode_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> 
             return tokens
         rendered = RenderedChat(tokenizer, text, tokens, tuple(encoding["offset_mapping"]))
         typed_tokens = rendered.find_typed_tokens(chat.messages, render)
-        return rendered.encode_as_text(typed_tokens)
+        return rendered.encode_as_text(
+            {
+                token: number
+                for token, number in typed_tokens.items()
+                if chat.messages[number][0] != "assistant"
+                or not any(token.text in mark for mark in marks)
+            }
+        )
 
 
 def find_prompt_date(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> str | None:

@@ -10,11 +10,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from llmchecker.errors import InvalidDistribution, UnusableText
-from llmchecker.models.decoding.answer_format import AnswerFormat, read_answer_format
-from llmchecker.models.decoding.chat_template import Chat, Start, encode_chat, find_prompt_date
+from llmchecker.errors import InvalidDistribution, UnusableText, prefix_errors
+from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.chat_template import (
+    Chat,
+    ChatTemplate,
+    Start,
+    encode_chat,
+    find_prompt_date,
+)
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
+from llmchecker.models.decoding.template_format import read_answer_format, read_template_format
 from llmchecker.models.device import find_free_bytes
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
@@ -24,6 +31,7 @@ from llmchecker.models.transformers.token_pieces import (
     CharacterEnds,
     Detokenizer,
     is_piecewise,
+    show_marks,
 )
 
 _PROCESSOR_BATCH = 64
@@ -74,7 +82,10 @@ class TokenizedModel:
                 `encode_chat` rejects the chat.
         """
         if not isinstance(start, str):
-            return encode_chat(self.tokenizer, start, self.name)
+            if start.tools:
+                with prefix_errors(self.name):
+                    self.find_answer_format(start).check_calls()
+            return encode_chat(self.tokenizer, start, self.name, marks=self._marks)
         return self._encode_text(start)
 
     def find_prompt_date(self, start: Start) -> str | None:
@@ -100,11 +111,24 @@ class TokenizedModel:
                 )
         return tuple(self.tokenizer(text, **settings)["input_ids"])
 
+    @cached_property
+    def _marks(self) -> tuple[str, ...]:
+        """The marks of thoughts and calls in the model's texts."""
+        try:
+            return read_template_format(ChatTemplate(self.tokenizer, self.name)).marks
+        except UnusableText:  # no chat template, or one that chats reject later
+            return AnswerFormat().marks
+
+    @cached_property
+    def _text_tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of texts, which have marks that are special tokens."""
+        return show_marks(self.tokenizer, self._marks, self.end_tokens)
+
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Return the texts of whole token sequences, without special tokens."""
+        """Return the texts of whole token sequences, without special tokens but marks."""
         if self.tokenizer.is_fast:
             # the same as `batch_decode`, which decodes the texts one after another
-            backend = self.tokenizer.backend_tokenizer
+            backend = self._text_tokenizer.backend_tokenizer
             texts: list[str] = backend.decode_batch(sequences, skip_special_tokens=True)
             return texts
         return self.tokenizer.batch_decode(
@@ -138,12 +162,12 @@ class TokenizedModel:
 
     @cached_property
     def _character_ends(self) -> CharacterEnds:
-        return CharacterEnds(self.tokenizer)
+        return CharacterEnds(self._text_tokenizer)
 
     @cached_property
     def detokenizer(self) -> Detokenizer | None:
         """Detokenizer of single tokens; None if a token's text depends on its context."""
-        return Detokenizer(self.tokenizer) if is_piecewise(self.tokenizer) else None
+        return Detokenizer(self._text_tokenizer) if is_piecewise(self.tokenizer) else None
 
     @cached_property
     def token_pieces(self) -> tuple[str | None, ...] | None:

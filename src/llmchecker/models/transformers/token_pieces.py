@@ -14,7 +14,8 @@ a text ends within a character.
 import codecs
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,39 @@ class Detokenizer:
         name = self._tokenizer.id_to_token(token)
         # ByteFallback names the tokens of single bytes <0x00> to <0xFF>
         return name is not None and len(name) == 6 and name.startswith("<0x")
+
+
+def show_marks(
+    tokenizer: "PreTrainedTokenizerBase", marks: Sequence[str], end_tokens: Collection[int]
+) -> "PreTrainedTokenizerBase":
+    """Return a tokenizer whose texts contain the special tokens of marks, as of thoughts.
+
+    Args:
+        tokenizer: the tokenizer, which does not change.
+        marks: the texts of the marks, each of one or several tokens.
+        end_tokens: ids of the tokens that end a text, which remain hidden.
+    """
+    if not tokenizer.is_fast:
+        return tokenizer
+    names = ("bos_token", "eos_token", "pad_token", "unk_token")
+    hidden = {getattr(tokenizer, name) for name in names}
+    shown = {
+        added.content
+        for token, added in tokenizer.added_tokens_decoder.items()
+        if added.special and token not in end_tokens and added.content not in hidden
+        if any(added.content in mark for mark in marks)
+    }
+    if not shown:
+        return tokenizer
+    settings = json.loads(tokenizer.backend_tokenizer.to_str())
+    for entry in settings["added_tokens"]:
+        entry["special"] = entry["special"] and entry["content"] not in shown
+    # transformers takes seconds to import, and so does its backend
+    from tokenizers import Tokenizer
+
+    changed = copy(tokenizer)
+    changed._tokenizer = Tokenizer.from_str(json.dumps(settings))
+    return changed
 
 
 def is_piecewise(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import ConfigError, did_you_mean
+from llmchecker.models.decoding.answer_format import AnswerFormat
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.utils.printable_text import quote_value
 
@@ -68,6 +69,29 @@ class JudgesAnswers(Protocol):
     def build_notes(self, model: object) -> list[str]:
         """Build the notes on verdicts about a model: a `ModelConfig`, or a loaded model."""
         ...
+
+
+@runtime_checkable
+class _ReadsCalls(Protocol):
+    """Protocol of a quantifier that reads answers in the format of a model."""
+
+    def read_as(self, answer_format: AnswerFormat) -> Quantifier:
+        """Return the quantifier that reads answers in a format."""
+        ...
+
+
+def bind_quantifiers(
+    quantifiers: Mapping[str, Quantifier], answer_format: AnswerFormat
+) -> dict[str, Quantifier]:
+    """Return quantifiers that read answers in the format of a model.
+
+    Raises:
+        UnusableText: one cannot, as with calls in an unknown format.
+    """
+    return {
+        name: each.read_as(answer_format) if isinstance(each, _ReadsCalls) else each
+        for name, each in quantifiers.items()
+    }
 
 
 def _collect_range(quantifier: Quantifier) -> ScoreRange:
