@@ -7,6 +7,7 @@ from .interfaces.python.ask import check as check
 from .interfaces.python.compare import Comparison as Comparison
 from .interfaces.python.compare import compare as compare
 from .interfaces.python.load import load as load
+from .interfaces.python.load import texts as texts
 from .interfaces.python.scorers import score as score
 from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite
@@ -14,6 +15,8 @@ from .interfaces.python.tree import AnswerTree as AnswerTree
 from .interfaces.python.tree import Tree as Tree
 from .interfaces.python.tree import grow as grow
 from .models.table_model import TableModel as TableModel
+from .models.text_answer import Finish as Finish
+from .models.text_answer import TextAnswer as TextAnswer
 from .properties.custom_class import OwnClass as OwnClass
 from .properties.logic.parser import parse as parse
 from .properties.logic.query import Query as Query

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -111,6 +112,11 @@ class TextModel(Protocol):
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return the limit of tokens or money that forbids an answer; None if none does."""
         ...
+
+
+def format_time() -> str:
+    """Format the current time for `TextAnswer.time`."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def answer_prompts(model: TextModel, streams: Sequence[TextStream]) -> list[TextAnswer]:

@@ -14,6 +14,7 @@ from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
+from llmchecker.models.application import Answering, Application
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.lazy_model import LazyModel
@@ -231,3 +232,21 @@ def _check_network(network: object, tokenizer: object) -> PreTrainedTokenizerBas
             "load it with a device_map"
         )
     return tokenizer
+
+
+def texts(function: Answering, **options: Any) -> Application:
+    """Make a model that returns texts alone of a function that answers messages.
+
+        model = lc.texts(answer)
+        lc.ask({"contains": "Paris", "at_least": 0.9}, model, user="Where is the Louvre?")
+
+    Args:
+        function: gets messages as `[{"role": "user", "content": "Is it so?"}]`, and returns a text
+            or a `TextAnswer`. An exception loses the answer.
+        options: `name`, `concurrency`, `seconds`, `attempts`, `store` and `version`, as in
+            `Application`.
+
+    Raises:
+        ConfigError: an option is out of its range.
+    """
+    return Application(function, **options)

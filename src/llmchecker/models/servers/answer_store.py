@@ -44,6 +44,10 @@ _ANSWER_FIELDS = {
 """The fields of a line with an answer."""
 
 
+_SEED_MODULUS = 2**31
+"""Upper bound of seeds: some servers read them as signed 32-bit numbers."""
+
+
 class AnswerFile:
     """The stored answers of a sequence, by their numbers.
 
@@ -132,3 +136,14 @@ def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_answer(line: Mapping[str, Any]) -> TextAnswer:
     values = {field.name: line[field.name] for field in fields(TextAnswer)}
     return TextAnswer(**(values | {"finish": Finish(line["finish"])}))
+
+
+def derive_seed(requests: str, number: int) -> int:
+    """Return the seed of an answer; those of other numbers and requests are independent.
+
+    Args:
+        requests: the digest of what determines the answers of the sequence.
+        number: the number of the answer in it.
+    """
+    digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % _SEED_MODULUS

@@ -1,12 +1,15 @@
-"""An event loop in a thread of its own, whose name resolution can be abandoned."""
+"""An event loop in a thread of its own, whose calls in other threads can be abandoned."""
 
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
 
 
 @contextmanager
@@ -23,26 +26,31 @@ def run_event_loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-class _AbandoningEventLoop(asyncio.SelectorEventLoop):
-    """An event loop that ends without waiting for a name resolution.
+async def call_in_thread(function: Callable[[], _Result]) -> _Result:
+    """Call a function in a daemon thread, whose result is dropped after a cancellation.
 
-    The system cannot cancel a resolution. asyncio runs it in a pool of threads, and waits for the
-    pool when the loop closes and when Python exits, which a dead name server delays by a minute.
+    asyncio's own pool of threads is awaited when the loop closes and when Python exits, which a
+    call without an end would delay for ever.
     """
+    future: Future[_Result] = Future()
+    # a running future cannot be cancelled, so the thread may always set its result
+    future.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            result = function()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=call, name="abandonable call", daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+class _AbandoningEventLoop(asyncio.SelectorEventLoop):
+    """An event loop that ends without waiting for a name resolution, which nothing can cancel."""
 
     async def getaddrinfo(self, *arguments: Any, **options: Any) -> Any:
-        """Resolve a name in a daemon thread, whose result is dropped after a cancellation."""
-        future: Future[Any] = Future()
-        # a running future cannot be cancelled, so the thread may always set its result
-        future.set_running_or_notify_cancel()
-
-        def resolve() -> None:
-            try:
-                addresses = socket.getaddrinfo(*arguments, **options)
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(addresses)
-
-        threading.Thread(target=resolve, name="name resolution", daemon=True).start()
-        return await asyncio.wrap_future(future)
+        """Resolve a name in a thread."""
+        return await call_in_thread(partial(socket.getaddrinfo, *arguments, **options))

@@ -6,12 +6,10 @@ place of a lost one is marked: it is no fair sample. `answer_store` proves that 
 """
 
 import asyncio
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
-from llmchecker.models.servers.answer_store import AnswerFile
+from llmchecker.models.servers.answer_store import AnswerFile, derive_seed
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
@@ -35,7 +33,7 @@ from llmchecker.models.servers.text_apis import (
     ListedModel,
     TextRequest,
 )
-from llmchecker.models.text_answer import Finish, TextAnswer, TextStream
+from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format_time
 
 TEXT_LIMITS = RequestLimits(attempts=8, max_pause_seconds=120.0, max_bytes=2**24)
 """Limits of requests for texts: rate limits last for minutes, and responses are short."""
@@ -46,8 +44,6 @@ _MAX_TEXT_CHARACTERS = 100_000
 """Largest number of characters of an answer; the rest is dropped."""
 _MESSAGE_TOKENS = 100
 """A limit above the tokens that a provider adds to a prompt."""
-_SEED_MODULUS = 2**31
-"""Upper bound of seeds: some servers read them as signed 32-bit numbers."""
 
 
 def read_key(source: ServerSource) -> str | None:
@@ -209,7 +205,7 @@ class TextClient:
         assert self._model is not None
         losses: list[None] = []
         file = self._open_file(stream)
-        seed = _derive_seed(file.digest, number)
+        seed = derive_seed(file.digest, number)
         settings = self._model.program_settings
         request = TextRequest(stream.prompt, stream.length, seed, self._decoding, settings)
         payload = self._api.build_payload(self._model.name, request)
@@ -228,7 +224,7 @@ class TextClient:
             answer,
             text=answer.text[:_MAX_TEXT_CHARACTERS],
             is_repeated=bool(losses),
-            time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            time=format_time(),
         )
         self._pay(answer, stream)
         self._check_model(answer.model)
@@ -335,14 +331,3 @@ def _adapt_payload(
     else:
         return None
     return adapted
-
-
-def _derive_seed(requests: str, number: int) -> int:
-    """Return the seed of an answer; those of other numbers and requests are independent.
-
-    Args:
-        requests: the digest of what determines the answers of the sequence.
-        number: the number of the answer in it.
-    """
-    digest = hashlib.sha256(f"{requests} {number}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % _SEED_MODULUS
