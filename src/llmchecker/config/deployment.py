@@ -26,6 +26,7 @@ from llmchecker.config.models import (
     expand_keys,
     parse_model,
     select_decoding,
+    select_template,
 )
 from llmchecker.config.plan import compute_short_hash
 from llmchecker.config.registry import Registry
@@ -96,6 +97,7 @@ class Deployment:
             "dtype": self.model.dtype,
             "decoding": decoding_as_json(self.model.decoding),
             "system": self.system,
+            **({"template": self.model.template.as_json} if self.model.template else {}),
         }
 
 
@@ -108,6 +110,8 @@ def resolve_deployment(
     system: str | None = None,
     decoding: Mapping[str, Any] | None = None,
     decoding_place: str = "decoding",
+    template: Mapping[str, Any] | None = None,
+    template_place: str = "template",
 ) -> Deployment:
     """Find the model of a name, without fetching or loading it.
 
@@ -122,6 +126,8 @@ def resolve_deployment(
         system: the system prompt.
         decoding: keys with or without `decoding`; by default that of the model.
         decoding_place: the key or the options of the decoding, for messages.
+        template: settings of the chat template; None for those of the model.
+        template_place: the key or the option of these settings, for messages.
 
     Raises:
         UnknownName: no model, directory or source has the name.
@@ -131,7 +137,11 @@ def resolve_deployment(
     """
     folder = (folder or Path.cwd()).absolute()
     text, model = _find_model(place, name, registry, folder)
-    model = replace(model, decoding=select_decoding(decoding_place, decoding or {}, model))
+    model = replace(
+        model,
+        decoding=select_decoding(decoding_place, decoding or {}, model),
+        template=select_template(template_place, template, model),
+    )
     return Deployment(text, model, system)
 
 

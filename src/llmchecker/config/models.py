@@ -17,6 +17,7 @@ from llmchecker.models.decoding.settings import (
     decoding_as_json,
     parse_decoding,
 )
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.servers.providers import expand_provider
 from llmchecker.models.servers.settings import (
     SERVER_KEYS,
@@ -55,6 +56,7 @@ class ModelConfig:
         cached_directory: the directory in the user's cache folder of a model that a user names by
             its source; None for a model of the configuration, whose directory is in the project.
         prices: the prices of a provider's tokens; None if they are unknown.
+        template: settings of the chat template.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ModelConfig:
     given_directory: Path | None = None
     cached_directory: Path | None = None
     prices: Prices | None = None
+    template: TemplateSettings = NO_SETTINGS
 
     @property
     def directory(self) -> Path:
@@ -105,7 +108,7 @@ class ModelConfig:
             decoding: the decoding of an experiment; None for that of the model.
         """
         words = self.describe_decoding(decoding)
-        return f"{self.label}, {words}" if words else self.label
+        return ", ".join(filter(None, (self.label, words, str(self.template))))
 
     def describe_decoding(self, decoding: DecodingChoice = None) -> str:
         """Describe the decoding in words; empty without one. The argument is as above."""
@@ -159,7 +162,8 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
         prices=prices,
     )
     decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
-    return replace(model, decoding=decoding)
+    template = select_template(f"{place}.template", keys.template, model)
+    return replace(model, decoding=decoding, template=template)
 
 
 def describe_directory(name: str, directory: Path) -> ModelConfig:
@@ -195,6 +199,30 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
         )
     with prefix_errors(key):
         return parse_decoding(entry["decoding"])
+
+
+def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSettings:
+    """Return the settings of the chat template of an entry, or else of the model.
+
+    Args:
+        key: the key of the settings, for messages.
+        entry: the settings; None for those of the model.
+        model: the model.
+
+    Raises:
+        ConfigError: a setting is invalid, or the model's API has none.
+    """
+    if entry is None:
+        return model.template
+    with prefix_errors(key):
+        settings = TemplateSettings.parse(entry)
+    if settings and model.is_text_only:
+        assert isinstance(model.source, ServerSource)
+        if model.source.api != "openai-chat":
+            raise ConfigError(f"{key}: the api {model.source.api} has no such setting; remove it")
+        if settings.date is not None:
+            raise ConfigError(f"{key}.date: a server writes its own date; remove it")
+    return settings
 
 
 def _parse_text_decoding(key: str, entry: Any, model: ModelConfig) -> DecodingChoice:

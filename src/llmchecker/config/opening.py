@@ -91,6 +91,7 @@ def _open_texts(model: ModelConfig, spending: Spending) -> TextModel:
         model.source,
         Path(paths.texts_directory(model.name)),
         decoding=model.decoding,
+        template=model.template,
         prices=model.prices,
         spending=spending,
     )
@@ -107,6 +108,7 @@ def build_model_settings(model: ModelConfig, expansion: ExpansionConfig) -> dict
         **model.load_settings,
         "memory_bytes": expansion.memory_bytes,
         "decoding": model.decoding,
+        "template": model.template,
         "end_of_sequence": expansion.end_of_sequence,
     }
 

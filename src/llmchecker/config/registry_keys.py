@@ -122,6 +122,9 @@ class ModelKeys(Section):
     """The choice of the next token: `greedy`, `as_published` (the model's own
     generation_config.json), or the keys below, as in `generate` of transformers. A missing key
     changes nothing. Without decoding, tokens are drawn at temperature 1 from all tokens."""
+    template: OptionalKey[dict[str, Any]] = None
+    """Variables of the chat template, such as `{enable_thinking: false}`. `date` is the date of
+    prompts, by default 2024-07-26 in every run. An API of chats gets `chat_template_kwargs`."""
     device: str = Field(default="cpu", pattern="^(cpu|cuda(:[0-9]+)?|mps)$")
     """A torch device, such as cpu or cuda."""
     mem_mb: int = Field(default=4_000, ge=1, le=100_000_000)

@@ -20,6 +20,7 @@ MODEL_MODULES = (
     "models/decoding/answer_format.py",
     "models/decoding/call_formats.py",
     "models/decoding/template_format.py",
+    "models/decoding/template_settings.py",
     "models/decoding/chat_template.py",
     "models/decoding/tools.py",
     "models/decoding/control_tokens.py",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from llmchecker.errors import UnusableModel
 from llmchecker.models import fingerprint, run_metadata
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
 from llmchecker.models.servers.settings import is_served
 from llmchecker.models.sources.checksums import read_checksums
@@ -34,6 +35,7 @@ class LazyModel:
         kind, dtype, device, threads, memory_bytes: as in `load_model`.
         decoding: decoding settings; None for temperature 1.
         end_of_sequence: whether an end-of-sequence token ends a text.
+        template: settings of the chat template.
         shared_from: instance whose loaded model this instance shares; see `with_decoding`.
     """
 
@@ -45,6 +47,7 @@ class LazyModel:
     memory_bytes: int
     decoding: DecodingChoice = None
     end_of_sequence: EndOfSequence = "terminal"
+    template: TemplateSettings = NO_SETTINGS
     shared_from: "LazyModel | None" = field(default=None, repr=False, compare=False)
 
     def with_decoding(self, decoding: DecodingChoice) -> Self:
@@ -75,6 +78,8 @@ class LazyModel:
         # imported here: torch takes seconds to import
         from llmchecker.models.transformers.load import apply_decoding
 
+        if self.template:
+            base_model = base_model.with_template(self.template)
         # a served model passes TopLogprobs where the interface names Distributions
         return apply_decoding(base_model, self.decoding)  # type: ignore[arg-type]
 
@@ -131,6 +136,11 @@ class LazyModel:
         return read_checksums(self.directory)
 
     @property
+    def _template_settings(self) -> list[dict[str, Any]]:
+        """The settings of the template, if it has any."""
+        return [self.template.as_json] if self.template else []
+
+    @property
     def model_fingerprint(self) -> str:
         """Fingerprint of all inputs of the model's output, to the last bit.
 
@@ -140,7 +150,7 @@ class LazyModel:
         settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
         return fingerprint.hash_inputs(
             dict(self.files),
-            [*settings, decoding_as_json(self.decoding)],
+            [*settings, decoding_as_json(self.decoding), *self._template_settings],
             [version(package) for package in ("torch", "transformers", "tokenizers")],
             modules=fingerprint.select_modules(fingerprint.MODEL_MODULES, self.files),
         )

@@ -159,7 +159,8 @@ class _SuiteBuilder:
             raise ConfigError(
                 f"suite: the key 'model' is missing; add it, or give {self.models_place}"
             )
-        models = [self._resolve(key, name, None, self.keys.explicit_keys) for name in names]
+        keys, template = self.keys.explicit_keys, self.keys.template
+        models = [self._resolve(key, name, None, keys, template) for name in names]
         labels = [each.deployment.name for each in models]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"{key}: {', '.join(labels)} has a model twice; remove one")
@@ -177,6 +178,7 @@ class _SuiteBuilder:
         name: DeploymentName,
         system: str | None,
         explicit_keys: Mapping[str, Any],
+        template: Mapping[str, Any] | None,
         suffix: str = "",
         **options: str,
     ) -> RowDeployments:
@@ -185,6 +187,7 @@ class _SuiteBuilder:
         Args:
             key, name, system: as in `resolve_deployment`.
             explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
+            template: settings of the chat template; None for those of the model.
             suffix: the end of the deployment's name.
             options: as in `RowDeployments`.
         """
@@ -198,6 +201,7 @@ class _SuiteBuilder:
             system=system,
             # the model must support a decoding, whatever it is
             decoding={"decoding": GREEDY} if has_columns else explicit_keys,
+            template=template,
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
         return RowDeployments(deployment, decoding if has_columns else None, **options)
@@ -225,6 +229,7 @@ class _SuiteBuilder:
                 versus.model or names[0],
                 versus.system if has_system else systems[0].content,
                 versus.explicit_keys if has_decoding else keys.explicit_keys,
+                keys.template if versus.template is None else versus.template,
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
                 decoding_key="versus.decoding" if has_decoding else "decoding",

@@ -207,7 +207,7 @@ class CaseKeys(Section):
     @model_validator(mode="before")
     @classmethod
     def _check_deployment(cls, value: Any) -> Any:
-        for key in ("model", "system", "decoding"):
+        for key in ("model", "system", "decoding", "template"):
             if isinstance(value, dict) and key in value:
                 raise build_error(
                     f"a {key} belongs to the whole suite; write it there, or another suite"
@@ -227,6 +227,8 @@ class VersusKeys(Section):
     """A system prompt, by default that of the suite."""
     decoding: _DecodingEntry = None
     """A decoding, by default that of the suite."""
+    template: OptionalKey[dict[str, Any]] = None
+    """Settings of the chat template, by default those of the suite."""
     require: OptionalKey[dict[str, str]] = None
     """Requirements by the name of an average or of a requirement: `difference >= -0.02`."""
 
@@ -256,6 +258,8 @@ class SuiteKeys(Section):
     function, function: {name: …, description: …, parameters: …}}`."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
+    template: OptionalKey[dict[str, Any]] = None
+    """Settings of the chat template, as in a configuration: `{enable_thinking: false}`."""
     length: Annotated[str | Length, END_OR_LENGTH] = DEFAULT_LENGTH
     """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
     An answer that has not ended there counts against a requirement that its end could violate."""

@@ -45,6 +45,7 @@ class AnsweredQuestion:
             **self.answer.as_json(),
             "model": question.model.name,
             "decoding": decoding_as_json(question.model.decoding),
+            "template": question.model.template.as_json,
             "start": start_as_json(question.prompt),
             "alpha": None if truncation is None else truncation.alpha,
             "k": None if truncation is None else truncation.k,

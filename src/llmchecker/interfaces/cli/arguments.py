@@ -83,6 +83,13 @@ _DECODING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "min-p": {"type": float, "help": "leave tokens with this share of the largest probability"},
     "greedy": {"action": "store_true", "help": "the most probable token follows"},
 }
+_TEMPLATE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "template": {
+        "action": "append",
+        "metavar": "KEY=VALUE",
+        "help": "variable of the chat template, such as enable_thinking=false, or its date",
+    },
+}
 _BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "width": {"type": float, "help": "stop when the interval is this narrow"},
     "passes": {
@@ -127,6 +134,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     add_length_argument(command, f" (default: {DEFAULT_LENGTH}; a tree of alpha and k needs it)")
     description = "how tokens are chosen; any of these replaces the decoding that the config names"
     _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
+    _add_options(command, _TEMPLATE_OPTIONS)
     command.add_argument(
         "--config",
         default=DEFAULT_CONFIG,
@@ -194,6 +202,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
     _add_options(group, _DECODING_OPTIONS, "--versus-")
+    _add_options(group, _TEMPLATE_OPTIONS, "--versus-")
 
 
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
@@ -474,7 +483,33 @@ def _resolve_model(
         registry,
         decoding={"decoding": sampling} if sampling else {},
         decoding_place=", ".join(options),
+        template=_parse_template(arguments, versus),
+        template_place=_format_option("template", versus),
     ).model
+
+
+def _parse_template(
+    arguments: argparse.Namespace, versus: Collection[str]
+) -> dict[str, Any] | None:
+    """Return the settings of the chat template; None without the option.
+
+    Raises:
+        ConfigError: one has another form than KEY=VALUE, or is given twice.
+    """
+    if arguments.template is None:
+        return None
+    option, settings = _format_option("template", versus), {}
+    for text in arguments.template:
+        name, sign, value = text.partition("=")
+        if not sign or name in settings:
+            problem = "is given twice" if sign else "is no setting"
+            raise ConfigError(f"{option}: {text!r} {problem}; write enable_thinking=false once")
+        # a value that is no JSON is a text
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:

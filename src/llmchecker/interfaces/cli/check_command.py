@@ -128,4 +128,6 @@ def _describe_date(question: Question) -> tuple[str, ...]:
     from llmchecker.models.transformers.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer(question.model.directory)
-    return format_date_notes(find_prompt_date(tokenizer, chat, question.model.name))
+    return format_date_notes(
+        find_prompt_date(tokenizer, chat, question.model.name, question.model.template)
+    )

@@ -147,7 +147,12 @@ def _open_sides(
     opened = open_model(first.model, registry.expansion, spending)
     other = (
         # Two decodings of one model share its weights.
-        replace(opened, decoding=versus.model.decoding, shared_from=opened)
+        replace(
+            opened,
+            decoding=versus.model.decoding,
+            template=versus.model.template,
+            shared_from=opened,
+        )
         if isinstance(opened, LazyModel) and first.model.directory == versus.model.directory
         else open_model(versus.model, registry.expansion, spending)
     )
@@ -189,6 +194,7 @@ def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:
     return {
         "model": question.model.name,
         "decoding": decoding_as_json(question.model.decoding),
+        "template": question.model.template.as_json,
         "start": start_as_json(question.prompt),
         **{name: fields[name] for name in names},
     }

@@ -16,6 +16,7 @@ from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.application import Answering, Application
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.decoding.template_settings import TemplateSettings
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.settings import is_served
@@ -42,6 +43,7 @@ def load(
     threads: int | None = None,
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
+    template: Mapping[str, Any] | None = None,
 ) -> LanguageModel: ...
 
 
@@ -56,6 +58,7 @@ def load(
     threads: int | None = None,
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
+    template: Mapping[str, Any] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
 ) -> Any: ...
@@ -71,6 +74,7 @@ def load(
     threads: int | None = None,
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
+    template: Mapping[str, Any] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
 ) -> LanguageModel | TextModel:
@@ -100,6 +104,8 @@ def load(
         decoding: the choice of next tokens: settings as in `generate` of transformers, `greedy`, or
             `as_published` for the settings of the model's generation_config.json. By default,
             tokens are drawn at temperature 1 from all tokens.
+        template: variables of the chat template, such as `{"enable_thinking": False}`; `date` is
+            the date of prompts.
         tokens: maximum number of tokens of all answers of a model that returns texts alone.
         dollars: maximum cost of those answers in dollars; the model needs `prices`.
 
@@ -117,7 +123,9 @@ def load(
         name = str(source) if isinstance(source, Path) else source
         given = decoding.settings if isinstance(decoding, Decoding) else decoding
         keys = {} if decoding is None else {"decoding": given}
-        found = resolve_deployment("source", name, Registry(), decoding=keys).model
+        found = resolve_deployment(
+            "source", name, Registry(), decoding=keys, template=template
+        ).model
         if found.is_text_only:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
             check_prices("dollars", [found], dollars)
@@ -146,7 +154,9 @@ def load(
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
     with prefix_errors("decoding"):
         parsed_decoding = None if decoding is None else parse_decoding(decoding)
-    return apply_decoding(wrapped, parsed_decoding)
+    with prefix_errors("template"):
+        settings = TemplateSettings.parse(template or {})
+    return apply_decoding(wrapped.with_template(settings), parsed_decoding)
 
 
 def _load_source(

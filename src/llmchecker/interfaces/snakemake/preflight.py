@@ -97,7 +97,9 @@ def _check_templates(config: Config) -> None:
             continue  # the job that loads the model reports the error
         for (start, model_name), chat in chats.items():
             with prefix_errors(f"start_strings.{start}"):
-                encode_chat(tokenizer, chat, f"models.{model_name}")
+                encode_chat(
+                    tokenizer, chat, f"models.{model_name}", config.models[model_name].template
+                )
 
 
 def _check_decodings(config: Config) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import AnswerFormat
 from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.decoding.tools import Tool
 from llmchecker.utils.printable_text import quote_value
 
@@ -31,6 +32,18 @@ _DATE_VARIABLE = "date_string"
 _DATE_MARK = "\ue000"
 """A private character, which a template writes in place of a date."""
 _DATE_PATTERN = re.compile(r"""strftime_now\(\s*(["'])([^"'\\]*)\1\s*\)""")
+
+_QUESTION = {"role": "user", "content": "Is it so?"}
+_PROBE_CHATS = (
+    [_QUESTION],
+    [{"role": "system", "content": "Answer."}, _QUESTION],
+    [
+        _QUESTION,
+        {"role": "assistant", "content": "Yes.", "reasoning_content": "Why not?"},
+        _QUESTION,
+    ],
+)
+"""Chats in which a template may read settings."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +175,14 @@ class ChatTemplate:
         tokenizer: the tokenizer.
         name: name of the model, for error messages.
         tools: the functions that the model may call.
-        date_text: the text in place of every date; None for `_FIXED_DATE` in its format.
+        settings: the variables and the date of the template.
+        date_text: the text in place of every date; None for the date in its format.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
     name: str
     tools: tuple[Tool, ...] = ()
+    settings: TemplateSettings = NO_SETTINGS
     date_text: str | None = None
 
     @cached_property
@@ -179,18 +194,25 @@ class ChatTemplate:
         Raises:
             UnusableText: the template is absent, or requests the date in an unknown way.
         """
-        return _build_template(self.tokenizer, self.name, self._descriptions, self.date_text)
+        return _build_template(
+            self.tokenizer, self.name, self._descriptions, self.date_text, self.day
+        )
+
+    @property
+    def day(self) -> date:
+        """The date of prompts, the same in every run."""
+        return self.settings.date or _FIXED_DATE
 
     @property
     def _descriptions(self) -> list[dict[str, Any]] | None:
         return [tool.description for tool in self.tools] or None
 
-    def render(self, messages: Sequence[Mapping[str, Any]], **settings: Any) -> Any:
+    def render(self, messages: Sequence[Mapping[str, Any]], **arguments: Any) -> Any:
         """Return the text of messages, up to the beginning of the model's answer.
 
         Args:
             messages: the messages, as the template receives them.
-            settings: other arguments of transformers' `apply_chat_template`.
+            arguments: other arguments of transformers' `apply_chat_template`.
 
         Raises:
             UnusableText: the template is absent or rejects the messages.
@@ -199,20 +221,51 @@ class ChatTemplate:
             "tools": self._descriptions,
             "add_generation_prompt": True,
             "tokenize": False,
+            **self.settings.variables,
         }
+        if self.settings.date is not None:
+            # Llama's templates have a variable next to the call, or in its place
+            defaults.setdefault(_DATE_VARIABLE, f"{self.day:%d %b %Y}")
         source = self.source
         try:
             return self.tokenizer.apply_chat_template(
-                [dict(each) for each in messages], chat_template=source, **(defaults | settings)
+                [dict(each) for each in messages], chat_template=source, **(defaults | arguments)
             )
         except Exception as error:  # a template is a program, which may raise any error
             raise UnusableText(
                 f"chat template of {self.name}: it rejects these messages: {error}"
             ) from error
 
+    def check_settings(self, chat: Chat) -> None:
+        """Check that the template reads each of its settings, in a chat or in a simple one.
+
+        Raises:
+            UnusableText: the text of the prompt does not depend on a setting.
+        """
+        chats = [chat.as_json, *_PROBE_CHATS]
+        for name in self.settings.as_json:
+            others = [replace(self, settings=each) for each in self.settings.list_others(name)]
+            if all(self._try(each) == other._try(each) for each in chats for other in others):
+                raise UnusableText(
+                    f"template.{name}: the chat template of {self.name} does not read it; remove it"
+                )
+
+    def _try(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Return the text of messages, or the error of the template."""
+        try:
+            text: str = self.render(messages)
+        except UnusableText as error:
+            return str(error)
+        return text
+
 
 def encode_chat(
-    tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str, *, marks: Sequence[str] = ()
+    tokenizer: "PreTrainedTokenizerBase",
+    chat: Chat,
+    name: str,
+    settings: TemplateSettings = NO_SETTINGS,
+    *,
+    marks: Sequence[str] = (),
 ) -> tuple[int, ...]:
     """Return the tokens of a chat, up to the beginning of the model's answer.
 
@@ -223,16 +276,18 @@ def encode_chat(
         tokenizer: the model's tokenizer.
         chat: the messages.
         name: name of the model, for error messages.
+        settings: the settings of the template.
         marks: the marks of thoughts and calls, which are control tokens in the model's messages.
 
     Raises:
         UnusableText: the template is absent, has no tools or rejects the messages, or a message
             contains a control token that cannot be encoded as text.
     """
-    template = ChatTemplate(tokenizer, name, chat.tools)
+    template = ChatTemplate(tokenizer, name, chat.tools, settings)
+    template.check_settings(chat)
 
-    def render(contents: Sequence[str], **settings: Any) -> Any:
-        return template.render(chat.replace_contents(contents), **settings)
+    def render(contents: Sequence[str], **arguments: Any) -> Any:
+        return template.render(chat.replace_contents(contents), **arguments)
 
     contents = [content for _, content in chat.messages]
     text = render(contents)
@@ -243,8 +298,8 @@ def encode_chat(
                 f"tools: the chat template of {name} has no tools; choose a model whose template "
                 "has them"
             )
-    settings = {"return_offsets_mapping": tokenizer.is_fast}
-    encoding = render(contents, tokenize=True, tokenizer_kwargs=settings)
+    offsets = {"return_offsets_mapping": tokenizer.is_fast}
+    encoding = render(contents, tokenize=True, tokenizer_kwargs=offsets)
     tokens = tuple(encoding["input_ids"])
     with prefix_errors(name):
         if not tokenizer.is_fast:
@@ -262,24 +317,29 @@ def encode_chat(
         )
 
 
-def find_prompt_date(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> str | None:
+def find_prompt_date(
+    tokenizer: "PreTrainedTokenizerBase",
+    chat: Chat,
+    name: str,
+    settings: TemplateSettings = NO_SETTINGS,
+) -> str | None:
     """Find the date that a chat template writes into the text of a chat.
 
     It is the same in every run, and so it is rarely the date of the run.
 
     Args:
-        tokenizer, chat, name: as in `encode_chat`, which accepts them.
+        tokenizer, chat, name, settings: as in `encode_chat`, which accepts them.
 
     Returns:
         The date as it is written, `26 July 2024` for a part of it; None without a date.
     """
-    template = ChatTemplate(tokenizer, name, chat.tools)
+    template = ChatTemplate(tokenizer, name, chat.tools, settings)
     if _DATE_CALL not in template.source and _DATE_VARIABLE not in template.source:
         return None
     text = template.render(chat.as_json)
     # the date of a call, and any other default of the variable
     if replace(template, date_text=_DATE_MARK).render(chat.as_json) != text:
-        return f"{_FIXED_DATE:%d %B %Y}"
+        return f"{template.day:%d %B %Y}"
     try:
         parts = template.render(chat.as_json, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
     except UnusableText:  # a template that computes with the date rejects the mark
@@ -358,7 +418,8 @@ def _build_template(
     tokenizer: "PreTrainedTokenizerBase",
     name: str,
     tools: list[dict[str, Any]] | None,
-    date_text: str | None = None,
+    date_text: str | None,
+    day: date,
 ) -> str:
     """Return the chat template of a tokenizer, with a fixed text as the current date.
 
@@ -367,7 +428,7 @@ def _build_template(
     Args:
         tokenizer, name: as in `encode_chat`.
         tools: the descriptions of the tools.
-        date_text: the text in place of every date; None for `_FIXED_DATE` in its format.
+        date_text: the text in place of every date; None for the date in its format.
 
     Raises:
         UnusableText: the template is absent, or requests the date in an unknown way.
@@ -388,7 +449,7 @@ def _build_template(
             "whose template has a literal format"
         )
     cases = (
-        f"{{%- if f == {f!r} -%}}{date_text or _FIXED_DATE.strftime(f)}{{%- endif -%}}"
+        f"{{%- if f == {f!r} -%}}{date_text or day.strftime(f)}{{%- endif -%}}"
         for f in set(formats)
     )
     branches = "".join(sorted(cases))

@@ -22,6 +22,7 @@ from llmchecker.models.decoding.call_formats import (
     read_arguments,
 )
 from llmchecker.models.decoding.chat_template import Chat, ChatTemplate
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.decoding.tools import Tool
 
 if TYPE_CHECKING:
@@ -77,13 +78,18 @@ _PROBE_TOOL = Tool.parse(
 """The tool of a rendered call in a chat without tools."""
 
 
-def read_answer_format(tokenizer: "PreTrainedTokenizerBase", chat: Chat, name: str) -> AnswerFormat:
+def read_answer_format(
+    tokenizer: "PreTrainedTokenizerBase",
+    chat: Chat,
+    name: str,
+    settings: TemplateSettings = NO_SETTINGS,
+) -> AnswerFormat:
     """Find the format of the answers to a chat, by what the chat template writes.
 
     Args:
-        tokenizer, chat, name: as in `encode_chat`, which accepts them.
+        tokenizer, chat, name, settings: as in `encode_chat`, which accepts them.
     """
-    template = ChatTemplate(tokenizer, name, chat.tools)
+    template = ChatTemplate(tokenizer, name, chat.tools, settings)
     answer_format = read_template_format(template)
     assert answer_format.thought is not None
     is_open = _is_open(answer_format.thought, template, chat)

@@ -83,6 +83,7 @@ class TextRequest:
         seed: seed of the answer, which some providers ignore.
         decoding: the choice of the next token.
         program_settings: as in `ListedModel`.
+        template: variables of the server's chat template.
     """
 
     prompt: Start
@@ -90,6 +91,7 @@ class TextRequest:
     seed: int
     decoding: DecodingChoice = None
     program_settings: Mapping[str, Any] = field(default_factory=dict)
+    template: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,9 @@ class _OpenAiChat(TextApi[ChatResponse]):
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         messages = _list_messages(request.prompt)
-        return _build_openai_payload(model, request) | {"messages": messages}
+        # vLLM, SGLang and llama.cpp read the variables of templates
+        template = {"chat_template_kwargs": dict(request.template)} if request.template else {}
+        return _build_openai_payload(model, request) | {"messages": messages} | template
 
     def read_answer(self, response: ChatResponse, max_tokens: int) -> TextAnswer:
         """Return the first answer of a response; a refusal of the model is its answer."""

@@ -23,6 +23,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.servers.answer_store import AnswerFile, derive_seed
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.schema import quote
@@ -88,6 +89,7 @@ class TextClient:
         name, source: as above.
         folder: the folder of stored answers.
         decoding: the choice of the next token.
+        template: settings of the server's chat template.
         prices: the prices of tokens; None if they are unknown.
         spending: what the run has spent, with its limits.
         limits: limits of requests.
@@ -103,12 +105,13 @@ class TextClient:
         folder: Path,
         *,
         decoding: DecodingChoice = None,
+        template: TemplateSettings = NO_SETTINGS,
         prices: Prices | None = None,
         spending: Spending | None = None,
         limits: RequestLimits = TEXT_LIMITS,
     ) -> None:
         self.name, self.source, self._folder = name, source, folder
-        self._decoding, self._prices = decoding, prices
+        self._decoding, self._template, self._prices = decoding, template, prices
         self._spending = spending or Spending()
         if self._spending.max_dollars is not None and prices is None:
             raise ConfigError(
@@ -207,7 +210,9 @@ class TextClient:
         file = self._open_file(stream)
         seed = derive_seed(file.digest, number)
         settings = self._model.program_settings
-        request = TextRequest(stream.prompt, stream.length, seed, self._decoding, settings)
+        request = TextRequest(
+            stream.prompt, stream.length, seed, self._decoding, settings, self._template.variables
+        )
         payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
         file.begin_request(number)
@@ -301,6 +306,7 @@ class TextClient:
             "length": stream.length,
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),
+            **({"template": self._template.as_json} if self._template else {}),
         }
 
     def _check_model(self, model: str | None) -> None:

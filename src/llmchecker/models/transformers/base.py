@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from llmchecker.models.decoding.chat_template import (
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.decoding.template_format import read_answer_format, read_template_format
+from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.device import find_free_bytes
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.transformers.batching import BatchExecutor, iter_chunks, join_prompt
@@ -57,6 +59,8 @@ class TokenizedModel:
     """Whether decoding compares texts with the prompt."""
     batch_texts = 16
     """Number of texts that are evaluated about as fast as one."""
+    template_settings = NO_SETTINGS
+    """Settings of the chat template."""
     probability_spread: float | None = None
     """Largest difference between probabilities of a text in batches of different sizes."""
 
@@ -85,18 +89,26 @@ class TokenizedModel:
             if start.tools:
                 with prefix_errors(self.name):
                     self.find_answer_format(start).check_calls()
-            return encode_chat(self.tokenizer, start, self.name, marks=self._marks)
+            return encode_chat(
+                self.tokenizer, start, self.name, self.template_settings, marks=self._marks
+            )
         return self._encode_text(start)
+
+    def with_template(self, settings: TemplateSettings) -> Self:
+        """Return the model with other settings of its chat template; both share all else."""
+        model = copy(self)
+        model.template_settings = settings
+        return model
 
     def find_prompt_date(self, start: Start) -> str | None:
         """Find the date that the chat template writes into a chat; see there."""
-        return (
-            None if isinstance(start, str) else find_prompt_date(self.tokenizer, start, self.name)
-        )
+        if isinstance(start, str):
+            return None
+        return find_prompt_date(self.tokenizer, start, self.name, self.template_settings)
 
     def find_answer_format(self, chat: Chat) -> AnswerFormat:
         """Find the format of the answers to a chat; see `read_answer_format`."""
-        return read_answer_format(self.tokenizer, chat, self.name)
+        return read_answer_format(self.tokenizer, chat, self.name, self.template_settings)
 
     def _encode_text(self, text: str) -> tuple[int, ...]:
         settings = {"split_special_tokens": True, "verbose": False}
