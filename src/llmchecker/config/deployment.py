@@ -139,7 +139,7 @@ def resolve_deployment(
     text, model = _find_model(place, name, registry, folder)
     model = replace(
         model,
-        decoding=select_decoding(decoding_place, decoding or {}, model),
+        decoding=select_decoding(decoding_place, decoding or {}, model, folder),
         template=select_template(template_place, template, model),
     )
     return Deployment(text, model, system)

@@ -177,13 +177,16 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     return replace(parse_model(name, keys), given_directory=directory)
 
 
-def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> DecodingChoice:
+def select_decoding(
+    key: str, entry: Mapping[str, Any], model: ModelConfig, folder: Path | None = None
+) -> DecodingChoice:
     """Return the decoding of an entry, or else of the model.
 
     Args:
         key: the key of the decoding, for messages.
         entry: the keys of the entry, with or without `decoding`.
         model: the model to decode.
+        folder: the folder to which paths are relative; by default the current one.
 
     Raises:
         ConfigError: the value is invalid, or the model does not support a decoding.
@@ -191,14 +194,14 @@ def select_decoding(key: str, entry: Mapping[str, Any], model: ModelConfig) -> D
     if "decoding" not in entry:
         return model.decoding
     if model.is_text_only:
-        return _parse_text_decoding(key, entry["decoding"], model)
+        return _parse_text_decoding(key, entry["decoding"], model, folder)
     # Servers and masked models do not support the decodings of `generate`.
     if model.kind != "causal":
         raise ConfigError(
             f"{key}: {model.name} is a {model.kind} model; only local causal models have a decoding"
         )
     with prefix_errors(key):
-        return parse_decoding(entry["decoding"])
+        return parse_decoding(entry["decoding"], folder)
 
 
 def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSettings:
@@ -225,12 +228,14 @@ def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSetting
     return settings
 
 
-def _parse_text_decoding(key: str, entry: Any, model: ModelConfig) -> DecodingChoice:
+def _parse_text_decoding(
+    key: str, entry: Any, model: ModelConfig, folder: Path | None
+) -> DecodingChoice:
     """Parse the decoding of a provider, which has few settings."""
     assert isinstance(model.source, ServerSource)
     known = TEXT_SETTINGS[model.source.api]
     with prefix_errors(key):
-        decoding = parse_decoding(entry)
+        decoding = parse_decoding(entry, folder)
         unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
         if unknown:
             raise ConfigError(

@@ -55,6 +55,15 @@ class DecodingKeys(Section):
     """Forbidden sequences of token ids."""
     suppress_tokens: OptionalKey[Items[_Token]] = None
     """Forbidden token ids."""
+    json_schema: OptionalKey[Annotated[str | dict[str, Any], TEXT_OR_SECTION]] = None
+    """A JSON Schema that each answer satisfies, or a file with one. Objects have the order of their
+    `properties`."""
+    regex: OptionalKey[str] = None
+    """A pattern that matches each whole answer."""
+    grammar: OptionalKey[str] = None
+    """A grammar of all answers, in the Lark syntax of llguidance."""
+    choice: OptionalKey[NonEmpty[str]] = None
+    """The answers, one of which follows."""
 
 
 DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]

@@ -25,6 +25,7 @@ MODEL_MODULES = (
     "models/decoding/tools.py",
     "models/decoding/control_tokens.py",
     "models/decoding/settings.py",
+    "models/decoding/grammar.py",
     "models/decoding/logits_processor.py",
     "models/decoding/top_p.py",
     "models/transformers/batch_invariance.py",

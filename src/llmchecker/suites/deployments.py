@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import Deployment
@@ -50,6 +51,7 @@ class RowDeployments:
     Args:
         deployment: the deployment, whose decoding is that of rows without one.
         decoding: keys of a decoding with columns; None if the decoding has no columns.
+        folder: the folder of the suite file, to which paths are relative.
         system_key, decoding_key: keys of the suite file, for messages.
     """
 
@@ -57,12 +59,14 @@ class RowDeployments:
         self,
         deployment: Deployment,
         decoding: str | Mapping[str, Any] | None = None,
+        folder: Path | None = None,
         *,
         system_key: str = "system",
         decoding_key: str = "decoding",
     ) -> None:
         self.deployment = deployment
         self._decoding = decoding
+        self._folder = folder
         self._system_key = system_key
         self._decoding_key = decoding_key
         self._by_decoding: dict[str, Deployment] = {}
@@ -73,6 +77,7 @@ class RowDeployments:
         return RowDeployments(
             replace(self.deployment, name=name, system=system.content, system_name=system.name),
             self._decoding,
+            self._folder,
             system_key=system.key,
             decoding_key=self._decoding_key,
         )
@@ -95,7 +100,7 @@ class RowDeployments:
             with locate_errors(self._decoding_key, self._decoding, row):
                 if isinstance(entry, Mapping):
                     entry = parse_section(DecodingKeys, entry).explicit_keys
-                decoding = parse_decoding(entry)
+                decoding = parse_decoding(entry, self._folder)
             model = replace(self.deployment.model, decoding=decoding)
             self._by_decoding[repr(entry)] = replace(self.deployment, model=model)
         return self._by_decoding[repr(entry)]

@@ -193,18 +193,19 @@ class _SuiteBuilder:
         """
         decoding = explicit_keys.get("decoding")
         has_columns = self.keys.has_tables and bool(list_columns(decoding))
+        folder = self.file.path.parent
         deployment = resolve_deployment(
             key,
             name,
             self.registry,
-            folder=self.file.path.parent,
+            folder=folder,
             system=system,
             # the model must support a decoding, whatever it is
             decoding={"decoding": GREEDY} if has_columns else explicit_keys,
             template=template,
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
-        return RowDeployments(deployment, decoding if has_columns else None, **options)
+        return RowDeployments(deployment, decoding if has_columns else None, folder, **options)
 
     def _resolve_versus(self) -> RowDeployments | None:
         """Find the deployment to compare with; None without one."""

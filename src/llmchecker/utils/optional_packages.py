@@ -10,6 +10,7 @@ EXTRAS = {
     "aiohttp": "servers",
     "docutils": "workflow",
     "lingua": "language",
+    "llguidance": "grammars",
     "matplotlib": "workflow",
     "pkg_resources": "readability",
     "seaborn": "workflow",

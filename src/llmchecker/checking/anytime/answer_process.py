@@ -11,6 +11,7 @@ from llmchecker.checking.anytime.tree_export import build_scored_tree, list_samp
 from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
+from llmchecker.models.decoding.settings import list_decoding_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -46,7 +47,7 @@ class AnswerProcess(CheckedProcess):
     def __init__(self, model: LanguageModel, start: Start, length: int) -> None:
         self.model = model
         self.stages = (Stage(model, 0, length),)
-        self.notes = describe_prompt_date(model, start)
+        self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
         self._answer_format = find_answer_format(model, start)
         messages = None if isinstance(start, str) else start.as_text
         self.first = _WholeAnswer(self.stages[0], model.encode(start), messages)

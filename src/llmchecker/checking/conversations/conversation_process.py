@@ -28,6 +28,7 @@ from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
 from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.chat_template import describe_prompt_date
+from llmchecker.models.decoding.settings import list_decoding_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.conversation import (
     Conversation,
@@ -77,7 +78,8 @@ class ConversationProcess(CheckedProcess):
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
         self.turn_count = conversation.turn_count
-        self.notes = describe_prompt_date(model, conversation.chat)
+        date_notes = describe_prompt_date(model, conversation.chat)
+        self.notes = (*date_notes, *list_decoding_notes(model))
         # by turn: of the answer, and of the message of a simulated user before it
         self._stages: dict[tuple[int, bool], Stage] = {}
         for turn in range(1, self.turn_count + 1):

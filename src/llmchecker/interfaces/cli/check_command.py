@@ -29,6 +29,7 @@ from llmchecker.interfaces.cli.output import (
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.models.decoding.chat_template import find_prompt_date, format_date_notes
+from llmchecker.models.decoding.settings import Decoding
 from llmchecker.trees.text_tree import Truncation
 
 
@@ -101,7 +102,9 @@ def check_on_tree(
     scored = ScoredTree.from_quantifiers(tree, question.asked.quantifiers)
     scoring_seconds = time.monotonic() - start_time
     seconds = growing_seconds + scoring_seconds
-    notes = (*_describe_date(question), *question.asked.notes)
+    decoding = question.model.decoding
+    decoding_notes = decoding.notes if isinstance(decoding, Decoding) else ()
+    notes = (*_describe_date(question), *decoding_notes, *question.asked.notes)
     answer = check_query(scored, question.query, seconds, notes)
     answer = answer.with_property(question.asked)
     # A tree from the cache took no time in this run.

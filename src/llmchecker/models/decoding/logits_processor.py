@@ -30,7 +30,8 @@ from transformers import (
 )
 
 from llmchecker.errors import ConfigError
-from llmchecker.models.decoding.settings import SAMPLING_SETTINGS, Decoding
+from llmchecker.models.decoding.grammar import GrammarLogitsProcessor, TokenBytes
+from llmchecker.models.decoding.settings import GRAMMAR_SETTINGS, SAMPLING_SETTINGS, Decoding
 from llmchecker.models.decoding.top_p import TopPLogitsProcessor
 from llmchecker.models.device import compute_running_sums
 
@@ -91,17 +92,24 @@ class LogitsDecoder:
         decoding: the settings.
         vocabulary_size: number of tokens of the model.
         end_tokens: ids of the model's end tokens.
+        token_bytes: as in `GrammarLogitsProcessor`; only a grammar needs it.
 
     Raises:
-        ConfigError: the settings name tokens that the model does not have.
+        ConfigError: the settings name tokens that the model does not have, or a grammar that
+            `GrammarLogitsProcessor` rejects.
+        MissingTool: a grammar needs a package that is not installed.
     """
 
     def __init__(
-        self, decoding: Decoding, vocabulary_size: int, end_tokens: frozenset[int]
+        self,
+        decoding: Decoding,
+        vocabulary_size: int,
+        end_tokens: frozenset[int],
+        token_bytes: TokenBytes | None = None,
     ) -> None:
         decoding.check_tokens(vocabulary_size, end_tokens)
         self.decoding = decoding
-        self._processors = _build_processors(decoding, sorted(end_tokens))
+        self._processors = _build_processors(decoding, sorted(end_tokens), token_bytes)
         # a processor initialises itself at its first call, which must not happen in two threads
         self(torch.zeros((1, 1), dtype=torch.int64), torch.zeros((1, vocabulary_size)), 1)
 
@@ -156,7 +164,9 @@ class _PromptLogitsProcessor(LogitsProcessor):
         return new_scores
 
 
-def _build_processors(decoding: Decoding, end_tokens: list[int]) -> LogitsProcessorList:
+def _build_processors(
+    decoding: Decoding, end_tokens: list[int], token_bytes: TokenBytes | None
+) -> LogitsProcessorList:
     """Build the processors that have an effect, in the order of `generate`."""
     bad_words = [list(word) for word in decoding.bad_words_ids]
     builders: dict[str, Callable[[Any], LogitsProcessor]] = {
@@ -171,6 +181,11 @@ def _build_processors(decoding: Decoding, end_tokens: list[int]) -> LogitsProces
         ),
         "bad_words_ids": lambda _: NoBadWordsLogitsProcessor(bad_words, end_tokens),
         "suppress_tokens": SuppressTokensLogitsProcessor,
+        # where `generate` calls the processors of its caller
+        **dict.fromkeys(
+            GRAMMAR_SETTINGS,
+            lambda _: GrammarLogitsProcessor(decoding, token_bytes, end_tokens),
+        ),
         "temperature": TemperatureLogitsWarper,
         "top_k": TopKLogitsWarper,
         "top_p": TopPLogitsProcessor,

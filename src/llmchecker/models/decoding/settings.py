@@ -1,8 +1,11 @@
 """Decoding settings: the parameters of transformers' `generate`."""
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from llmchecker.errors import ConfigError, did_you_mean, explain_absence
@@ -14,8 +17,18 @@ AS_PUBLISHED: Final = "as_published"
 GREEDY = "greedy"
 """Name for greedy decoding, which always selects the most probable token."""
 
+GRAMMAR_SETTINGS = ("json_schema", "regex", "grammar", "choice")
+"""Settings that name the texts of which an answer is one."""
+
 SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 """Settings that `generate` only applies when it samples."""
+
+_VALUE_KEYWORDS = ("const", "default", "enum", "examples")
+"""Keywords of JSON Schema whose values contain no schemas."""
+_MAX_SHOWN_PLACES = 3
+"""Largest number of places of a schema in a note."""
+_MAX_SHOWN_CHARACTERS = 60
+"""Largest number of characters of a value in the name of a decoding."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,10 @@ class Decoding:
             follow; 0 for no limit.
         bad_words_ids: token sequences that are never completed.
         suppress_tokens: ids of tokens that never follow.
+        json_schema: text of a JSON Schema that an answer satisfies, as llguidance reads it.
+        regex: pattern that matches a whole answer.
+        grammar: grammar in the Lark syntax of llguidance that has an answer.
+        choice: the answers.
 
     Raises:
         ConfigError: a value is out of range, or another setting makes it meaningless.
@@ -59,6 +76,10 @@ class Decoding:
     encoder_no_repeat_ngram_size: int = 0
     bad_words_ids: tuple[tuple[int, ...], ...] = ()
     suppress_tokens: tuple[int, ...] = ()
+    json_schema: str | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    choice: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.do_sample, bool):
@@ -81,6 +102,7 @@ class Decoding:
                 )
         for name, value in (("bad_words_ids", self.bad_words_ids), ("", (self.suppress_tokens,))):
             _check_tokens(name or "suppress_tokens", value)
+        self._check_grammar()
         # greedy decoding with a sampling setting would have no effect: report the contradiction
         if not self.do_sample:
             for name in SAMPLING_SETTINGS:
@@ -89,9 +111,30 @@ class Decoding:
                         f"{name}: no effect with {GREEDY} ({greedy_setting}); remove one of them"
                     )
 
+    def _check_grammar(self) -> None:
+        names = [name for name in GRAMMAR_SETTINGS if getattr(self, name) is not None]
+        if len(names) > 1:
+            raise ConfigError(f"{names[1]}: {names[0]} is set too; remove one")
+        for name in ("json_schema", "regex", "grammar"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise ConfigError(f"{name}: {quote_value(value)} is not a text")
+        choice = self.choice
+        if choice is None:
+            return
+        if not isinstance(choice, tuple) or not all(isinstance(text, str) for text in choice):
+            raise ConfigError(f"choice: {quote_value(_as_json(choice))} is not a list of texts")
+        if not choice:
+            raise ConfigError("choice: it has no text; add one")
+
     @classmethod
-    def from_settings(cls, settings: "str | Mapping[str, Any] | Decoding") -> "Decoding":
+    def from_settings(
+        cls, settings: "str | Mapping[str, Any] | Decoding", folder: Path | None = None
+    ) -> "Decoding":
         """Parse settings from a configuration: `greedy`, or values by name.
+
+        Args:
+            settings: the settings. `json_schema` is a schema, its text, or a file with it.
+            folder: the folder to which paths are relative; by default the current one.
 
         Raises:
             ConfigError: a name is unknown or a value is invalid.
@@ -114,6 +157,8 @@ class Decoding:
                     f"unknown key {name!r}{hint} known keys are {', '.join(known_names)}"
                 )
         values: dict[str, Any] = {name: _freeze(value) for name, value in settings.items()}
+        if "json_schema" in values:
+            values["json_schema"] = _read_schema(settings["json_schema"], folder or Path())
         # the constructor checks the types of the values
         return cls(**values)
 
@@ -135,8 +180,29 @@ class Decoding:
     @property
     def compares_prompt(self) -> bool:
         """Whether the tokens of the start string have effects of their own."""
-        names = {"encoder_repetition_penalty", "encoder_no_repeat_ngram_size"}
+        # a grammar reads the continuation alone
+        names = {"encoder_repetition_penalty", "encoder_no_repeat_ngram_size", *GRAMMAR_SETTINGS}
         return bool(self.settings.keys() & names)
+
+    @property
+    def grammar_setting(self) -> str | None:
+        """Name of the setting with the grammar of the answers; None without one."""
+        return next((name for name in GRAMMAR_SETTINGS if name in self.settings), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on answers: where the decoding is not what its words may suggest."""
+        if self.json_schema is None:
+            return ()
+        places = list(_find_ordered_objects(json.loads(self.json_schema)))
+        if not places:
+            return ()
+        more = f" and {len(places) - _MAX_SHOWN_PLACES} more" * (len(places) > _MAX_SHOWN_PLACES)
+        return (
+            "json_schema: the properties in "
+            f"{', '.join(places[:_MAX_SHOWN_PLACES])}{more} have the order of the schema, as "
+            "llguidance reads it; JSON Schema allows any",
+        )
 
     def __bool__(self) -> bool:
         """Return whether any setting has an effect."""
@@ -145,7 +211,7 @@ class Decoding:
     def __str__(self) -> str:
         if self.settings == {"do_sample": False}:
             return GREEDY
-        items = (f"{name} {value}" for name, value in self.settings.items())
+        items = (f"{name} {_shorten(value)}" for name, value in self.settings.items())
         return ", ".join(items) or "temperature 1, uncut"
 
     def check_tokens(self, vocabulary_size: int, end_tokens: frozenset[int]) -> None:
@@ -174,20 +240,32 @@ DecodingChoice = Decoding | Literal["as_published"] | None
 """Decoding of a model; None for temperature 1 without truncation."""
 
 
-def parse_decoding(entry: str | Mapping[str, Any] | Decoding) -> DecodingChoice:
+def parse_decoding(
+    entry: str | Mapping[str, Any] | Decoding, folder: Path | None = None
+) -> DecodingChoice:
     """Parse a decoding from a configuration; return None if it has no effect.
+
+    Args:
+        entry, folder: as in `Decoding.from_settings`.
 
     Raises:
         ConfigError: a name is unknown or a value is invalid.
     """
     if entry == AS_PUBLISHED:
         return AS_PUBLISHED
-    return Decoding.from_settings(entry) or None
+    return Decoding.from_settings(entry, folder) or None
 
 
 def decoding_as_json(decoding: DecodingChoice) -> Any:
     """Return the settings with an effect as JSON; None without any."""
     return decoding.settings or None if isinstance(decoding, Decoding) else decoding
+
+
+def list_decoding_notes(model: object) -> tuple[str, ...]:
+    """List the notes on the decoding of a model; empty without one."""
+    # a model of a user has no decoder
+    decoder = getattr(model, "decoder", None)
+    return () if decoder is None else tuple(decoder.decoding.notes)
 
 
 def parse_end_tokens(value: int | list[int] | None) -> frozenset[int] | None:
@@ -235,3 +313,50 @@ def _freeze(value: object) -> object:
 
 def _as_json(value: object) -> object:
     return list(map(_as_json, value)) if isinstance(value, tuple) else value
+
+
+def _read_schema(value: object, folder: Path) -> str:
+    """Return the text of a JSON Schema; the order of its properties remains.
+
+    Args:
+        value: the schema, its text, or the path of a file with it.
+        folder: the folder to which a path is relative.
+    """
+    text = value
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        try:
+            text = (folder / Path(value).expanduser()).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"json_schema: {value!r} cannot be read: {error}") from error
+    try:
+        schema = json.loads(text) if isinstance(text, str) else text
+        if not isinstance(schema, Mapping):
+            raise ConfigError(f"json_schema: {quote_value(schema)} is not an object")
+        # a YAML file may contain dates
+        return json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"json_schema: it is not JSON: {error}") from error
+
+
+def _find_ordered_objects(schema: object, place: str = "#") -> Iterator[str]:
+    """Yield the JSON pointers of the parts of a schema with several named properties."""
+    parts: Iterable[tuple[object, object]] = ()
+    if isinstance(schema, dict):
+        names = schema.get("properties")
+        if isinstance(names, dict) and len(names) > 1:
+            yield place
+        # values are no schemas
+        parts = ((key, part) for key, part in schema.items() if key not in _VALUE_KEYWORDS)
+    elif isinstance(schema, list):
+        parts = enumerate(schema)
+    for key, part in parts:
+        yield from _find_ordered_objects(part, f"{place}/{key}")
+
+
+def _shorten(value: object) -> str:
+    """Return a value of a setting for names; the digest of a long one keeps names different."""
+    text = str(value)
+    if len(text) <= _MAX_SHOWN_CHARACTERS:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    return f"{text[:_MAX_SHOWN_CHARACTERS]}… ({digest})"

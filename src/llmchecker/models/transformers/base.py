@@ -20,6 +20,7 @@ from llmchecker.models.decoding.chat_template import (
     encode_chat,
     find_prompt_date,
 )
+from llmchecker.models.decoding.grammar import TokenBytes
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import parse_end_tokens
 from llmchecker.models.decoding.template_format import read_answer_format, read_template_format
@@ -194,6 +195,22 @@ class TokenizedModel:
         pieces = self.detokenizer.decode_tokens(tokens)
         pieces[self.detokenizer.find_incomplete(tokens)] = None
         return tuple(pieces.tolist())
+
+    @property
+    def token_bytes(self) -> TokenBytes | None:
+        """The bytes that each token adds to a text; None if they depend on its context."""
+        if self.detokenizer is None:
+            return None
+        tokens = self.detokenizer.read_bytes(self.vocabulary_size)
+        added_tokens = self.tokenizer.added_tokens_decoder
+        special_tokens = [
+            token
+            for token, added in added_tokens.items()
+            if added.special and token < self.vocabulary_size
+        ]
+        for token in special_tokens:
+            tokens[token] = added_tokens[token].content.encode()
+        return TokenBytes(tokens, special_tokens)
 
     @property
     def start_token(self) -> int:

@@ -315,7 +315,9 @@ class CausalModel(Transformer):
             end_tokens: ids of the tokens that end a text; None for those of `read_end_tokens`.
 
         Raises:
-            ConfigError: the decoding names tokens that the model does not have.
+            ConfigError: the decoding names tokens that the model does not have, or a grammar that
+                `LogitsDecoder` rejects.
+            MissingTool: a grammar needs a package that is not installed.
         """
         model = copy(self)
         model.decoder, model.is_truncated = None, decoding.is_truncating
@@ -326,7 +328,10 @@ class CausalModel(Transformer):
         # a decoding without effect needs no processor
         if decoding:
             try:
-                model.decoder = LogitsDecoder(decoding, self.vocabulary_size, end_tokens)
+                token_bytes = self.token_bytes if decoding.grammar_setting else None
+                model.decoder = LogitsDecoder(
+                    decoding, self.vocabulary_size, end_tokens, token_bytes
+                )
             except ConfigError as error:
                 raise ConfigError(f"decoding: {self.name}: {error}") from error
         return model

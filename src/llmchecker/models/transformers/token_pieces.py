@@ -95,7 +95,7 @@ class CharacterEnds:
         positions: list[int] = []
         # a first byte is never a later one, so the bytes before the last three do not matter
         for position in range(len(sequence) - 1, -1, -1):
-            token_bytes = self._read_bytes(sequence[position])
+            token_bytes = self.read_bytes(sequence[position])
             if token_bytes is None or len(content) >= _MAX_INCOMPLETE_BYTES:
                 break
             content = token_bytes + content
@@ -108,7 +108,7 @@ class CharacterEnds:
             return None
         return IncompleteCharacter(incomplete_bytes, positions[-len(incomplete_bytes)])
 
-    def _read_bytes(self, token: int) -> bytes | None:
+    def read_bytes(self, token: int) -> bytes | None:
         """Return the bytes of a token; None for a token of whole characters."""
         if token not in self._token_bytes:
             self._token_bytes[token] = self._find_bytes(token)
@@ -152,6 +152,16 @@ class Detokenizer:
         self._decode_new(tokens)
         pieces: np.ndarray = self._pieces[tokens]
         return pieces
+
+    def read_bytes(self, vocabulary_size: int) -> list[bytes]:
+        """Return (vocabulary,) the bytes that each token adds, b"" for special tokens."""
+        contents = map(self.character_ends.read_bytes, range(vocabulary_size))
+        pieces = self.decode_tokens(np.arange(vocabulary_size))
+        # tokens of whole characters have no bytes of their own
+        return [
+            piece.encode() if content is None else content
+            for content, piece in zip(contents, pieces, strict=True)
+        ]
 
     def find_incomplete(self, tokens: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether each token, on its own, ends within a character."""
