@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 from helpers import oracle
+from helpers.prism_forms import random_prism_case
 from helpers.random_queries import NAMES, Case, random_case
 
 from llmchecker.checking.bounded_value import check_chain
@@ -41,6 +42,10 @@ def truth(tree: oracle.Tree, case: Case) -> Fraction | bool | None:
             return tree.holds(case.question, (0,))
         case "conditional":
             return tree.conditional(*case.question)
+        case "long run":
+            return tree.long_run(case.question)
+        case "sum":
+            return tree.cumulated(*case.question)
     return tree.expectation(*case.question)
 
 
@@ -48,17 +53,16 @@ def is_close(tree: oracle.Tree, formula: object) -> bool:
     """Whether somewhere a probability is within rounding of a threshold in the formula."""
     if not isinstance(formula, tuple):
         return False
-    if formula[0] == "P" and formula[2] not in (0, 1):
-        _, _, bound, path = formula
-        states = range(len(tree.kind))
-        if any(abs(tree.probability_of(path, s) - bound) <= ROUNDING for s in states):
+    if formula[0] in ("P", "S") and formula[2] not in (0, 1):
+        name, _, bound, path = formula
+        compute = tree.probability_of if name == "P" else tree.long_run
+        if any(abs(compute(path, s) - bound) <= ROUNDING for s in range(len(tree.kind))):
             return True
     return any(is_close(tree, part) for part in formula)
 
 
-def check(seed: int) -> None:
+def check(case: Case) -> None:
     """Hold values on the cut tree, and bounds for the whole one, against the evaluator."""
-    case = random_case(seed)
     query = parse(case.query)
     check_values(case, query)
     check_bounds(case, query, compute_bounds)
@@ -89,9 +93,10 @@ def check_values(case: Case, query: Query) -> None:
             assert value is expected
         else:
             assert abs(Fraction(value) - expected) <= ROUNDING * max(1, abs(expected))
-            assert case.kind == "expected" or 0 <= value <= 1
+            is_score = case.kind in ("expected", "sum", "last")
+            assert is_score or 0 <= value <= 1
             # what is certain or impossible is so exactly
-            assert (value in (0, 1)) == (expected in (0, 1)) or case.kind == "expected"
+            assert (value in (0, 1)) == (expected in (0, 1)) or is_score
 
 
 def check_bounds(case: Case, query: Query, bound: Callable) -> None:
@@ -112,13 +117,14 @@ def check_bounds(case: Case, query: Query, bound: Callable) -> None:
                 assert interval.upper - interval.lower <= 1e-12
 
 
-def check_all(seeds: range) -> None:
+def check_all(seeds: range, find_case: Callable[[int], Case] = random_case) -> None:
     """Check the cases of these seeds, naming the query of one that fails."""
     for seed in seeds:
+        case = find_case(seed)
         try:
-            check(seed)
+            check(case)
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {random_case(seed).query}: {error!r}") from error
+            raise AssertionError(f"seed {seed}: {case.query}: {error!r}") from error
 
 
 @pytest.mark.few(1)
@@ -136,3 +142,17 @@ def test_many_generated_queries_have_the_true_value_and_bounds(first):
     An error in one query of 2,000 is found by these six thousand with a probability of 95 %.
     """
     check_all(range(first, first + PART))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("first", range(0, 1000, PART))
+def test_generated_queries_with_all_forms_have_the_true_value_and_bounds(first):
+    """A thousand queries in the forms of PRISM have the exact value and right bounds."""
+    check_all(range(first, first + PART), random_prism_case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 6_000, PART))
+def test_many_generated_queries_with_all_forms_have_the_true_value_and_bounds(first):
+    """Five thousand more queries in the forms of PRISM have the exact value, and right bounds."""
+    check_all(range(first, first + PART), random_prism_case)

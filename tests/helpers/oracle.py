@@ -2,12 +2,17 @@
 
 It shares no code with the package. A formula is a nested tuple: ("true",), ("false",),
 ("label", name), ("atom", name, comparison, number), ("!", f), ("&", f, g), ("|", f, g),
-("=>", f, g), ("X", f), ("F", n, f), ("G", n, f), ("U", n, f, g), ("W", f, g), ("R", f, g) with a
-bound n or None, ("compare", e, comparison, e) over expressions e (a whole number, a name, or
-(operator, e, e) with one of + - *), ("P", comparison, fraction, f), and ("E", f), ("A", f) for some
-and every path.
+("=>", f, g), ("<=>", f, g), ("?", f, g, h), ("X", f), ("F", n, f), ("G", n, f), ("U", n, f, g),
+("W", n, f, g), ("R", n, f, g), ("M", n, f, g), ("compare", e, comparison, e) over expressions e,
+("P", comparison, fraction, f), ("S", comparison, fraction, f), ("E", f), ("A", f) for some and
+every path, and ("forall", f, g), ("exists", f, g) for f in every, or some, reachable state with g.
+
+A bound n is None, the largest number of steps, or two numbers, of which the second may be None. W
+and R without a bound may have two operands alone. An expression is a whole number, a name,
+(operator, e, e) with one of + - * / min max mod, or (function, e) with floor, ceil or round.
 """
 
+import math
 from fractions import Fraction
 
 from hypothesis import strategies as st
@@ -51,6 +56,20 @@ class Tree:
             total += probability * (rest if self.kind[state] == 1 else self.variables[name][state])
         return total
 
+    def cumulated(self, name, steps, rest=0):
+        """Return the expected sum of a variable over so many states, the first one first."""
+        return sum((self.expectation(name, step, rest) for step in range(steps)), Fraction(0))
+
+    def long_run(self, formula, state=0):
+        """Return the expected share of time that the paths spend in states with the formula."""
+        return sum(
+            (p for path, p in self.paths(state) if self.holds(formula, path[-1:])), Fraction(0)
+        )
+
+    def reachable(self):
+        """Return the states that paths with a probability above 0 visit."""
+        return {state for path, p in self.paths(0) if p > 0 for state in path}
+
     def holds(self, formula, path):
         """Decide whether the path satisfies the formula."""
         state, later = path[0], path[1:] or path
@@ -77,6 +96,16 @@ class Tree:
                 return any(self.holds(f, p) for p, chance in self.paths(state) if chance > 0)
             case ("A", f):
                 return all(self.holds(f, p) for p, chance in self.paths(state) if chance > 0)
+            case ("S", comparison, bound, inner):
+                return _compare(self.long_run(inner, state), comparison, bound)
+            case ("forall", f, g):
+                return all(self.holds(f, (s,)) for s in self.reachable() if self.holds(g, (s,)))
+            case ("exists", f, g):
+                return any(self.holds(f, (s,)) and self.holds(g, (s,)) for s in self.reachable())
+            case ("<=>", f, g):
+                return self.holds(f, path) == self.holds(g, path)
+            case ("?", f, g, h):
+                return self.holds(g if self.holds(f, path) else h, path)
             case ("!", f):
                 return not self.holds(f, path)
             case ("&", f, g):
@@ -88,21 +117,31 @@ class Tree:
             case ("X", f):
                 return self.holds(f, later)
         # Past the leaf nothing changes, so its first visit speaks for all later ones.
-        suffixes = [path[i:] for i in range(len(path))]
+        first, last = formula[1] if isinstance(formula[1], tuple) else (0, formula[1])
+        if len(formula) == 3 and formula[0] in ("W", "R"):
+            first, last = 0, None
+        end = max(first, len(path) - 1)
+        steps = range(first, (end if last is None else min(last, end)) + 1)
+
+        def at(f, i):
+            return self.holds(f, path[min(i, len(path) - 1) :])
+
         match formula:
-            case ("F", n, f):
-                return any(self.holds(f, p) for p in suffixes[: None if n is None else n + 1])
-            case ("G", n, f):
-                return all(self.holds(f, p) for p in suffixes[: None if n is None else n + 1])
-            case ("U", n, f, g):
-                return any(
-                    self.holds(g, p) and all(self.holds(f, q) for q in suffixes[:i])
-                    for i, p in enumerate(suffixes[: None if n is None else n + 1])
+            case ("F", _, f):
+                return any(at(f, i) for i in steps)
+            case ("G", _, f):
+                return all(at(f, i) for i in steps)
+            case ("U", _, f, g):
+                return any(at(g, i) and all(at(f, j) for j in range(i)) for i in steps)
+            case ("M", _, f, g):
+                return any(at(f, i) and all(at(g, j) for j in range(i + 1)) for i in steps)
+            case ("R", *_, f, g):
+                return all(at(g, i) or any(at(f, j) for j in range(i)) for i in steps)
+            case ("W", *_, f, g):
+                return all(
+                    at(f, i) or at(g, i) or any(at(g, j) or not at(f, j) for j in range(i))
+                    for i in steps
                 )
-            case ("W", f, g):
-                return self.holds(("U", None, f, g), path) or self.holds(("G", None, f), path)
-            case ("R", f, g):
-                return self.holds(("W", g, ("&", f, g)), path)
         raise ValueError(formula)
 
 
@@ -117,28 +156,43 @@ def written(formula):
             return f"{name} {comparison} {number}"
         case ("compare", left, comparison, right):
             return f"{_expression(left)} {comparison} {_expression(right)}"
-        case ("P", comparison, bound, inner):
-            return f"P{comparison}{float(bound)} [ {written(inner)} ]"
+        case ("P" | "S" as operator, comparison, bound, inner):
+            return f"{operator}{comparison}{float(bound)} [ {written(inner)} ]"
+        case ("forall" | "exists" as name, f, g):
+            return f"filter({name}, {written(f)}, {written(g)})"
+        case ("?", f, g, h):
+            return f"({written(f)}) ? ({written(g)}) : ({written(h)})"
         case ("E" | "A", f):
             return f"{formula[0]} [ {written(f)} ]"
         case ("!" | "X", f):
             return f"{formula[0]} ({written(f)})"
         case ("F" | "G", n, f):
             return f"{formula[0]}{_bound(n)} ({written(f)})"
-        case ("U", n, f, g):
-            return f"({written(f)}) U{_bound(n)} ({written(g)})"
+        case ("U" | "W" | "R" | "M" as name, n, f, g):
+            return f"({written(f)}) {name}{_bound(n)} ({written(g)})"
         case (name, f, g):
             return f"({written(f)}) {name} ({written(g)})"
 
 
 def _bound(n):
-    return "" if n is None else f"<={n}"
+    match n:
+        case None:
+            return ""
+        case first, None:
+            return f">={first}" if first % 2 else f">{first - 1}" if first else ">=0"
+        case first, last if first == last:
+            return f"={first}" if first % 2 else f"[{first},{first}]"
+        case 0, last:
+            return f"<{last + 1}"
+        case first, last:
+            return f"[{first},{last}]"
+    return f"<={n}"
 
 
 def _names(expression):
     match expression:
-        case (_, left, right):
-            return {**_names(left), **_names(right)}
+        case (_, *parts):
+            return {name: None for part in parts for name in _names(part)}
         case str():
             return {expression: None}
     return {}
@@ -152,6 +206,20 @@ def _number(expression, values):
             return _number(left, values) - _number(right, values)
         case ("*", left, right):
             return _number(left, values) * _number(right, values)
+        case ("/", left, right):
+            return Fraction(_number(left, values)) / _number(right, values)
+        case ("min" | "max" as name, left, right):
+            function = {"min": min, "max": max}[name]
+            return function(_number(left, values), _number(right, values))
+        case ("mod", left, right):
+            # Python's remainder of a positive divisor is never negative
+            return _number(left, values) % _number(right, values)
+        case ("floor" | "ceil" | "round" as name, inner):
+            number = Fraction(_number(inner, values))
+            half = Fraction(1, 2)
+            return {"floor": math.floor, "ceil": math.ceil}.get(
+                name, lambda x: math.floor(x + half)
+            )(number)
         case str():
             return values[expression]
     return expression
@@ -159,8 +227,12 @@ def _number(expression, values):
 
 def _expression(expression):
     match expression:
+        case ("min" | "max" | "mod" as name, left, right):
+            return f"{name}({_expression(left)}, {_expression(right)})"
         case (operator, left, right):
             return f"({_expression(left)} {operator} {_expression(right)})"
+        case (name, inner):
+            return f"{name}({_expression(inner)})"
     return str(expression)
 
 

@@ -123,7 +123,7 @@ def evaluate_value(evaluator: Evaluator, query: Query) -> tuple[float | bool | N
 def compute_expected_score(
     scored: ScoredTree, expectation: Expectation, scores: np.ndarray
 ) -> float:
-    """Compute the expected score after the number of steps that the query names.
+    """Compute the expected score, or sum of scores, of the steps that the query names.
 
     Args:
         scored: the bounded process.
@@ -131,9 +131,12 @@ def compute_expected_score(
         scores: (n,) float64 or int64, the score of each state.
     """
     name = expectation.quantifier
+    if expectation.step is None:
+        # the last state of every path is reached within the horizon
+        expectation = replace(expectation, step=scored.tree.truncation.length)
     # Storm takes rewards as floats only
     model = storm.build_model(scored.transitions, {}, {name: scores.astype(np.float64)})
-    query = f'R{{"{name}"}}=? [ I={expectation.step} ]'
+    query = f'R{{"{name}"}}=? [ {expectation} ]'
     return float(storm.compute_values(model, query, ROOT)[0])
 
 

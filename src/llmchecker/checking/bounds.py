@@ -191,11 +191,12 @@ def _compute_score_bounds(scored: ScoredTree, query: Query) -> Interval:
 
     For each limit, every text in `rest` has that limit as its score.
 
-    This holds for every later step too, since no continuation scores beyond the limit.
+    This holds for every later step too, since no continuation scores beyond the limit. The least
+    and the greatest sum of scores have the limit at each step.
     """
     expectation = query.root
     assert isinstance(expectation, Expectation)
-    reach_rest = Temporal("F", (Label("rest"),), expectation.step)
+    reach_rest = Temporal("F", (Label("rest"),), expectation.last_step)
     rest_probability = Satisfaction(scored.build_process(query)).compute_probabilities(
         reach_rest, minimize=True
     )
@@ -212,5 +213,5 @@ def _compute_score_bounds(scored: ScoredTree, query: Query) -> Interval:
         # also more than twice the error of `rest`.
         max_score = float(np.abs(scores.astype(np.float64)).max())
         value = compute_expected_score(scored, expectation, scores)
-        limits.append(value + sign * scored.relative_error * max_score)
+        limits.append(value + sign * scored.relative_error * max_score * expectation.count_scores())
     return Interval(*limits)

@@ -267,7 +267,7 @@ def name_formula(query: Query) -> str:
     threshold = find_threshold(query)
     if threshold is None or threshold.comparison not in ("<=", "<"):
         return "it"
-    return _join_lines(query.text.partition("[")[2].rpartition("]")[0])
+    return _join_lines(query.path_text)
 
 
 def summarize_witnesses(answer: Answer) -> str:

@@ -61,8 +61,11 @@ class Property:
             return PROBABILITIES
         # later entries of a range are final scores, not limits
         low, high = self.ranges.get(root.quantifier, (None, None))[:2]
+        if (count := root.count_scores()) == 0:
+            return Interval(0.0, 0.0)
         return Interval(
-            -math.inf if low is None else float(low), math.inf if high is None else float(high)
+            -math.inf if low is None else float(count * low),
+            math.inf if high is None else float(count * high),
         )
 
     @cached_property
@@ -90,7 +93,7 @@ class Property:
         """
         if isinstance(self.query.root, Expectation):
             # texts after the step of the score cannot change it
-            return (HorizonMonitor(self.length, self.query.root.step),)
+            return (HorizonMonitor(self.length, self.query.root.last_step),)
         monitors = tuple(Monitor(path, self.length, self.ranges) for path in self.paths)
         return monitors or (HorizonMonitor(self.length),)
 
@@ -104,10 +107,12 @@ class Property:
         """The reason why samples cannot estimate the answer; None if they can.
 
         They can for P=?, for P compared with a threshold, for conditionals, and for expected scores
-        of a quantifier with a range. E and A are about one path or every path, which a share of
-        samples does not decide.
+        of a quantifier with a range, but not for sums of scores. E and A are about one path or
+        every path, which a share of samples does not decide.
         """
         match self.query.root:
+            case Expectation(is_sum=True):
+                return "a sample has the score of one step, not a sum; ask for each score by I=n"
             case Expectation(quantifier):
                 if math.isfinite(self.value_range.width):
                     return None

@@ -174,8 +174,7 @@ def _define(answer: Answer) -> list[str]:
 
 def _find_event(query: Query) -> str:
     """Return the path formula as it is written: `F leak = 1` of `P<0.1 [ F leak = 1 ]`."""
-    text = query.text
-    return text[text.index("[") + 1 : text.rindex("]")].strip()
+    return query.path_text.strip()
 
 
 def _is_strict(query: Query, kind: str) -> bool:

@@ -67,7 +67,7 @@ def describe_answer(query: Query, quantifiers: Mapping[str, Quantifier], length:
         short description.
     """
     if isinstance(query.root, Expectation):
-        return f"expected {query.root.quantifier} after {format_count(query.root.step, 'token')}"
+        return f"expected {_describe_score(query.root)}"
     if not query.is_numeric:
         return "whether the query holds (1) or not (0)"
     path = query.root.path if isinstance(query.root, Probability) else None
@@ -82,7 +82,7 @@ def describe_query(query: Query) -> str:
     """
     root = query.root
     if isinstance(root, Expectation):
-        return f"Expected {root.quantifier} after {format_count(root.step, 'token')}"
+        return f"Expected {_describe_score(root)}"
     # The sentences are only for a single F, G or U over states.
     if not isinstance(root, Probability) or not isinstance(root.path, Temporal):
         return ""
@@ -127,6 +127,15 @@ def describe_outcome(query: Query, decision: Decision | None) -> str:
     return f"{words or f'{query.text}:'} {decision.outcome}{certainty}"
 
 
+def _describe_score(expectation: Expectation) -> str:
+    name, step = expectation.quantifier, expectation.step
+    if step is None:
+        return f"{name} at the end"
+    if expectation.is_sum:
+        return f"sum of {name} over the first {format_count(step, 'text')}"
+    return f"{name} after {format_count(step, 'token')}"
+
+
 def _describe_path(
     path: Temporal, quantifiers: Mapping[str, Quantifier], length: int
 ) -> str | None:
@@ -149,7 +158,7 @@ def _describe_path(
         case "G", [event]:
             return f"{event} throughout {tokens}"
         case "X", [event]:
-            return f"{event} after 1 token"
+            return f"{event} after {format_count(min(path.bound or 1, length), 'token')}"
         case "U", [condition, event]:
             return f"{condition} until {event}, within {tokens}"
     return None

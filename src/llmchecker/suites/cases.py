@@ -85,7 +85,7 @@ class Case:
         if self.threshold is None or not isinstance(root, Probability):
             return self
         numeric = replace(root, comparison="=", threshold=None)
-        text = "P=? " + checked.query.text[checked.query.text.index("[") :]
+        text = f"P=? [{checked.query.path_text}]"
         measured = replace(checked, query=Query(text, numeric))
         return replace(self, question=replace(self.question, asked=measured))
 

@@ -205,10 +205,8 @@ def ask_about_whole_answers(query: Query, comparison: str) -> Query:
     """
     if not isinstance(query.root, Probability):
         return query
-    beginning, _, rest = query.text.partition("[")
-    path = rest[: rest.rindex("]")].strip()
     limit = '& (G "end")' if comparison in (">=", ">") else '| (F !"end")'
-    return parse(f"{beginning}[ ({path}) {limit} ]")
+    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
 
 
 def _find_state_formula(path: Formula) -> Formula:

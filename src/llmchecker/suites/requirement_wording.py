@@ -36,7 +36,7 @@ def describe_requirement(
     if isinstance(query.root, Expectation):
         text = f"{query.root.quantifier} of the answer"
     if isinstance(query.root, Probability):
-        text = text[text.index("[") + 1 : text.rindex("]")].strip()
+        text = " ".join(query.path_text.split())
     contents = [f"{name} = {format_settings(settings[name])}" for name in settings]
     return f"{text}, with {' and '.join(contents)}" if contents else text
 

@@ -57,6 +57,105 @@ def test_operators_that_storm_lacks_are_asked_by_their_duals(path, dual):
     assert parenthesised(f"P=? [ {path} ]") == f"P=? [ {dual} ]"
 
 
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("P=? [ F<3 a = 1 ]", "P=? [ F<=2 a = 1 ]"),
+        ("P=? [ F[0,3] a = 1 ]", "P=? [ F<=3 a = 1 ]"),
+        ("P=? [ F<=(2 * 3 + 1) a = 1 ]", "P=? [ F<=7 a = 1 ]"),
+        ("P=? [ F=1 a = 1 ]", "P=? [ X a = 1 ]"),
+        ("P=? [ F=3 a = 1 ]", "P=? [ F[3,3] a = 1 ]"),
+        ("P=? [ F=0 a = 1 ]", "P=? [ F<=0 a = 1 ]"),
+        ("P=? [ F>=0 a = 1 ]", "P=? [ F a = 1 ]"),
+        ("P=? [ F>0 a = 1 ]", "P=? [ X F a = 1 ]"),
+        ("P=? [ G[1,2] a = 1 ]", "P=? [ X G<=1 a = 1 ]"),
+        ("P=? [ G>=1 a = 1 ]", "P=? [ X G a = 1 ]"),
+        ("P=? [ a = 1 U[1,3] b = 1 ]", "P=? [ (G<=0 a = 1) & (X (a = 1 U<=2 b = 1)) ]"),
+        ("P=? [ a = 1 R<=2 b = 1 ]", "P=? [ !(!a = 1 U<=2 !b = 1) ]"),
+        ("P=? [ a = 1 W<=2 b = 1 ]", "P=? [ !(a = 1 & !b = 1 U<=2 !a = 1 & !b = 1) ]"),
+        ("P=? [ a = 1 M b = 1 ]", "P=? [ b = 1 U a = 1 & b = 1 ]"),
+        ("P=? [ F (a = 1 <=> b = 1) ]", "P=? [ F ((a = 1 => b = 1) & (b = 1 => a = 1)) ]"),
+        ("P=? [ a = 1 | b = 1 <=> c = 1 ]", "P=? [ (a = 1 | b = 1) <=> c = 1 ]"),
+        ("P=? [ a = 1 <=> b = 1 => c = 1 ]", "P=? [ (a = 1 <=> b = 1) => c = 1 ]"),
+        ("P=? [ a = 1 ? b = 1 : c = 1 ]", "P=? [ (a = 1 & b = 1) | (!a = 1 & c = 1) ]"),
+        ("S=? [ a = 1 ]", "P=? [ F (G a = 1) ]"),
+        ("E [ F S>0.5 [ a = 1 ] ]", "E [ F P>0.5 [ F (G a = 1) ] ]"),
+        ("filter(forall, a = 1)", "A [ G a = 1 ]"),
+        ("filter(&, P>=0.5 [ X a = 1 ], b = 1)", "A [ G (b = 1 => P>=0.5 [ X a = 1 ]) ]"),
+        ("filter(exists, a = 1, b = 1)", "E [ F (b = 1 & a = 1) ]"),
+        ('filter(avg, P=? [ F a = 1 ], "init")', "P=? [ F a = 1 ]"),
+        ('filter(state, R{"a"}=? [ I=2 ], step = 0)', 'R{"a"}=? [ I=2 ]'),
+        ('P=? [ F !"init" & !"deadlock" ]', "P=? [ F !step = 0 & !false ]"),
+        ("P=? [ F a / 2 > 1 ]", "P=? [ F a > 2 ]"),
+        ("P=? [ F a > 0.5 ]", "P=? [ F 2 * a > 1 ]"),
+        ("P=? [ F a / 2 + b / 3 > 1 ]", "P=? [ F 3 * a + 2 * b > 6 ]"),
+        ("P=? [ F a / -2 > b ]", "P=? [ F -1 * a > 2 * b ]"),
+        ("P=? [ F pow(a, 2) = 4 ]", "P=? [ F a * a = 4 ]"),
+        ("P=? [ F min(a, 2, b) > 1 ]", "P=? [ F min(min(a, 2), b) > 1 ]"),
+    ],
+)
+def test_a_derived_form_has_the_formula_of_the_form_that_defines_it(query, same):
+    """Each form that is rewritten has the syntax tree of the other form, and its own text."""
+    assert parse(query).root == parse(same).root
+    assert parse(query).text == query
+
+
+@pytest.mark.parametrize(
+    ("expression", "scores"),
+    [
+        ("min(gender, 1)", [-3, 0, 1]),
+        ("max(gender, step, 1)", [1, 1, 4]),
+        ("mod(gender, 4)", [1, 0, 0]),
+        ("floor(gender / 2)", [-2, 0, 2]),
+        ("ceil(gender / 2)", [-1, 0, 2]),
+        ("round(gender / 2)", [-1, 0, 2]),
+        ("round(0.75 * gender)", [-2, 0, 3]),
+        ("pow(gender, 3)", [-27, 0, 64]),
+        ("pow(gender, 0)", [1, 1, 1]),
+        ("floor(min(gender, 1) / 2) + 1.5 * 2", [1, 3, 3]),
+    ],
+)
+def test_functions_have_the_values_of_prism(expression, scores):
+    """Quotients round as in PRISM: down, up, or a half up; a remainder is never negative."""
+    for index, score in enumerate(scores):
+        assert first_atom(f"{expression} = {score}").evaluate(COLUMNS)[index]
+        assert not first_atom(f"{expression} > {score}").evaluate(COLUMNS)[index]
+
+
+def test_a_function_of_numbers_beyond_int64_is_exact():
+    """The least of two numbers above 2^63 is compared without rounding."""
+    large = " * ".join(["2147483647"] * 3)
+    assert first_atom(f"min({large}, {large} + gender) = {large} - 3").evaluate(COLUMNS)[0]
+
+
+@pytest.mark.parametrize(
+    "path", ["a = 1" + " <=> a = 1" * 30, "pow(" * 30 + "a" + ", 8)" * 30 + " = 1"]
+)
+def test_a_query_that_grows_by_rewriting_is_invalid(path):
+    """Forms that repeat their operands make a bad query, not a formula without an end."""
+    with pytest.raises(InvalidQuery, match="more than 10,000 operators"):
+        parse(f"P=? [ {path} ]")
+
+
+@pytest.mark.parametrize(
+    ("query", "operator", "path"),
+    [
+        ("P>=0.9 [ F[1,2] a = 1 ]", "P>=0.9", "F[1,2] a = 1"),
+        ("(A [ G a = 1 ])", "A", "G a = 1"),
+        ("S<0.25 [ a = 1 ]", "P<0.25", "F (G a = 1)"),
+        ("filter(exists, a = 1, b = 1)", "E", "F (b = 1 & a = 1)"),
+        ("P=? [ F a = 1 || X b = 1 ]", "P=?", "F a = 1 || X b = 1"),
+        ('filter(min, P=? [ F>=2 a = 1 || X b = 1 ], "init")', "P=?", "F>=2 a = 1 || X b = 1"),
+    ],
+)
+def test_the_parts_of_a_query_make_the_same_query(query, operator, path):
+    """The operator and the path formula of a query, as text, have the same syntax tree."""
+    parsed = parse(query)
+    assert parsed.operator_text == operator
+    assert parse(f"{parsed.operator_text} [ {parsed.path_text} ]").root == parsed.root
+    assert parse(f"{operator} [ {path} ]").root == parsed.root
+
+
 @pytest.mark.parametrize("bound", ["P>=0.5", "P>0.5", "P<=0.5", "P<0.5", "P >= 0.5"])
 def test_thresholds(bound):
     """All four comparisons with a probability are read, and kept as they are written."""
@@ -117,6 +216,8 @@ def test_an_atom_over_step_is_known_in_rest():
         ),
         ("P=? [ F a = 1 || G b = 1 ]", "P=? [ (F (a = 1)) & (G (b = 1)) ]; P=? [ G (b = 1) ]"),
         ('R{"polarity"}=? [ I = 5 ]', 'R{"polarity"}=? [ I=5 ]'),
+        ('R{"polarity"}=? [ C <= 5 ]', 'R{"polarity"}=? [ C<=5 ]'),
+        ('R{"polarity"}=? [S]', 'R{"polarity"}=? [ S ]'),
     ],
 )
 def test_queries_of_every_kind_reach_storm(query, meaning):
@@ -191,15 +292,17 @@ def test_where_a_query_is_decided(path, stops):
         ('R{"a"}=? [ I=2.5 ]', 14, "found 2.5, expected a whole number"),
         ('R{"a"}=? [ I<=2 ]', 13, "found `<=`, expected I=n"),
         ('R{"a"}>=? [ I=2 ]', 7, "the question is R{…}=?"),
-        ('R{"a"}=? [ F a = 1 ]', 12, "found `F`, expected I=n"),
+        ('R{"a"}=? [ F a = 1 ]', 1, "write C<=n for a sum, or P=? for the event"),
+        ('R{"a"}=? [ 2 ]', 12, "found `2`, expected I=n, C<=n or S"),
         ('R{"step"}=? [ I=2 ]', 3, 'found "step", expected the name of a quantifier'),
-        ("R=? [ I=2 ]", 2, 'found `=`, expected {"quantifier"}'),
+        ("R=? [ I=2 ]", 1, 'found `R=?`; scores are named, not numbered; write R{"quantifier"}=?'),
+        ("R [ I=2 ]", 3, 'found `[`, expected {"quantifier"}'),
         ("P=? [ F gender > 0", 19, "found the end of the query, expected ]"),
         ("P=? F gender > 0", 5, "found `F`, expected ["),
         ("P=? [ F gender ]", 16, "found `]`, expected a comparison (= != < <= > >=)"),
         ("P=? [ F gender == 1 ]", 17, "found `=`, expected a variable or a whole number"),
         ("P=? [ F gender > 0 && step = 1 ]", 21, "found `&`, expected a formula"),
-        ("P=? [ F gender > 0.5 ]", 18, "found 0.5, expected a whole number"),
+        ("P=? [ F gender > 0.12345678901 ]", 18, "needs numbers of at most 2147483647"),
         ("P=? [ F gender > 9999999999 ]", 18, "expected a whole number of at most 2147483647"),
         ("P=? [ F gender > " + "9" * 5000 + " ]", 18, f"found {'9' * 20}…, expected a whole"),
         ('R{"a"}=? [ I=' + "9" * 5000 + " ]", 14, f"found {'9' * 20}…, expected a whole"),
@@ -208,15 +311,39 @@ def test_where_a_query_is_decided(path, stops):
         ("P=? [ a = 1 U b = 1 U c = 1 ]", 21, "needs parentheses"),
         ("P=? [ F gender > 0 ] & a = 1", 22, "found `&`, expected the end of the query"),
         ("P=? [ F P=? [ X a = 1 ] ]", 11, "only the outermost P asks =?"),
-        ('P=? [ F "done" ]', 9, 'found the label "done", expected "rest" or "end"'),
+        (
+            'P=? [ F "done" ]',
+            9,
+            'found the label "done", expected one of "rest", "end", "init", "deadlock"',
+        ),
         ("P>=1.5 [ F a = 1 ]", 4, "found 1.5, expected a probability from 0 to 1"),
         ("P>=-0.5 [ F a = 1 ]", 4, "a probability is from 0 to 1"),
         ("E [ F P>1e1 [ X a = 1 ] ]", 9, "found 1e1, expected a probability from 0 to 1"),
         ("P=0.5 [ F a = 1 ]", 2, "found `=`, expected =?, >=, >, <= or <"),
         ("P>=? [ F a = 1 ]", 2, "the question is P=?"),
-        ("P=? [ X<=2 a = 1 ]", 7, "X takes no bound"),
-        ("P=? [ a = 1 W<=2 b = 1 ]", 13, "W takes no bound"),
-        ("P=? [ F>=2 a = 1 ]", 8, "found `>=`, expected <= and a step bound"),
+        ("P=? [ X<=2 a = 1 ]", 7, "`X` takes no bound; write F=n for the state after n steps"),
+        ("P=? [ X>=0 a = 1 ]", 7, "`X` takes no bound"),
+        ("P=? [ F!=2 a = 1 ]", 8, "`!=` is no bound of steps; write <=, <, >=, >, = or [a,b]"),
+        ("P=? [ F<0 a = 1 ]", 7, "`F` has no number of steps within its bounds"),
+        ("P=? [ a = 1 U[3,2] b = 1 ]", 13, "`U` has no number of steps within its bounds"),
+        ("P=? [ F<=(step) a = 1 ]", 8, "expected steps that are constant whole numbers"),
+        ("P=? [ F[0,1/2] a = 1 ]", 8, "expected steps that are constant whole numbers"),
+        ("P=? [ F a / b = 1 ]", 11, "`/` needs a constant other than 0 as its divisor"),
+        ("P=? [ F a / (2 - 2) = 1 ]", 11, "`/` needs a constant other than 0 as its divisor"),
+        ("P=? [ F mod(a, b) = 1 ]", 9, "`mod` needs whole numbers, the second a constant above 0"),
+        ("P=? [ F pow(a, 9) = 1 ]", 9, "`pow` needs a whole number from 0 to 8"),
+        ("P=? [ F min(a) = 1 ]", 9, "`min` takes two or more expressions"),
+        ("P=? [ F log(a, 2) = 1 ]", 9, "`log` is no function that a query may use; these are min"),
+        ("S=? [ F a = 1 ]", 1, "`S` takes formulas about states; write path formulas in P>=p"),
+        ("E [ F S>0.5 [ F a = 1 ] ]", 7, "`S` takes formulas about states"),
+        ("S>=? [ a = 1 ]", 2, "the question is S=?"),
+        ('R{"a"}=? [ C>=2 ]', 13, "found `>=`, expected C<=n, the sum of the first n scores"),
+        ("P=? [ F filter(forall, a = 1) ]", 9, "a filter is outermost"),
+        ("filter(forall, F a = 1)", 1, "`filter` takes formulas about states"),
+        ("filter(forall, P=? [ F a = 1 ])", 8, "needs a formula that is true or false"),
+        ("filter(avg, P=? [ F a = 1 ])", 8, 'filter `avg` needs "init" as its states'),
+        ("filter(count, a = 1)", 8, "lists or counts states of a tree, not texts"),
+        ("filter(every, a = 1)", 8, "filter `every` is no filter; write forall or exists"),
     ],
 )
 def test_a_bad_query_says_where_and_what_was_expected(query, column, problem):
@@ -278,6 +405,7 @@ def test_an_unknown_quantifier_is_named_with_what_is_known():
         ("P=? [ step = 1 U step >= 6 ]", 18, "step >= 6 never holds"),
         ("P=? [ F 9  <=  step ]", 9, "9 <= step never holds"),
         ("E [ F step > 5 ]", 7, "step > 5 never holds"),
+        ('R{"a"}=? [ C<=7 ]', 12, "C<=7 is beyond the horizon: texts grow by at most 5 tokens"),
         ('R{"a"}=? [ I = 7 ]', 12, "I=7 is beyond the horizon: texts grow by at most 5 tokens"),
     ],
 )
@@ -292,7 +420,14 @@ def test_a_step_beyond_the_horizon_is_refused(query, column, problem):
 
 
 @pytest.mark.parametrize(
-    "query", ["P=? [ F step = 5 ]", "P=? [ G step < 9 ]", "P=? [ F<=9 a > 0 ]", 'R{"a"}=? [ I=5 ]']
+    "query",
+    [
+        "P=? [ F step = 5 ]",
+        "P=? [ G step < 9 ]",
+        "P=? [ F[8,9] a > 0 ]",
+        'R{"a"}=? [ I=5 ]',
+        'R{"a"}=? [ C<=6 ]',
+    ],
 )
 def test_steps_within_the_horizon_are_accepted(query):
     """The last step itself, and bounds that all texts keep, are no error."""

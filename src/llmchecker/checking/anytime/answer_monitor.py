@@ -172,9 +172,9 @@ def check_decidable(asked: Property) -> None:
 
 def _check_score(root: Expectation, asked: Property) -> None:
     text, obstacle = asked.query.text, asked.estimation_obstacle
-    if root.step != asked.length:
+    if root.is_sum or root.step not in (None, asked.length):
         raise InvalidQuery(
-            f"{text}: I={root.step} needs the division into tokens; write I={asked.length}, the "
+            f"{text}: {root} needs the division into tokens; write I={asked.length}, the "
             "horizon, for the whole answer"
         )
     if obstacle is not None:
@@ -198,8 +198,7 @@ def _check_path(formula: Formula, text: str) -> None:
 def _check_state(formula: Formula, text: str) -> None:
     for each in subformulas(formula):
         if isinstance(each, Temporal):
-            bound = "" if each.bound is None else f"<={each.bound}"
-            problem = f"{each.operator}{bound} here needs the division into tokens"
+            problem = f"{_name_operator(each)} here needs the division into tokens"
         elif isinstance(each, Atom) and STEP in each.variables:
             problem = f"`{each}` needs the number of tokens"
         elif isinstance(each, Label) and each.name != "end":
@@ -211,15 +210,39 @@ def _check_state(formula: Formula, text: str) -> None:
         raise InvalidQuery(f"{text}: {problem}, which texts alone do not have; {_FIX}")
 
 
+def _name_operator(formula: Temporal) -> str:
+    """Return a temporal operator with its bound, as a query has it."""
+    if formula.bound is None:
+        return formula.operator
+    return (
+        f"F={formula.bound}" if formula.operator == "X" else f"{formula.operator}<={formula.bound}"
+    )
+
+
 def _remove_bounds(formula: Formula, length: int) -> Formula:
     """Return a formula without step bounds that no text exceeds."""
     match formula:
+        # after all tokens of the horizon a path is in its last state
+        case Temporal("X", (operand,), bound) if (bound or 1) >= length:
+            return Temporal("F", (Temporal("G", (_read_last_state(operand),)),))
         case Connective(operator, operands):
             return Connective(operator, tuple(_remove_bounds(each, length) for each in operands))
         case Temporal(operator, operands, bound):
             kept = None if bound is not None and bound >= length else bound
             operands = tuple(_remove_bounds(each, length) for each in operands)
             return Temporal(operator, operands, kept)
+    return formula
+
+
+def _read_last_state(formula: Formula) -> Formula:
+    """Return the state formula that is equivalent if all states of a path are the same."""
+    match formula:
+        case Connective(operator, operands):
+            return Connective(operator, tuple(map(_read_last_state, operands)))
+        case Temporal("W", (left, right)):
+            return _read_last_state(Connective("|", (left, right)))
+        case Temporal(_, operands):
+            return _read_last_state(operands[-1])
     return formula
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ STEP = "step"
 LABELS = ("rest", "end")
 
 _RESERVED_NAMES = frozenset(
-    """A C E F G I P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc end
+    """A C E F G I M P Pmax Pmin R Rmax Rmin S U W X bool ceil clock const ctmc double dtmc end
     endinit endinvariant endmodule endobservables endrewards endsystem false filter floor formula
     func global init invariant int kind label log max mdp min mod module nondeterministic observable
     observables of pomdp popta pow prob probabilistic pta rate rest rewards round smg step
@@ -35,7 +35,29 @@ _CONNECTIVES: Mapping[str, Callable[..., np.ndarray]] = {
     "&": lambda *truths: np.logical_and.reduce(truths),
     "|": lambda *truths: np.logical_or.reduce(truths),
 }
-_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def _select_smaller(left: Any, right: Any) -> Any:
+    """Return the smaller number, of each state for arrays."""
+    # NumPy would turn two Python integers, which have no limit, into one of 64 bits
+    both_numbers = isinstance(left, int) and isinstance(right, int)
+    return min(left, right) if both_numbers else np.minimum(left, right)
+
+
+def _select_larger(left: Any, right: Any) -> Any:
+    """Return the larger number, of each state for arrays."""
+    both_numbers = isinstance(left, int) and isinstance(right, int)
+    return max(left, right) if both_numbers else np.maximum(left, right)
+
+
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "min": _select_smaller,
+    "max": _select_larger,
+}
 
 _Kind = TypeVar("_Kind")
 _Value = TypeVar("_Value", int, np.ndarray)
@@ -68,13 +90,22 @@ class Variable:
 
 @dataclass(frozen=True)
 class Operation:
-    """A sum, difference or product."""
+    """A sum, difference, product, minimum or maximum, or a quotient that is rounded down (`//`).
+
+    A divisor is a constant above 0.
+    """
 
     operator: str
     left: "Arithmetic"
     right: "Arithmetic"
 
     def __str__(self) -> str:
+        match self.operator:
+            case "min" | "max":
+                return f"{self.operator}({self.left}, {self.right})"
+            # the operator / of PRISM does not round
+            case "//":
+                return f"floor({self.left} / {self.right})"
         return f"({self.left} {self.operator} {self.right})"
 
 
@@ -165,7 +196,8 @@ class Connective:
 class Temporal:
     """A temporal operator: X, F or G with one operand, or U, W or R with two.
 
-    F, G and U may have a `bound`, a maximum number of steps.
+    F, G and U may have a `bound`, a maximum number of steps. The `bound` of X is the number of
+    steps, 1 by default. All other bounds are rewritten to these two (see `derived`).
     """
 
     operator: str
@@ -252,33 +284,62 @@ class Conditional:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected score `R{"quantifier"}=? [ I=step ]` after a number of steps.
+    """An expected score: `R{"quantifier"}=? [ I=step ]`, after a number of steps.
 
     A text that has ended keeps its score. The score of a `rest` is unknown, and adds 0 in the
     bounded process. The value is the sum of the known texts' scores, weighted by their
     probabilities. It is not divided by the sum of these probabilities.
+
+    Attributes:
+        quantifier: name of the quantifier.
+        step: number of steps; None for the last state, which repeats for ever (`[ S ]`).
+        is_sum: whether the score is the sum over the first `step` states (`[ C<=step ]`).
     """
 
     quantifier: str
-    step: int
+    step: int | None
+    is_sum: bool = False
+
+    @property
+    def last_step(self) -> int | None:
+        """Number of steps after which no state counts; None if every state may count."""
+        if self.step is None or not self.is_sum:
+            return self.step
+        # the start string is the first state
+        return max(0, self.step - 1)
+
+    def count_scores(self) -> int:
+        """Return the number of scores of a path that are added up."""
+        return self.step if self.is_sum and self.step is not None else 1
+
+    def __str__(self) -> str:
+        """Return the part of the query between the brackets."""
+        if self.step is None:
+            return "S"
+        return f"C<={self.step}" if self.is_sum else f"I={self.step}"
 
 
 Root = Formula | Conditional | Expectation
 """Root of a query: a formula over states, or a numeric query."""
 
 
+def find_operands(formula: Root) -> tuple[Formula, ...]:
+    """Return the formulas that a formula connects, in the order of the text."""
+    match formula:
+        case Connective(_, operands) | Temporal(_, operands):
+            return operands
+        case Probability(_, _, path) | PathQuantifier(_, path):
+            return (path,)
+        case Conditional(path, condition):
+            return path, condition
+    return ()
+
+
 def subformulas(formula: Root) -> Iterator[Root]:
     """Yield the formula and all formulas in it, outermost first, left to right."""
     yield formula
-    match formula:
-        case Connective(_, operands) | Temporal(_, operands):
-            for operand in operands:
-                yield from subformulas(operand)
-        case Probability(_, _, path) | PathQuantifier(_, path):
-            yield from subformulas(path)
-        case Conditional(path, condition):
-            yield from subformulas(path)
-            yield from subformulas(condition)
+    for operand in find_operands(formula):
+        yield from subformulas(operand)
 
 
 def find_distinct(root: Root, kind: type[_Kind]) -> tuple[_Kind, ...]:
@@ -370,6 +431,8 @@ def format_for_storm(formula: Formula, format_atom: Callable[[Atom | Literal], s
     bound = "" if isinstance(formula, Connective) or formula.bound is None else f"<={formula.bound}"
     # the duals: G a = !F !a, a W b = !(!b U (!a & !b)), a R b = !(!a U !b)
     match formula.operator, operands:
+        case "X", [operand] if isinstance(formula, Temporal) and formula.bound is not None:
+            return f"F[{formula.bound},{formula.bound}] {operand}"
         case "=>", [left, right]:
             return f"(!{left}) | {right}"
         case "G", [operand] if bound:

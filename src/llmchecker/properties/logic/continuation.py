@@ -120,9 +120,10 @@ def _find_effects_by_rules(formula: Formula, length: int) -> ContinuationEffects
             )
         case Connective(_, operands):
             return _join(operands, length)
-        case Temporal("X", operands):
+        case Temporal("X", operands, bound):
+            steps = 1 if bound is None else bound
             # the state after the last one is another state of a longer text
-            return _join(operands, length - 1) if length > 0 else _ANY_EFFECTS
+            return _join(operands, length - steps) if length >= steps else _ANY_EFFECTS
         case Temporal(operator, operands, bound):
             effects = _join(operands, 0 if bound is None else max(0, length - bound))
             # without an effect the operator sees no state beyond the horizon
@@ -197,10 +198,8 @@ def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> 
     is_lower_limit = comparison in (">=", ">")
     if not (changes.can_fall if is_lower_limit else changes.can_rise):
         return query
-    beginning, _, rest = query.text.partition("[")
-    path, _, ending = rest.rpartition("]")
     limit = '& (F "end")' if is_lower_limit else '| (G !"end")'
-    return parse(f"{beginning}[ ({path.strip()}) {limit} ]{ending}")
+    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
 
 
 def reads_last_state(path: Formula, name: str) -> bool:

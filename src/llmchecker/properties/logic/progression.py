@@ -134,8 +134,14 @@ def _progress(formula: Formula, valuation: Mapping[Formula, bool]) -> _Obligatio
         case Connective("&" | "|" as operator, operands):
             left, right = (_progress(operand, valuation) for operand in operands)
             return _conjoin(left, right) if operator == "&" else _disjoin(left, right)
-        case Temporal("X", (operand,)):
+        case Temporal("X", (operand,), None | 1):
             return frozenset([frozenset([operand])])
+        case Temporal("X", (operand,), 0):
+            return _progress(operand, valuation)
+        case Temporal("X"):
+            next_obligation = _decrement_bound(formula)
+            assert next_obligation is not None
+            return next_obligation
         case Temporal(_, operands):
             return _expand(formula, [_progress(operand, valuation) for operand in operands])
     # a proposition, or its negation, is about this state alone

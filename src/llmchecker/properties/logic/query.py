@@ -16,6 +16,7 @@ from llmchecker.properties.logic.ast import (
     Label,
     Literal,
     Number,
+    PathQuantifier,
     Probability,
     Root,
     Temporal,
@@ -76,6 +77,35 @@ class Query:
         return False
 
     @property
+    def operator_text(self) -> str:
+        """The operator of a single P, E or A with its bound: `P>=0.9`."""
+        return self._split()[0]
+
+    @property
+    def path_text(self) -> str:
+        """The path formula of a single P, E or A or of a conditional, as written.
+
+        The formula of another operator, which is rewritten to a P, E or A, is formatted.
+        """
+        return self._split()[1]
+
+    def _split(self) -> tuple[str, str]:
+        match = re.fullmatch(r"[\s(]*([PEA]\b[^\[]*)\[(.*)\][\s)]*", self.text, re.DOTALL)
+        # the brackets of `P>=0.5 [ … ] & P>=0.5 [ … ]` do not enclose a path formula
+        if match and isinstance(self.root, Probability | PathQuantifier | Conditional):
+            return match[1].strip(), match[2]
+        match self.root:
+            case Probability(comparison, threshold, path):
+                number = "?" if threshold is None else f"{threshold:f}"
+                return f"P{comparison}{number}", f" {format_for_storm(path, str)} "
+            case PathQuantifier(quantifier, path):
+                return quantifier, f" {format_for_storm(path, str)} "
+            case Conditional(path, condition):
+                paths = (format_for_storm(each, str) for each in (path, condition))
+                return "P=?", f" ({') || ('.join(paths)}) "
+        raise AssertionError(self)
+
+    @property
     def stop_formula(self) -> Formula:
         """State formula after whose states Storm's PRISM front end explores nothing.
 
@@ -127,8 +157,9 @@ class Query:
     ) -> None:
         """Check that variables are known and steps are within the horizon.
 
-        `step = n`, `step >= n` and `I=n` need n <= length, and `step > n` needs n < length. A bound
-        on F, G or U may exceed the horizon, since texts do not change there.
+        `step = n`, `step >= n` and `I=n` need n <= length, and `step > n` needs n < length. `C<=n`
+        is about n texts, of which there are length + 1. A bound on F, G or U may exceed the
+        horizon, since texts do not change there.
 
         Args:
             quantifier_names: names of the quantifiers; `step` is always known.
@@ -148,10 +179,12 @@ class Query:
 
     def _check_steps(self, length: int) -> None:
         horizon = f"beyond the horizon: texts grow by at most {format_count(length, 'token')}"
-        if isinstance(self.root, Expectation) and self.root.step > length:
-            step = self.root.step
-            problem = f"I={step} is {horizon}; expected I={length} or less"
-            raise build_syntax_error(self.text, _find_position(self.text, "I", "=", step), problem)
+        if isinstance(self.root, Expectation) and self.root.step is not None:
+            max_step = length + 1 if self.root.is_sum else length
+            if self.root.step > max_step:
+                problem = f"{self.root} is {horizon}; expected at most {max_step}"
+                words = re.findall(r"\w+|\W+", str(self.root))
+                raise build_syntax_error(self.text, _find_position(self.text, *words), problem)
         for atom in self.atoms:
             match atom:
                 case Atom(Variable("step"), comparison, Number(step)):
@@ -179,8 +212,8 @@ class Query:
         """
         root = map_formulas(self.root, rewrite_for_graph_decision)
         match root:
-            case Expectation(quantifier, step):
-                return f'R{{"{quantifier}"}}=? [ I={step} ]'
+            case Expectation(quantifier):
+                return f'R{{"{quantifier}"}}=? [ {root} ]'
             case Conditional(path, condition):
                 # two probabilities, since their quotient is the answer
                 conjunction = Connective("&", (path, condition))

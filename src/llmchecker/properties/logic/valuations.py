@@ -158,6 +158,9 @@ def _compute_degree(expression: Arithmetic, name: str) -> int:
     match expression:
         case Operation("*", left, right):
             return _compute_degree(left, name) + _compute_degree(right, name)
+        case Operation("min" | "max" | "//", left, right):
+            # not linear if the variable is in it
+            return 2 * (_compute_degree(left, name) + _compute_degree(right, name))
         case Operation(_, left, right):
             return max(_compute_degree(left, name), _compute_degree(right, name))
         case Variable(variable):
