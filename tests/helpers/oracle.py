@@ -117,9 +117,8 @@ class Tree:
             case ("X", f):
                 return self.holds(f, later)
         # Past the leaf nothing changes, so its first visit speaks for all later ones.
-        first, last = formula[1] if isinstance(formula[1], tuple) else (0, formula[1])
-        if len(formula) == 3 and formula[0] in ("W", "R"):
-            first, last = 0, None
+        bound = None if len(formula) == 3 and formula[0] in ("W", "R") else formula[1]
+        first, last = bound if isinstance(bound, tuple) else (0, bound)
         end = max(first, len(path) - 1)
         steps = range(first, (end if last is None else min(last, end)) + 1)
 
