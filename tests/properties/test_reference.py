@@ -43,10 +43,11 @@ def test_the_page_on_quantifiers_has_each_setting(name):
     assert all(f"`{setting}`" in section for setting in QUANTIFIER_TYPES[name].settings)
 
 
-def read_rows(heading: str) -> list[list[list[str]]]:
-    """Read the spans of code of each cell in the first table of a section on queries."""
+def read_rows(heading: str, table_number: int = 1) -> list[list[list[str]]]:
+    """Read the spans of code of each cell in a table of a section on queries."""
     text = (DOCS / "queries.md").read_text(encoding="utf-8")
-    table = text.split(f"\n## {heading}\n")[1].split("| --- |\n")[1].split("\n\n")[0]
+    section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    table = section.split("| --- |\n")[table_number].split("\n\n")[0]
     return [
         [
             [span.replace("\\|", "|") for span in re.findall(r"`([^`]+)`", cell)]
@@ -71,6 +72,36 @@ def test_the_page_on_queries_has_the_same_operators():
     assert rows[0][0] == ["X φ"]
     examples = [example for row in rows for example in row[2]]
     assert examples == [*(form.example for form in PATH_FORMS), 'P=? [ F "rest" ]']
+
+
+PRISM_FORMS = [query for row in read_rows("The manual of PRISM") for query in row[2]]
+REFUSED_FORMS = read_rows("The manual of PRISM", 2)
+
+
+@pytest.mark.parametrize("query", PRISM_FORMS)
+def test_a_form_of_the_manual_is_a_query(query):
+    """Each example in the table of PRISM's manual parses, and keeps its text."""
+    assert str(parse(query)) == query
+
+
+@pytest.mark.parametrize("query", [query for row in REFUSED_FORMS for query in row[1]])
+def test_a_refused_form_of_the_manual_has_a_reason(query):
+    """Each refused form in the table of PRISM's manual has a message that names another form."""
+    with pytest.raises(InvalidQuery) as raised:
+        parse(query)
+    assert re.search("write|expected|remove|needs|takes|outermost|lists", str(raised.value))
+
+
+@pytest.mark.parametrize("query", [query for row in REFUSED_FORMS for query in row[3]])
+def test_the_form_to_write_instead_is_a_query(query):
+    """Each form that the table of PRISM's manual has for a refused form parses."""
+    assert parse(query)
+
+
+@pytest.mark.parametrize("row", read_rows("Fairness"), ids=lambda row: row[1][0])
+def test_the_formulas_on_fairness_are_queries(row):
+    """Both forms of each fairness assumption parse."""
+    assert all(map(parse, [*row[1], *row[2]]))
 
 
 def test_the_page_on_queries_shows_the_message_of_a_mistake():

@@ -78,20 +78,32 @@ QUERY_FORMS = (
     QueryForm(
         "P=? [ φ || ψ ]", "the probability of φ given ψ", "P=? [ F gender > 0 || G step < 9 ]"
     ),
-    QueryForm('R{"gender"}=? [ I=3 ]', "the expected score after 3 steps", 'R{"gender"}=? [ I=3 ]'),
+    QueryForm("S=? [ φ ]", "the long-run probability of φ", "S=? [ gender > 0 ]"),
+    QueryForm('R{"gender"}=? [ I=n ]', "the expected score after n steps", 'R{"gender"}=? [ I=3 ]'),
+    QueryForm('R{"gender"}=? [ C<=n ]', "the expected sum of n scores", 'R{"gender"}=? [ C<=4 ]'),
+    QueryForm('R{"gender"}=? [ S ]', "the expected last score", 'R{"gender"}=? [ S ]'),
+    QueryForm(
+        "filter(forall, φ, ψ)", "whether all states with ψ have φ", "filter(forall, gender < 9)"
+    ),
 )
 """The forms of queries, in the order of docs/reference/queries.md."""
 
 PATH_FORMS = (
     QueryForm("X φ", "φ after the next token", "P=? [ X gender > 0 ]"),
     QueryForm("F φ, F<=n φ", "φ at some time, within n tokens", "P=? [ F<=2 gender > 0 ]"),
+    QueryForm("F[m,n] φ", "φ after m to n tokens; also >= > < =", "P=? [ F[2,3] gender > 0 ]"),
     QueryForm("G φ", "φ at all times", "P=? [ G gender <= 0 ]"),
     QueryForm("φ U ψ", "ψ at some time, and φ until then", "P=? [ gender = 0 U gender > 0 ]"),
     QueryForm("φ W ψ", "φ until ψ, or always", "P=? [ gender = 0 W gender > 0 ]"),
     QueryForm("φ R ψ", "ψ until φ and ψ, or always", "P=? [ step = 3 R gender = 0 ]"),
+    QueryForm("φ M ψ", "φ and ψ at some time, and ψ until then", "P=? [ gender > 0 M step < 4 ]"),
     QueryForm("& | ! =>", "and, or, not, implies", "P=? [ F !(gender > 0 | step < 3) ]"),
-    QueryForm("= != < <= > >=", "compares sums of integers", "P=? [ F gender + 2 * step > 7 ]"),
+    QueryForm("<=>", "if and only if", "P=? [ G (gender > 0 <=> step > 2) ]"),
+    QueryForm("φ ? ψ : χ", "ψ if φ, else χ", "P=? [ F (step = 2 ? gender > 0 : gender < 0) ]"),
+    QueryForm("= != < <= > >=", "compares numbers", "P=? [ F gender + 2 * step > 7 ]"),
+    QueryForm("min max mod floor", "functions of numbers", "P=? [ F mod(gender, 2) = 1 ]"),
     QueryForm("step", "the number of generated tokens", "P=? [ F step = 3 & gender > 0 ]"),
     QueryForm('"end"', "the text has ended", 'P=? [ F "end" & gender > 0 ]'),
+    QueryForm('"init"', "the start string", 'P=? [ G ("init" | gender > 0) ]'),
 )
 """The operators and atoms of path formulas."""

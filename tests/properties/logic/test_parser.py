@@ -333,7 +333,7 @@ def test_where_a_query_is_decided(path, stops):
         ("P=? [ F mod(a, b) = 1 ]", 9, "`mod` needs whole numbers, the second a constant above 0"),
         ("P=? [ F pow(a, 9) = 1 ]", 9, "`pow` needs a whole number from 0 to 8"),
         ("P=? [ F min(a) = 1 ]", 9, "`min` takes two or more expressions"),
-        ("P=? [ F log(a, 2) = 1 ]", 9, "`log` is no function that a query may use; these are min"),
+        ("P=? [ F log(a, 2) = 1 ]", 9, "`log` is no function of queries; write min, max"),
         ("S=? [ F a = 1 ]", 1, "`S` takes formulas about states; write path formulas in P>=p"),
         ("E [ F S>0.5 [ F a = 1 ] ]", 7, "`S` takes formulas about states"),
         ("S>=? [ a = 1 ]", 2, "the question is S=?"),

@@ -262,7 +262,7 @@ def call_function(name: str, arguments: Sequence[Quotient]) -> Quotient:
     if name in _OPERAND_COUNTS:
         raise DerivationError(f"takes {_OPERAND_COUNTS[name]}")
     names = ", ".join(_OPERAND_COUNTS)
-    raise DerivationError(f"is no function that a query may use; these are {names}")
+    raise DerivationError(f"is no function of queries; write {names}")
 
 
 _CONSTANTS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
