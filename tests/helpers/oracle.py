@@ -166,14 +166,15 @@ def written(formula):
         case ("!" | "X", f):
             return f"{formula[0]} ({written(f)})"
         case ("F" | "G", n, f):
-            return f"{formula[0]}{_bound(n)} ({written(f)})"
+            return f"{formula[0]}{written_bound(n)} ({written(f)})"
         case ("U" | "W" | "R" | "M" as name, n, f, g):
-            return f"({written(f)}) {name}{_bound(n)} ({written(g)})"
+            return f"({written(f)}) {name}{written_bound(n)} ({written(g)})"
         case (name, f, g):
             return f"({written(f)}) {name} ({written(g)})"
 
 
-def _bound(n):
+def written_bound(n):
+    """Return a bound in one of the notations of PRISM; ">" and ">=" take turns."""
     match n:
         case None:
             return ""
@@ -186,6 +187,15 @@ def _bound(n):
         case first, last:
             return f"[{first},{last}]"
     return f"<={n}"
+
+
+def names(formula):
+    """Return the set of variables of a comparison."""
+    match formula:
+        case ("atom", name, _, _):
+            return {name}
+        case ("compare", left, _, right):
+            return {*_names(left), *_names(right)}
 
 
 def _names(expression):
