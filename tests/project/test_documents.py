@@ -227,9 +227,31 @@ def outputs() -> set[str]:
     return files | {str(folder) for file in files for folder in Path(file).parents}
 
 
+@pytest.fixture(scope="module")
+def rules() -> set[str]:
+    """The name of every rule of config.yaml, each of which is a target."""
+    command = [sys.executable, "-m", "snakemake", "--list-rules"]
+    run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return set(run.stdout.split())
+
+
 @pytest.mark.long
 @pytest.mark.slow
-def test_snakemake_commands_parse(outputs):
+def test_rules_of_the_how_to_are_targets(rules):
+    """Each rule that the page on the workflow names exists, once for each model if it says so."""
+    text = (ROOT / "docs/how-to/workflow.md").read_text(encoding="utf-8")
+    stages = re.findall(r"^\| `(\w+)_MODEL` \|", text, flags=re.M)
+    assert len(stages) == 6
+    assert {f"{stage}_smollm2-135m" for stage in stages} <= rules
+    (named,) = re.findall(r"^The rules (.*?) are one job", text, flags=re.M | re.S)
+    assert set(re.findall(r"`(\w+)`", named)) <= rules
+    # no stage is left out
+    assert {rule.partition("_")[0] for rule in rules if "smollm2" in rule} == set(stages)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_snakemake_commands_parse(outputs, rules):
     """Every call of snakemake parses and names cores, files that are there, targets of rules."""
     parser = get_argument_parser()
     for document, words in commands("snakemake"):
@@ -239,7 +261,7 @@ def test_snakemake_commands_parse(outputs):
             assert PLACEHOLDERS.fullmatch(str(file)) or (ROOT / file).is_file(), said
         if arguments.workflow_profile:
             assert (ROOT / arguments.workflow_profile / "config.yaml").is_file(), said
-        assert set(arguments.targets) <= outputs.union(TARGETS), said
+        assert set(arguments.targets) <= outputs | rules, said
         # which the rules ask for, even where snakemake itself would not
         assert arguments.cores or arguments.workflow_profile or arguments.lint, said
 

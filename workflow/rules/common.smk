@@ -30,7 +30,11 @@ from llmchecker.config.opening import build_cache, build_model_settings
 from llmchecker.config.plan import TableRow, quantifiers_in
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
-from llmchecker.interfaces.snakemake.preflight import check_folders, check_inputs
+from llmchecker.interfaces.snakemake.preflight import (
+    check_directory,
+    check_folders,
+    check_inputs,
+)
 from llmchecker.interfaces.snakemake.rule_params import (
     compute_quantifier_states,
     list_answers,
@@ -52,6 +56,8 @@ from llmchecker.suites.load import load_suite
 # `workflow` has the files and values of the command line, or whether this process runs a job.
 CONFIG_FILES = [str(file) for file in workflow.overwrite_configfiles or ["config.yaml"]]
 try:
+    if not workflow.overwrite_configfiles:
+        check_directory(BASE)
     # looked at once, and not by every job
     once = {"validate": check_inputs} if workflow.is_main_process else {}
     CONFIG = Config.read(*CONFIG_FILES, changes=workflow.config_settings.config, **once)

@@ -64,6 +64,8 @@ rule suite_shard:
         code=get_code("suite_shard"),
         # the types of its quantifiers, too
         types=lambda wildcards: get_code("suite_shard", list_suite_modules(get_suite(wildcards))),
+        # the code of the job of the whole suite, by which kept results count as current
+        whole=lambda wildcards: get_code("suite", list_suite_modules(get_suite(wildcards))),
         digest=lambda wildcards: get_suite(wildcards).digest,
         # changes with the files of its quantifiers and judges
         files=lambda wildcards: sorted(get_suite(wildcards).quantifier_files.values()),

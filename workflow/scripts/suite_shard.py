@@ -1,3 +1,6 @@
+from pathlib import Path
+
+from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.interfaces.snakemake.suite_jobs import compute_shard
 from llmchecker.suites.load import load_suite
@@ -5,9 +8,11 @@ from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import job_log
 
 with job_log(snakemake.log[0]) as work:
-    settings, wildcards = snakemake.params.config, snakemake.wildcards
-    config = Config.read(*settings["files"], changes=settings["changes"])
+    params, wildcards = snakemake.params, snakemake.wildcards
+    config = Config.read(*params.config["files"], changes=params.config["changes"])
     file = config.suites[wildcards.suite].file
     suite = load_suite(file, models=[wildcards.model], config=config)
     shard = Shard(int(wildcards.number) - 1, int(wildcards.shards))
-    compute_shard(suite, shard, snakemake.threads, snakemake.output.results, work)
+    kept = Path(paths.kept_cases(wildcards.suite, wildcards.model))
+    results = snakemake.output.results
+    compute_shard(suite, shard, snakemake.threads, results, kept, params.whole, work)

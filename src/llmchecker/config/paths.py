@@ -52,6 +52,11 @@ def cached_results(stage: str, model: str) -> str:
     return f"{_RESULT_CACHE}/{stage}/{model}"
 
 
+def kept_cases(suite: str, model: str) -> str:
+    """Return the file of the certain results of a suite on a model."""
+    return f"{cached_results('suites', model)}/{suite}.jsonl"
+
+
 def model_lock(name: str) -> str:
     """Return the lock of a model, which exists only if its source has no commit."""
     return f"config/locks/models/{name}.json"

@@ -90,10 +90,8 @@ class JsonLinesLog:
         self._stored: dict[CaseKey, tuple[CaseResult, dict[str, Any]]] = {}
         for file in (*map(Path, shards), self._path):
             self._stored |= self._read(file)
-        header = _build_header(suite, is_complete=False)
-        lines = [header, *(line for _, line in self._stored.values())]
         # rewritten, so that a line that a kill cut short does not stay
-        write_lines(self._path, lines)
+        write_unfinished(self._path, suite, (line for _, line in self._stored.values()))
 
     def find(self, case: Case) -> CaseResult | None:
         """Return the stored result of a case; None if it has none."""
@@ -133,6 +131,17 @@ class JsonLinesLog:
                 if is_same and result.status is not Status.ERROR:
                     stored[key] = result, line
         return stored
+
+
+def write_unfinished(path: str | Path, suite: Suite, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Write the log of an unfinished run.
+
+    Args:
+        path: the file.
+        suite: the suite.
+        lines: the lines of its cases with a result.
+    """
+    write_lines(path, [_build_header(suite, is_complete=False), *lines])
 
 
 def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:

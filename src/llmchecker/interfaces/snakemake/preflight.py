@@ -7,6 +7,7 @@ from llmchecker.config import paths
 from llmchecker.config.config import Config
 from llmchecker.config.keys import PromptsConfig
 from llmchecker.config.models import ModelConfig
+from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
@@ -46,6 +47,22 @@ def check_inputs(config: Config) -> None:
                 load_suite(suite.file, models=[model_name], config=config)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _check_prompts(config.prompts)
+
+
+def check_directory(checkout: Path) -> None:
+    """Check that a run without a named configuration is in the folder of one.
+
+    Args:
+        checkout: the folder of the workflow.
+
+    Raises:
+        ConfigError: it is in another folder.
+    """
+    if not Path(DEFAULT_CONFIG).is_file():
+        raise ConfigError(
+            f"{Path.cwd()}: no {DEFAULT_CONFIG} here; name the folder of one, such as "
+            f"--directory {checkout}"
+        )
 
 
 def check_folders(models: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """Jobs of suites: verdicts of a suite on a model, and a table of all suites."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,25 @@ from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import check_digest, read_results
+from llmchecker.suites.kept_cases import keep_cases, restore_cases
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import CaseResult
 from llmchecker.trees.shards import Shard
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
+from llmchecker.utils.number_format import format_count, format_number
+
+_log = logging.getLogger(__name__)
 
 
 def compute_verdicts(
-    suite: Suite, threads: int, output: Any, work: Stopwatch, shards: Sequence[str] = ()
+    suite: Suite,
+    threads: int,
+    output: Any,
+    kept: Path,
+    code: str,
+    work: Stopwatch,
+    shards: Sequence[str] = (),
 ) -> None:
     """Run a suite; write its results and its page.
 
@@ -27,25 +38,40 @@ def compute_verdicts(
         suite: the suite, with one model.
         threads: number of CPU threads.
         output: the files `results` and `page`.
+        kept: the file of the certain results, from which the next run takes those of cases that are
+            unchanged.
+        code: digest of the code of the job.
         work: the stopwatch of the job.
         shards: the files of the suite's shards; empty if this job decides all cases.
     """
     log = _name_log(suite, output.results)
+    _restore(suite, code, kept, log)
     with work():
         result = _run(suite, threads, log=log, shards=shards)
     write_html(result, output.page)
+    keep_cases(suite, code, log, kept)
     log.replace(output.results)
 
 
-def compute_shard(suite: Suite, shard: Shard, threads: int, results: str, work: Stopwatch) -> None:
+def compute_shard(
+    suite: Suite,
+    shard: Shard,
+    threads: int,
+    results: str,
+    kept: Path,
+    code: str,
+    work: Stopwatch,
+) -> None:
     """Run a part of a suite, and write its results.
 
     Args:
-        suite, threads, work: as in `compute_verdicts`.
+        suite, threads, kept, work: as in `compute_verdicts`.
         shard: the part.
         results: the file of the results.
+        code: that of the job of the whole suite.
     """
     log = _name_log(suite, results)
+    _restore(suite, code, kept, log)
     with work():
         _run(suite, threads, log=log, shard=shard)
     log.replace(results)
@@ -55,6 +81,12 @@ def _name_log(suite: Suite, results: str) -> Path:
     """Return the log of a job, from which a next job continues if this one is killed."""
     # the workflow deletes the outputs of a killed job
     return Path(f"{results}.{suite.digest[:8]}.unfinished")
+
+
+def _restore(suite: Suite, code: str, kept: Path, log: Path) -> None:
+    """Begin the log of a run with kept results."""
+    if count := restore_cases(suite, code, kept, log):
+        _log.info("%s of %s kept", format_count(count, "case"), format_number(len(suite.cases)))
 
 
 def _run(suite: Suite, threads: int, **options: Any) -> SuiteResult:

@@ -1,0 +1,161 @@
+"""What a change costs, found by making it; the table of the how-to is that of these runs."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from helpers.project import GENDER, LAST, ROOT, Project, read_config, stats
+from helpers.project_of_files import LETTERS, change_weights, write_project
+from helpers.undisturbed import at
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+PAGE = ROOT / "docs/how-to/workflow.md"
+STAGES = {
+    "trees": ("trees", "parquet"),
+    "scores": ("scores", "parquet"),
+    "chains": ("prism", "prism"),
+    "checks": ("checks", "json"),
+    "crosschecks": ("crosschecks", "json"),
+    "answers": ("answers", "json"),
+}
+"""The rule and the suffix of the results of each stage."""
+OTHERS = {"model": "fetch_model", "statistics": "topk", "suite": "suite", "tables": "table2"}
+"""The rule of each result that one job computes."""
+COLUMNS = ("model", *STAGES, "statistics", "suite", "tables")
+
+
+def append(*files: str) -> Callable[[Project], None]:
+    """A change of files by a line that means nothing."""
+
+    def change(project: Project) -> None:
+        for file in files:
+            with (project.directory / file).open("a", encoding="utf-8") as opened:
+                opened.write("\n# changed\n" if file.endswith(".py") else "\n")
+
+    return change
+
+
+def configure(change: Callable[[dict], object]) -> Callable[[Project], None]:
+    """A change of the configuration."""
+
+    def apply(project: Project) -> None:
+        config = read_config(project)
+        change(config)
+        project.write_config(config)
+
+    return apply
+
+
+def add_query(config: dict) -> None:
+    config["experiments"][0]["queries"].append("P=? [ F letters > 2 ]")
+
+
+def add_experiment(config: dict) -> None:
+    config["start_strings"]["nurse"] = "The nurse said that"
+    (first,) = config["experiments"]
+    config["experiments"].append(first | {"start": "nurse", "queries": [LAST]})
+
+
+def add_case(project: Project) -> None:
+    file = project.directory / "suite.yaml"
+    case = "- {start: The nurse, length: 2, require: 'P>=0.1 [ F listed > 0 ]'}\n"
+    file.write_text(file.read_text() + case)
+
+
+def replace(file: str, old: str, new: str) -> Callable[[Project], None]:
+    def change(project: Project) -> None:
+        path = project.directory / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return change
+
+
+def touch_all(project: Project) -> None:
+    for path in project.directory.rglob("*"):
+        if path.is_file() and not {"results", ".snakemake"} & set(path.parts):
+            path.touch()
+
+
+PACKAGE = "src/llmchecker"
+CHANGES: dict[str, Callable[[Project], None]] = {
+    "a query on an experiment": configure(add_query),
+    "an experiment with another start string": configure(add_experiment),
+    "`answer.passes`": configure(lambda config: config["answer"].update(passes=21)),
+    "a label of a model": configure(lambda config: config["models"]["one"].update(label="Two")),
+    "a byte of the weights": lambda project: change_weights(project.directory / "weights"),
+    "a file of the tokenizer": append("weights/tokenizer.json"),
+    "`config.json` of a model": append("weights/config.json"),
+    "a row of the prompts": replace("prompts.csv", "Say it.", "Say so."),
+    "a word of a list, which two queries name": replace("list.txt", "the", "a"),
+    "a class of your own": append("own.py"),
+    "a case of a suite": add_case,
+    "code of a quantifier": append(f"{PACKAGE}/properties/quantifiers/gender.py"),
+    "code that draws samples": append(f"{PACKAGE}/checking/anytime/path_sampler.py"),
+    "code of the tables": append(f"{PACKAGE}/reporting/tables.py"),
+    "times of all files, the folder, or the user": touch_all,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, random_model) -> Project:
+    """A project with one tree, four queries on it, a suite and statistics, after its first run."""
+    directory = tmp_path_factory.mktemp("original") / "project"
+    shutil.copytree(random_model("gpt2"), directory / "weights")
+    project = write_project(directory, "path:weights")
+    config = read_config(project)
+    config["quantifiers"]["gender"] = {}
+    queries = [LAST, LETTERS, GENDER, "P=? [ F listed > 0 ]"]
+    config["experiments"][0]["queries"] = queries
+    project.write_config(config)
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    return project
+
+
+def measure(project: Project) -> dict[str, str]:
+    """Run a project, and return what of each stage it computed: all, some or nothing."""
+    run = project.snakemake("--cores", "2")
+    assert run.returncode == 0, run.stdout
+    jobs = {} if "Nothing to be done" in run.stdout else stats(run.stdout)
+    cells = {name: "all" if rule in jobs else "" for name, rule in OTHERS.items()}
+    if cells["suite"]:
+        log = (project.directory / "results/logs/suites/words/one.log").read_text(encoding="utf-8")
+        if match := re.search(r"(\d+) cases? of (\d+) kept", log):
+            kept, total = map(int, match.groups())
+            cells["suite"] = f"{total - kept} of {total}" if kept < total else ""
+    for name, (rule, suffix) in STAGES.items():
+        cells[name] = ""
+        if f"{rule}_one" in jobs:
+            log = project.directory / f"results/logs/{rule}/one.log"
+            kept = log.read_text(encoding="utf-8").count(": kept\n")
+            total = len(project.found(f"{rule}/one/**/*.{suffix}"))
+            made = total - kept
+            cells[name] = "all" if made == total else f"{made} of {total}" if made else ""
+    return cells
+
+
+def format_table(rows: dict[str, dict[str, str]]) -> str:
+    lines = [["changed", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
+    lines += [[name, *(cells[column] for column in COLUMNS)] for name, cells in rows.items()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def test_the_table_of_changes_is_what_changes_cost(finished, tmp_path):
+    """Each row of the how-to is what a run computes after that change, and then nothing."""
+    rows = {}
+    for number, (name, change) in enumerate(CHANGES.items()):
+        project = at(tmp_path / str(number))
+        subprocess.run(["cp", "--archive", finished.directory, project.directory], check=True)
+        change(project)
+        rows[name] = measure(project)
+        assert project.planned() == {}, name
+        shutil.rmtree(project.directory)
+    table = format_table(rows)
+    text = PAGE.read_text(encoding="utf-8")
+    shown = text.partition("<!-- changes -->\n")[2].partition("\n<!-- /changes -->")[0]
+    assert shown.strip() == table, f"{PAGE} needs this table:\n{table}"
