@@ -1,5 +1,6 @@
 """Ranges of pyproject.toml, their lowest versions, and the versions that `make` installs."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -197,3 +198,14 @@ def test_authors_are_those_of_the_citation(project):
     """pyproject.toml and CITATION.cff name the same authors."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert project["authors"] == citation["authors"]
+
+
+def test_the_deposit_is_what_the_citation_names():
+    """.zenodo.json has the title, version, licence and authors of CITATION.cff."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    deposit = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    for key in ("title", "version", "license"):
+        assert deposit[key] == citation[key]
+    assert deposit["creators"] == citation["authors"]
+    (paper,) = citation["references"]
+    assert deposit["related_identifiers"][0]["identifier"] == paper["notes"]

@@ -109,3 +109,73 @@ def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, 
         assert making["files"]["model.safetensors"] == digest
     assert digest[:12] in (project.directory / "results/tables/table2.md").read_text()
     assert project.planned() == {}
+
+
+CHANGING = """
+import os
+
+class Letters:
+    minimum, maximum = 0, None
+
+    def __call__(self, start, continuation):
+        if os.path.exists("change.py"):
+            os.rename("change.py", "changed.py")
+            exec(open("changed.py").read())
+        return continuation.count("e")
+"""
+"""A class that makes a change when a job first scores a text."""
+REPLACED = """
+text = open("{file}").read()
+assert "{old}" in text
+open("{file}", "w").write(text.replace("{old}", "{new}"))
+"""
+WITHIN = {
+    "weights/model.safetensors": """
+weights = open("weights/model.safetensors", "rb").read()
+half = len(weights) // 8 * 4
+data = bytearray(weights)
+for at in range(len(data) - half + 3, len(data), 4):
+    data[at] ^= 128
+open("weights/model.safetensors", "r+b").write(data)
+""",
+    "weights/config.json": REPLACED.format(
+        file="weights/config.json", old='"vocab_size"', new='"note": 1, "vocab_size"'
+    ),
+    "weights/tokenizer.json": REPLACED.format(
+        file="weights/tokenizer.json", old='"version"', new=' "version"'
+    ),
+    "list.txt": REPLACED.format(file="list.txt", old="the", new="a"),
+    "own.py": REPLACED.format(file="own.py", old='"e"', new='"a"'),
+    "suite.yaml": REPLACED.format(file="suite.yaml", old="The player", new="The nurse"),
+    "prompts.csv": REPLACED.format(file="prompts.csv", old="Say it.", new="Say so."),
+}
+"""Code that changes a file while a job runs, by the file."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", WITHIN)
+def test_a_change_while_jobs_run_is_never_half_in_the_results(file, tmp_path, random_model):
+    """The run ends with the cause or without the change, and the next is that of a new project."""
+    directory = tmp_path / "project"
+    shutil.copytree(random_model("gpt2"), directory / "weights")
+    project = write_project(directory, "path:weights")
+    (directory / "own.py").write_text(CHANGING)
+    config = yaml.safe_load((directory / "config.yaml").read_text())
+    config["experiments"][0]["queries"].append(WORDS)
+    project.write_config(config)
+    (directory / "change.py").write_text(WITHIN[file])
+    run = project.snakemake("--cores", "1")
+    assert (directory / "changed.py").exists(), run.stdout
+    if run.returncode != 0:
+        assert "Traceback" not in run.stdout, run.stdout
+        assert Path(file).name in run.stdout
+        assert re.search("changed|of another suite", run.stdout), run.stdout
+    again = project.snakemake("--cores", "2")
+    assert again.returncode == 0, again.stdout
+    assert project.planned() == {}
+    figures = read_figures(project)
+    for folder in ("results", ".snakemake", "resources/models", "resources/datasets"):
+        shutil.rmtree(directory / folder)
+    fresh = project.snakemake("--cores", "2")
+    assert fresh.returncode == 0, fresh.stdout
+    assert figures == read_figures(project)

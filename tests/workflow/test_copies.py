@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from helpers.marks import long_cases
 from helpers.project import Project, read_config
 from helpers.project_of_files import WORDS, write_project
@@ -118,3 +119,36 @@ def test_a_changed_checkout_with_old_results_is_no_copy(finished, tmp_path):
         assert project.planned() == {"report": 1}
     with project.appended("suite.yaml", "\n# changed\n"):
         assert project.planned() == {}
+
+
+@pytest.mark.long
+def test_two_configurations_have_folders_of_their_own(finished, tmp_path):
+    """Each folder has its results and stays current, whatever the other one does."""
+    project = at(tmp_path / "elsewhere")
+    subprocess.run(["cp", "--archive", finished.directory, project.directory], check=True)
+    other = project.directory / "runs/other"
+    (other / "resources").mkdir(parents=True)
+    (other / "resources/models").symlink_to("../../../resources/models")
+    for name in ("own.py", "list.txt", "prompts.csv", "suite.yaml", "weights"):
+        (other / name).symlink_to(f"../../{name}")
+    config = read_config(project)
+    config["experiments"][0]["k"] = 2
+    (other / "config.yaml").write_text(yaml.safe_dump(config))
+    arguments = ["--directory", "runs/other", "--configfile", "runs/other/config.yaml"]
+    run = project.snakemake("--cores", "2", *arguments)
+    assert run.returncode == 0, run.stdout
+    assert "fetch_model" not in run.stdout.split("Job stats:")[1].split("\n\n")[0]
+    assert project.planned(*arguments) == project.planned() == {}
+    assert [path.name for path in at(other).found("trees/one/player/*.parquet")] == [
+        "alpha0.8_k2_L2.parquet"
+    ]
+
+
+def test_a_run_in_a_folder_without_a_configuration_names_the_option(finished, tmp_path):
+    """The message has the option, and a folder that works."""
+    snakefile = str(finished.directory / "Snakefile")
+    run = at(tmp_path).snakemake("--dry-run", "--cores", "1", "--snakefile", snakefile)
+    assert run.returncode != 0
+    assert f"--directory {finished.directory}" in run.stdout
+    assert "Traceback" not in run.stdout
+    assert list(tmp_path.glob("results")) == []
