@@ -22,8 +22,8 @@ WHEELHOUSE = "wheelhouse"
 CHECKSUMS = "SHA256SUMS"
 RESULTS = ("results", "resources/datasets", ".snakemake/metadata", ".snakemake/incomplete")
 """Results, what they were made from, and Snakemake's records, by which they count as current."""
-CACHE = "results/distributions/"
-"""Distributions of texts, which no result needs again."""
+CACHES = ("results/distributions/", "results/cached/prism/")
+"""Large files that no result needs again."""
 NEWER = 60
 """Seconds by which what was made is newer than what it was made from."""
 
@@ -112,7 +112,7 @@ def results(root: Path, sources: Mapping[str, Path]) -> dict[str, Path]:
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root).as_posix()
             # what a killed job left has a name with a dot; Snakemake's records have none
-            is_left = path.name.startswith(".") or name.startswith(CACHE) or name in sources
+            is_left = path.name.startswith(".") or name.startswith(CACHES) or name in sources
             if path.is_file() and not is_left:
                 found[name] = path
     return found

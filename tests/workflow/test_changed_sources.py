@@ -146,6 +146,7 @@ open("weights/model.safetensors", "r+b").write(data)
     ),
     "list.txt": REPLACED.format(file="list.txt", old="the", new="a"),
     "own.py": REPLACED.format(file="own.py", old='"e"', new='"a"'),
+    "config.yaml": REPLACED.format(file="config.yaml", old="passes: 20", new="passes: 21"),
     "suite.yaml": REPLACED.format(file="suite.yaml", old="The player", new="The nurse"),
     "prompts.csv": REPLACED.format(file="prompts.csv", old="Say it.", new="Say so."),
 }
@@ -168,7 +169,7 @@ def test_a_change_while_jobs_run_is_never_half_in_the_results(file, tmp_path, ra
     assert (directory / "changed.py").exists(), run.stdout
     if run.returncode != 0:
         assert "Traceback" not in run.stdout, run.stdout
-        assert Path(file).name in run.stdout
+        assert Path(file).stem in run.stdout
         assert re.search("changed|of another suite", run.stdout), run.stdout
     again = project.snakemake("--cores", "2")
     assert again.returncode == 0, again.stdout

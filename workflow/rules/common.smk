@@ -31,9 +31,11 @@ from llmchecker.config.plan import TableRow, quantifiers_in
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.snakemake.code_dependencies import compute_code_digest
 from llmchecker.interfaces.snakemake.preflight import (
+    begin_run,
     check_directory,
     check_folders,
     check_inputs,
+    check_run,
 )
 from llmchecker.interfaces.snakemake.rule_params import (
     compute_quantifier_states,
@@ -114,6 +116,16 @@ def get_quantifier_modules(model):
 def get_quantifier_states(model):
     """The digests of a model's quantifiers with their files, by name."""
     return compute_quantifier_states(CONFIG, model)
+
+
+QUANTIFIER_STATES = {model: get_quantifier_states(model) for model in CONFIG.models}
+if workflow.is_main_process:
+    begin_run(CONFIG.sha256, QUANTIFIER_STATES)
+else:
+    try:
+        check_run(CONFIG, QUANTIFIER_STATES)
+    except LLMCheckerError as error:
+        sys.exit(f"The run cannot go on.\n{error}")
 
 
 def get_quantifier_settings(model):

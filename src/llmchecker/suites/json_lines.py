@@ -133,7 +133,7 @@ class JsonLinesLog:
         return stored
 
 
-def write_unfinished(path: str | Path, suite: Suite, lines: Iterable[Mapping[str, Any]]) -> None:
+def write_unfinished(path: Path, suite: Suite, lines: Iterable[Mapping[str, Any]]) -> None:
     """Write the log of an unfinished run.
 
     Args:

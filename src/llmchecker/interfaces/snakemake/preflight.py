@@ -1,6 +1,8 @@
 """Checks of local sources and folders before the first job of a run."""
 
-from collections.abc import Iterable
+import json
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from llmchecker.config import paths
@@ -8,15 +10,19 @@ from llmchecker.config.config import Config
 from llmchecker.config.keys import PromptsConfig
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
-from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
+from llmchecker.errors import ChecksumMismatch, ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat, encode_chat
 from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding
 from llmchecker.models.sources.datasets import read_local_columns
 from llmchecker.models.sources.model_directory import MODEL_CONFIG, has_chat_template
 from llmchecker.models.sources.prompt_set import check_column
 from llmchecker.models.transformers.tokenizer import load_tokenizer
+from llmchecker.properties.quantifier_state import check_quantifiers
 from llmchecker.suites.load import load_suite
 from llmchecker.utils.atomic_files import check_writable, describe_kind, read_json
+
+_RUN_VARIABLE = "LLMCHECKER_RUN"
+"""Environment variable with the state of the run to which a job belongs."""
 
 
 def check_inputs(config: Config) -> None:
@@ -63,6 +69,42 @@ def check_directory(checkout: Path) -> None:
             f"{Path.cwd()}: no {DEFAULT_CONFIG} here; name the folder of one, such as "
             f"--directory {checkout}"
         )
+
+
+def begin_run(config_sha256: str, states: Mapping[str, Mapping[str, str]]) -> None:
+    """Pass on the state of a run to its jobs, which read the workflow and its files again.
+
+    Args:
+        config_sha256: checksum of the configuration.
+        states: the state of each quantifier by model and name.
+    """
+    state = {"config": config_sha256, "quantifiers": states}
+    os.environ[_RUN_VARIABLE] = json.dumps(state)
+
+
+def check_run(config: Config, states: Mapping[str, Mapping[str, str]]) -> None:
+    """Check that a job reads what its run began with.
+
+    Results of a run would otherwise be of several configurations or quantifiers.
+
+    Args:
+        config: the configuration that the job read.
+        states: the state of each quantifier by model and name.
+
+    Raises:
+        ChecksumMismatch: the configuration or a file of a quantifier changed.
+    """
+    # a job that was started by hand
+    if (state := os.environ.get(_RUN_VARIABLE)) is None:
+        return
+    began = json.loads(state)
+    if config.sha256 != began["config"]:
+        raise ChecksumMismatch(
+            "the configuration changed during the run; run the same command again"
+        )
+    for model, expected in began["quantifiers"].items():
+        if states[model] != expected:
+            check_quantifiers(expected, config.quantifiers)
 
 
 def check_folders(models: Iterable[str]) -> None:
