@@ -161,7 +161,7 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     write_json_with_digest(scores_record, paths.scores_record(check.tree, "gender"))
     output = paths.verdict_file(check)
     with job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, [output], work)
+        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, "code", [output], work)
     assert Answer.read(output).bounded == pytest.approx(3 / 8)
     outcome = read_json_with_digest(output)["evaluators"]
     assert outcome["compared"] is True
@@ -169,5 +169,5 @@ def test_the_file_of_a_check_has_the_comparison(tmp_path, monkeypatch):
     assert sums == pytest.approx(by_storm)
     monkeypatch.setattr(storm, "compute_values", lambda *_: np.array([0.5]))
     with pytest.raises(SystemExit), job_log(tmp_path / "log") as work:
-        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, [output], work)
+        answer_checks([check], [()], [{}], RANGES, {"gender": "state"}, "other", [output], work)
     assert f"{NEGATIVE}: value is 0.375 by sums" in (tmp_path / "log").read_text()

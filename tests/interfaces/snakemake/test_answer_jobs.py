@@ -11,10 +11,12 @@ from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, com
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.interval import PROBABILITIES
 from llmchecker.utils.job_logging import job_log
+from llmchecker.utils.result_cache import ResultCache
 
 QUERY = "P=? [ F long > 3 ]"
 START = "The player won because"
@@ -33,9 +35,13 @@ def test_a_job_gives_the_answer_of_the_library(tmp_path, random_model):
     )
     check = Check(TreeSpec("m", "s", Horizon(3)), parse(QUERY))
     answers, starts = [(check, Budget(passes=60, seed=1))], {"s": START}
+    quantifiers = {"long": lc.Length()}
     output = tmp_path / "answer.json"
     with job_log(tmp_path / "log") as work:
-        compute_answers(model, answers, starts, {"long": lc.Length()}, [str(output)], work)
+        compute_answers(
+            *(model, answers, starts, quantifiers, hash_quantifiers(quantifiers), ["code"]),
+            *([str(output)], ResultCache(tmp_path / "cached"), work),
+        )
     record = read_json_with_digest(output)
     loaded = lc.load(directory, threads=1, memory_gb=1)
     answer = lc.ask(QUERY, loaded, START, length=3, passes=60, seed=1, long=lc.Length())

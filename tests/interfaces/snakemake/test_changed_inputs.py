@@ -22,6 +22,7 @@ from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.shards import Shard
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.job_logging import Stopwatch
+from llmchecker.utils.result_cache import ResultCache
 
 SHAPE = Truncation(0.5, 2, 2)
 START = "The player"
@@ -60,12 +61,15 @@ class Project:
 
     def score(self, states: dict | None = None) -> None:
         states = states or self.states
-        score_trees([TREE], ["found"], self.quantifiers, states, [SCORES], Stopwatch())
+        cache = ResultCache(Path("cached"))
+        codes, work = {"found": "code"}, Stopwatch()
+        score_trees([TREE], ["found"], self.quantifiers, states, codes, [SCORES], cache, work)
 
     def check(self, states: dict | None = None) -> Answer:
         ranges = {"found": (0, None)}
         states = states or self.states
-        answer_checks([CHECK], [()], [{}], ranges, states, ["answer.json"], Stopwatch())
+        outputs, work = ["answer.json"], Stopwatch()
+        answer_checks([CHECK], [()], [{}], ranges, states, "code", outputs, work)
         return Answer.read("answer.json")
 
 

@@ -1,14 +1,21 @@
 """What a run needs of this machine is looked at before its first job."""
 
 import copy
+from pathlib import Path
 
 import pytest
 from helpers.project import EMPTY
 from helpers.random_models import save
 
 from llmchecker.config.config import Config
-from llmchecker.errors import ConfigError, LLMCheckerError, UnusableText
-from llmchecker.interfaces.snakemake.preflight import check_inputs
+from llmchecker.errors import ChecksumMismatch, ConfigError, LLMCheckerError, UnusableText
+from llmchecker.interfaces.snakemake.preflight import (
+    begin_run,
+    check_directory,
+    check_inputs,
+    check_run,
+)
+from llmchecker.properties.quantifier_state import hash_quantifiers
 
 
 @pytest.fixture
@@ -133,3 +140,37 @@ def test_a_decoding_that_a_model_cannot_have_is_told_before_any_job(asked, tmp_p
         check_inputs(Config.parse(asked))
     experiment["decoding"] = {"bad_words_ids": [[3, 4]]}
     check_inputs(Config.parse(asked))
+
+
+def test_a_folder_without_a_configuration_is_refused(tmp_path, monkeypatch):
+    """The message has the option, and a folder with a configuration."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"no config\.yaml here; .*--directory /checkout$"):
+        check_directory(Path("/checkout"))
+    (tmp_path / "config.yaml").write_text("")
+    check_directory(Path("/checkout"))
+
+
+def test_a_job_goes_on_only_with_what_its_run_began_with(config, monkeypatch):
+    """A configuration or a word list that changed is named; a new time is no change."""
+    monkeypatch.delenv("LLMCHECKER_RUN", raising=False)
+    words = Path("list.txt")
+    words.write_text("he")
+    config["quantifiers"]["listed"] = {"type": "words", "file": "list.txt"}
+    read = Config.parse(config)
+
+    def compute_states() -> dict:
+        return {"one": hash_quantifiers({"listed": read.quantifiers["listed"]})}
+
+    # a job that was started by hand has nothing to compare with
+    check_run(read, compute_states())
+    begin_run(read.sha256, compute_states())
+    words.touch()
+    check_run(read, compute_states())
+    words.write_text("she")
+    with pytest.raises(ChecksumMismatch, match=r"'listed': a file changed .*list\.txt"):
+        check_run(read, compute_states())
+    words.write_text("he")
+    config["start_strings"]["player"] = "The players"
+    with pytest.raises(ChecksumMismatch, match="the configuration changed during the run"):
+        check_run(Config.parse(config), compute_states())
