@@ -100,7 +100,7 @@ def check_run(config: Config, states: Mapping[str, Mapping[str, str]]) -> None:
     began = json.loads(state)
     if config.sha256 != began["config"]:
         raise ChecksumMismatch(
-            "the configuration changed during the run; run the same command again"
+            "config: the configuration changed during the run; run the same command again"
         )
     for model, expected in began["quantifiers"].items():
         if states[model] != expected:
