@@ -105,7 +105,8 @@ class Progress:
     """The intervals of a check at one time.
 
     Attributes:
-        passes: number of texts that the model evaluated so far.
+        passes: number of texts that the models evaluated so far; with texts alone, number of the
+            answers and simulated messages of the samples so far.
         seconds: seconds since the start.
         certain: the certain bounds of the answer.
         sampled: the interval with confidence, within these bounds; None without samples.

@@ -86,7 +86,7 @@ class TextEstimator:
             error = (1 - budget.confidence) / 2
             self._evidences = tuple(ThresholdEvidence(error, sign, number) for sign in (1, -1))
         self._values: tuple[list[float], list[float]] = ([], [])
-        self._read_count = 0
+        self._read_count = self._text_count = 0
         self._next_round = 1
         self._evidence = MeanEvidence()
         self._finishes: Counter[Finish] = Counter()
@@ -124,14 +124,22 @@ class TextEstimator:
             return self._threshold.compare(self._interval) is not None
         return 0 < self._interval.width <= self._budget.width
 
-    def add(self, answer: TextAnswer, found: float | None, scores: Mapping[str, int]) -> None:
+    def add(
+        self,
+        answer: TextAnswer,
+        found: float | None,
+        scores: Mapping[str, int],
+        text_count: int = 1,
+    ) -> None:
         """Add a sample.
 
         Args:
             answer: the answer, or the conversation as one text.
             found: the truth or the score that was found; None if it is open.
             scores: the scores that decide it.
+            text_count: number of its answers and simulated messages.
         """
+        self._text_count += text_count
         value = None
         if answer.is_sample:
             # an open answer of a whole sample depends on its tokens
@@ -158,7 +166,7 @@ class TextEstimator:
     def compute_progress(self) -> Progress:
         """Return the interval so far, of the answers that were read."""
         return Progress(
-            passes=self.count,
+            passes=self._text_count,
             seconds=time.monotonic() - self._start_time,
             certain=self._range,
             sampled=self._interval if self._read_count > 0 else None,

@@ -236,7 +236,8 @@ class TextRun(Run):
         """Count samples that are over, in the order in which they began."""
         while not self._is_decided and self._uncounted and self._uncounted[0].is_over:
             sample, rounds = self._uncounted.popleft(), self._estimator.round_count
-            self._estimator.add(self._join(sample), sample.truth, sample.scores)
+            texts = len(sample.answers) + len(sample.simulated)
+            self._estimator.add(self._join(sample), sample.truth, sample.scores, texts)
             has_narrowed = self._estimator.round_count > rounds
             is_stopped = has_narrowed and self._watch(self.compute_progress())
             self._is_decided = bool(is_stopped) or self._estimator.is_decided
