@@ -12,7 +12,7 @@ import pytest
 from helpers.subjects import ACCESSES, QUANTIFIERS, TURNS, Failing, Fault, Subject
 
 from llmchecker.checking.answer import Answer
-from llmchecker.errors import InterruptedCheck, SourceUnavailable
+from llmchecker.errors import InterruptedCheck, LLMCheckerError, SourceUnavailable
 
 
 @pytest.fixture(params=[Subject(access, kind) for access in ACCESSES for kind in TURNS], ids=str)
@@ -41,9 +41,33 @@ def test_a_failure_in_the_middle_leaves_the_answer_so_far(subject):
 
 
 def test_a_failure_at_the_beginning_is_the_error_of_the_model(subject):
-    """Without an evaluated text there is no answer, and the error is the model's own."""
-    with pytest.raises((Failing, SourceUnavailable), match="is gone"):
+    """Without an evaluated text there is no answer, and the error names the model."""
+    with pytest.raises(LLMCheckerError, match="is gone"):
         subject.ask(fault=Fault(0))
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_a_failure_of_a_simulated_user_is_that_of_its_model(access):
+    """An error of the model of a simulated user leaves the answer so far, and names that model."""
+    subject = Subject(access, "simulated user")
+    with pytest.raises(InterruptedCheck) as caught:
+        subject.ask(user_fault=Fault(2))
+    subject.check_answer(caught.value.result)
+    # a provider's error names the provider itself
+    if subject.access != "texts":
+        assert str(caught.value).startswith("the user's table: the model failed: Failing: ")
+
+
+def test_progress_counts_what_is_paid(subject):
+    """The passes of the last round are those of the answer, but for what no sample has counted."""
+    answer = subject.ask()
+    last = answer.history[-1].passes
+    if subject.access != "texts":
+        assert last == answer.passes
+    elif subject.kind == "answer":
+        assert last == answer.samples == answer.costs.answers
+    else:
+        assert answer.samples < last <= answer.costs.answers
 
 
 def test_an_error_of_a_quantifier_is_no_failure_of_the_model(subject):

@@ -1,7 +1,7 @@
 """What a check promises holds for checks that run side by side, as those of a suite do."""
 
 import pytest
-from helpers.subjects import FailingSampler, Fault, Subject, build_table
+from helpers.subjects import ACCESSES, Fault, Subject
 
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.question import Question
@@ -30,16 +30,11 @@ def check(access: str, fault: Fault) -> list:
                 budget=Budget(passes=300, answers=300),
             )
         )
-    model = (
-        FailingSampler(build_table(3, Fault(), False), 1, fault)
-        if access == "texts"
-        else build_table(3, fault, False)
-    )
-    outcomes = dict(answer_side_by_side(model, questions))
+    outcomes = dict(answer_side_by_side(subject.open_model(fault), questions))
     return [outcomes[index] for index in range(len(questions))]
 
 
-@pytest.mark.parametrize("access", ["logits", "texts"])
+@pytest.mark.parametrize("access", ACCESSES)
 def test_a_failure_leaves_the_answers_so_far(access):
     """Each question that the failure ends has the right answer of what was evaluated."""
     outcomes = check(access, Fault(9))
@@ -48,7 +43,7 @@ def test_a_failure_leaves_the_answers_so_far(access):
     assert "is gone" in str(outcomes[0])
 
 
-@pytest.mark.parametrize("access", ["logits", "texts"])
+@pytest.mark.parametrize("access", ACCESSES)
 def test_a_failure_at_the_beginning_leaves_no_answer(access):
     """Without an evaluated text the outcome is the error alone."""
     for outcome in check(access, Fault(0)):

@@ -12,6 +12,7 @@ from helpers.conversations import (
     enumerate_conversations,
 )
 from helpers.fake_provider import sample_table
+from helpers.served_tables import ServedTable
 from helpers.text_sampler import TextSampler
 
 from llmchecker.checking.answer import Answer
@@ -31,6 +32,8 @@ from llmchecker.properties.quantifiers.pattern import Pattern
 
 LENGTHS = {"answer": 7, "conversation": 3, "tool": 3, "simulated user": 3}
 """The largest number of tokens of an answer, so that each kind of text takes some passes."""
+LISTED = 3
+"""Number of tokens that a server lists of six."""
 USER = SimulatedUser("a table", "b", 1)
 QUANTIFIERS = {"b": Pattern("b")}
 EVENTUALLY = ("F", None, ("atom", "b", "=", 1))
@@ -40,7 +43,7 @@ TURNS = {
     "tool": ["ab", Result("b")],
     "simulated user": ["ab", Actor(chat_table(1004), "b", 1)],
 }
-ACCESSES = ("logits", "texts")
+ACCESSES = ("logits", "top_logprobs", "texts")
 
 
 class Failing(Exception):
@@ -63,16 +66,15 @@ class Fault:
         self.left -= 1
 
 
-def build_table(seed: int, fault: Fault, calls: bool) -> ChatTable:
-    """A table that fails after some distributions."""
-    table = chat_table(seed, calls=calls)
+def _fail(table: ChatTable, fault: Fault, name: str) -> ChatTable:
+    """The table, which fails after some distributions."""
     distribution = table.distribution
 
     def compute(tokens):
         fault.count(Failing("the device is gone"))
         return distribution(tokens)
 
-    return ChatTable(table.vocabulary, compute, table.end_tokens)
+    return ChatTable(table.vocabulary, compute, table.end_tokens, name)
 
 
 class FailingSampler(TextSampler):
@@ -91,7 +93,7 @@ class Subject:
     """A question whose truth an enumeration finds.
 
     Attributes:
-        access: what the model returns: `logits` or `texts`.
+        access: what the model returns: one of `ACCESSES`.
         kind: what is asked about: a key of `TURNS`.
     """
 
@@ -110,7 +112,23 @@ class Subject:
         tree = enumerate_conversations(table, TURNS[self.kind], self.length, QUANTIFIERS)
         return float(tree.probability_of(EVENTUALLY))
 
-    def ask(self, query: str = "P=? [ F b = 1 ]", *, fault: Fault | None = None, **options):
+    def open_model(self, fault: Fault) -> Any:
+        """The answering model, which fails after some evaluations."""
+        return self._wrap(chat_table(3, calls=self.kind == "tool"), 1, fault)
+
+    def open_user(self, fault: Fault) -> Any:
+        """The model of the simulated user."""
+        actor = TURNS["simulated user"][1]
+        return self._wrap(actor.table, 2, fault, name="the user's table")
+
+    def ask(
+        self,
+        query: str = "P=? [ F b = 1 ]",
+        *,
+        fault: Fault | None = None,
+        user_fault: Fault | None = None,
+        **options,
+    ):
         """Answer the query; options are limits of the budget, or of the run."""
         run = {name: options.pop(name) for name in ("watch", "is_cancelled") if name in options}
         fault = Fault() if fault is None else fault
@@ -124,12 +142,10 @@ class Subject:
         if self.kind != "answer":
             conversation = Conversation(chat, tuple(map(_build_turn, turns[1:])))
         if self.kind == "simulated user":
-            user_model = self._wrap(turns[1].table, 2, Fault())
+            user_model = self.open_user(user_fault or Fault())
             run["open_user"] = {USER: user_model}.__getitem__
         question = Question(
-            model=self._wrap(build_table(3, Fault(), self.kind == "tool"), 1, fault)
-            if self.access == "texts"
-            else build_table(3, fault, self.kind == "tool"),
+            model=self.open_model(fault),
             prompt=chat,
             conversation=conversation,
             asked=Property(parse(query), QUANTIFIERS, self.length),
@@ -137,8 +153,11 @@ class Subject:
         )
         return answer_question(question, **run)
 
-    def _wrap(self, table: ChatTable, seed: int, fault: Fault) -> Any:
-        return table if self.access == "logits" else FailingSampler(table, seed, fault)
+    def _wrap(self, table: ChatTable, seed: int, fault: Fault, name: str = "table") -> Any:
+        if self.access == "texts":
+            return FailingSampler(table, seed, fault)
+        failing = _fail(table, fault, name)
+        return failing if self.access == "logits" else ServedTable(failing, LISTED)
 
     def check_answer(self, answer: Answer) -> None:
         """Check that an answer is right, and has the shape of every answer."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from llmchecker.checking.answer import Progress
 from llmchecker.checking.anytime.answer_forecast import forecast_difference, forecast_width
-from llmchecker.checking.anytime.run import describe_failure
+from llmchecker.checking.anytime.run import describe_failure, name_failure
 from llmchecker.checking.comparison import Comparison
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.forecast import Forecast
@@ -144,10 +144,12 @@ class _ComparisonRun:
         """
         for run in self._runs:
             run.stop()
-        failures = [(run.model, run.failure) for run in self._runs if run.failure is not None]
+        failures = [
+            (run.failed_model, run.failure) for run in self._runs if run.failure is not None
+        ]
         # without a text of each side there is no answer that the error could hold
         if failures and not all(run.has_texts for run in self._runs):
-            raise failures[0][1]
+            raise name_failure(*failures[0])
         comparison = self._build_comparison()
         for model, failure in failures:
             raise InterruptedCheck(describe_failure(model, failure), comparison) from failure

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from llmchecker.checking.answer import Answer, Progress
-from llmchecker.errors import InterruptedCheck, LLMCheckerError
+from llmchecker.errors import CheckFailed, InterruptedCheck, LLMCheckerError
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.text_answer import TextModel
+from llmchecker.utils.memory_errors import is_out_of_memory
+from llmchecker.utils.processes import is_interrupt
 
 CheckOutcome = Answer | BaseException
 """The answer to a question, or the exception that ended its run."""
@@ -101,7 +103,7 @@ class Run(ABC):
                 raise self.error
             # without a text there is no answer that the error could hold
             if self.failure is not None and not self.has_texts:
-                raise self.failure
+                raise name_failure(self.failed_model, self.failure)
             answer = self.finish(bounds_only=bounds_only)
         finally:
             self.release()
@@ -109,6 +111,17 @@ class Run(ABC):
             message = describe_failure(self.failed_model, self.failure)
             raise InterruptedCheck(message, answer) from self.failure
         return answer
+
+
+def name_failure(model: LanguageModel | TextModel, failure: BaseException) -> BaseException:
+    """Return the error with which the failure of a model is reported."""
+    # errors of this package name the model themselves, and one about memory is not about it
+    is_named = isinstance(failure, LLMCheckerError) or is_out_of_memory(failure)
+    if is_named or is_interrupt(failure):
+        return failure
+    named = CheckFailed(describe_failure(model, failure))
+    named.__cause__ = failure
+    return named
 
 
 def describe_failure(model: LanguageModel | TextModel, failure: BaseException) -> str:

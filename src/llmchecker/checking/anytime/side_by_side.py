@@ -22,18 +22,16 @@ from llmchecker.checking.anytime.checked_process import CheckedProcess
 from llmchecker.checking.anytime.model_batches import BatchSize, ServerStreams
 from llmchecker.checking.anytime.path_sampler import ModelAnswer, Request
 from llmchecker.checking.anytime.prompt_reader import PromptReader
-from llmchecker.checking.anytime.run import CheckOutcome, describe_failure
+from llmchecker.checking.anytime.run import CheckOutcome, name_failure
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.question import Question
-from llmchecker.errors import CheckFailed, LLMCheckerError
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import ContinuationStream, LanguageModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
-from llmchecker.utils.memory_errors import is_out_of_memory
-from llmchecker.utils.processes import is_interrupt, raise_interrupt
+from llmchecker.utils.processes import raise_interrupt
 
 _MAX_ACTIVE = 64
 """The largest number of active checks. Each of them holds its tree in memory."""
@@ -541,13 +539,11 @@ def _translate_failures(model: LanguageModel) -> Iterator[None]:
     """Turn an exception of the model into a `CheckFailed`."""
     try:
         yield
-    except LLMCheckerError:
-        raise
     except Exception as error:
-        # the message about memory is not about the model
-        if is_interrupt(error) or is_out_of_memory(error):
+        named = name_failure(model, error)
+        if named is error:
             raise
-        raise CheckFailed(describe_failure(model, error)) from error
+        raise named from error
 
 
 def _continue_prompt(share: _Share) -> np.ndarray:
