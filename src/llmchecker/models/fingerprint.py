@@ -60,6 +60,7 @@ SERVER_MODULES = (
     "models/servers/answer_store.py",
     "models/servers/spending.py",
     "models/servers/text_apis.py",
+    "models/servers/tool_messages.py",
     "models/servers/text_client.py",
     "models/text_answer.py",
 )

@@ -205,6 +205,8 @@ class _Part(_Response):
     type: str
     text: str | None = None
     refusal: str | None = None
+    name: str | None = None
+    input: Any = None
 
     @property
     def content(self) -> str | None:
@@ -234,9 +236,9 @@ class _Message(_Response):
         return content or self.refusal or content
 
     @property
-    def has_calls(self) -> bool:
-        """Whether it calls a tool, which no text contains."""
-        return bool(self.tool_calls or self.function_call)
+    def calls(self) -> list[Any]:
+        """The calls of tools, which no text contains."""
+        return self.tool_calls or ([self.function_call] if self.function_call else [])
 
 
 class _MessageChoice(_Response):
@@ -267,6 +269,12 @@ class AnthropicResponse(_Response):
     stop_reason: str | None = None
     model: _Name | None = None
     usage: _AnthropicUsage | None = None
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """The uses of tools, as calls of other APIs."""
+        uses = (part for part in self.content if part.type == "tool_use")
+        return [{"name": part.name, "arguments": part.input} for part in uses]
 
 
 class OllamaResponse(_Response):

@@ -129,11 +129,6 @@ class ServerSource:
         if is_text == self.is_chat:
             form, use = ("start", "user") if is_text else ("messages", "start")
             raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
-        if not isinstance(prompt, str) and prompt.tools:
-            raise ConfigError(
-                f"tools: {name} returns texts alone, for which tools are not supported; describe "
-                "them in the system prompt"
-            )
 
     @property
     def _has_valid_tokenizer(self) -> bool:

@@ -24,6 +24,14 @@ from llmchecker.models.servers.schema import (
     join_parts,
 )
 from llmchecker.models.servers.settings import ApiName
+from llmchecker.models.servers.tool_messages import (
+    describe_anthropic_tools,
+    describe_openai_tools,
+    list_anthropic_messages,
+    list_ollama_messages,
+    list_openai_messages,
+    write_calls,
+)
 from llmchecker.models.text_answer import Finish, TextAnswer
 
 _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -123,12 +131,16 @@ class TextApi(ABC, Generic[_Response]):
         """Return the JSON body of a request."""
 
     @abstractmethod
-    def read_answer(self, response: _Response, max_tokens: int) -> TextAnswer:
+    def read_answer(
+        self, response: _Response, max_tokens: int, *, reads_calls: bool = False
+    ) -> TextAnswer:
         """Return the first answer of a response; its text is empty without one.
 
         Args:
             response: the response.
             max_tokens: largest number of tokens of the answer.
+            reads_calls: whether calls of tools are a part of the text. Otherwise the request has no
+                tools, and calls are those of the provider's own.
         """
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
@@ -159,9 +171,13 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         return _build_openai_payload(model, request) | {"prompt": request.prompt}
 
-    def read_answer(self, response: CompletionResponse, max_tokens: int) -> TextAnswer:
-        texts = {each.index: (each.text, False, each.finish_reason) for each in response.choices}
-        return _read_openai_answer(response, texts, max_tokens)
+    def read_answer(
+        self, response: CompletionResponse, max_tokens: int, *, reads_calls: bool = False
+    ) -> TextAnswer:
+        texts: dict[int, tuple[str | None, list[Any], str | None]] = {
+            each.index: (each.text, [], each.finish_reason) for each in response.choices
+        }
+        return _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
 
 
 class _OpenAiChat(TextApi[ChatResponse]):
@@ -171,18 +187,21 @@ class _OpenAiChat(TextApi[ChatResponse]):
     shape = ChatResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        messages = _list_messages(request.prompt)
+        messages = list_openai_messages(request.prompt)
+        tools = describe_openai_tools(request.prompt)
         # vLLM, SGLang and llama.cpp read the variables of templates
         template = {"chat_template_kwargs": dict(request.template)} if request.template else {}
-        return _build_openai_payload(model, request) | {"messages": messages} | template
+        return _build_openai_payload(model, request) | {"messages": messages} | tools | template
 
-    def read_answer(self, response: ChatResponse, max_tokens: int) -> TextAnswer:
+    def read_answer(
+        self, response: ChatResponse, max_tokens: int, *, reads_calls: bool = False
+    ) -> TextAnswer:
         """Return the first answer of a response; a refusal of the model is its answer."""
         texts = {
-            each.index: (each.message.text, each.message.has_calls, each.finish_reason)
+            each.index: (each.message.text, each.message.calls, each.finish_reason)
             for each in response.choices
         }
-        return _read_openai_answer(response, texts, max_tokens)
+        return _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
 
 
 class _Anthropic(TextApi[AnthropicResponse]):
@@ -192,26 +211,31 @@ class _Anthropic(TextApi[AnthropicResponse]):
     shape = AnthropicResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        messages = _list_messages(request.prompt)
+        messages = list_anthropic_messages(request.prompt)
         payload = {
             "model": model,
             "max_tokens": request.max_tokens,
             "messages": [each for each in messages if each["role"] != "system"],
             # the API has no seed, and its models refuse top_p next to a temperature
             **_build_sampling(request.decoding, {"temperature": 1.0}),
+            **describe_anthropic_tools(request.prompt),
         }
         system = [each["content"] for each in messages if each["role"] == "system"]
         return payload | ({"system": system[0]} if system else {})
 
-    def read_answer(self, response: AnthropicResponse, max_tokens: int) -> TextAnswer:
-        """Return the answer of a response, without thoughts and uses of tools."""
-        usage, text = response.usage, join_parts(response.content)
+    def read_answer(
+        self, response: AnthropicResponse, max_tokens: int, *, reads_calls: bool = False
+    ) -> TextAnswer:
+        """Return the answer of a response, without thoughts."""
+        usage = response.usage
         answer_tokens = None if usage is None else usage.output_tokens
-        has_calls = any(each.type == "tool_use" for each in response.content)
         finish = _find_finish(response.stop_reason, answer_tokens, max_tokens)
+        text, finish = _read_text(
+            join_parts(response.content), response.calls, finish, reads_calls=reads_calls
+        )
         return TextAnswer(
-            text=text or "",
-            finish=_check_given(finish, text, has_calls=has_calls),
+            text=text,
+            finish=finish,
             model=response.model,
             prompt_tokens=None if usage is None else usage.input_tokens,
             answer_tokens=answer_tokens,
@@ -235,20 +259,24 @@ class _Ollama(TextApi[OllamaResponse]):
             sampling["repeat_penalty"] = 1.0
         return {
             "model": model,
-            "messages": _list_messages(request.prompt),
+            "messages": list_ollama_messages(request.prompt),
+            **describe_openai_tools(request.prompt),
             "stream": False,
             "options": {"num_predict": request.max_tokens, "seed": request.seed, **sampling},
         }
 
-    def read_answer(self, response: OllamaResponse, max_tokens: int) -> TextAnswer:
+    def read_answer(
+        self, response: OllamaResponse, max_tokens: int, *, reads_calls: bool = False
+    ) -> TextAnswer:
         message, answer_tokens = response.message, response.eval_count
         # a response that is not done has a part of the answer
         finish = Finish.MISSING
         if response.done:
             finish = _find_finish(response.done_reason, answer_tokens, max_tokens)
+        text, finish = _read_text(message.text, message.calls, finish, reads_calls=reads_calls)
         return TextAnswer(
-            text=message.text or "",
-            finish=_check_given(finish, message.text, has_calls=message.has_calls),
+            text=text,
+            finish=finish,
             model=response.model,
             prompt_tokens=response.prompt_eval_count,
             answer_tokens=answer_tokens,
@@ -270,12 +298,6 @@ TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {
     "ollama": _Ollama(),
 }
 """The APIs of models that return texts alone, by name."""
-
-
-def _list_messages(prompt: Start) -> list[dict[str, str]]:
-    """Return messages as providers expect them."""
-    # a text for a chat is one message of the user
-    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt.as_json
 
 
 def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
@@ -305,25 +327,27 @@ def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> di
 
 def _read_openai_answer(
     response: ChatResponse | CompletionResponse,
-    texts: Mapping[int, tuple[str | None, bool, str | None]],
+    texts: Mapping[int, tuple[str | None, list[Any], str | None]],
     max_tokens: int,
+    *,
+    reads_calls: bool,
 ) -> TextAnswer:
     """Return the first answer of a response.
 
     Args:
         response: the response.
-        texts: the text, whether it has calls of tools and the reason of its end, by the number of
-            the answer.
-        max_tokens: largest number of tokens of the answer.
+        texts: the text, the calls of tools and the reason of its end, by the number of the answer.
+        max_tokens, reads_calls: as in `TextApi.read_answer`.
     """
     # the first answer, whatever the others are, is a sample
-    text, has_calls, reason = texts.get(min(texts, default=0), (None, False, None))
+    text, calls, reason = texts.get(min(texts, default=0), (None, [], None))
     usage = response.usage
     answer_tokens = None if usage is None else usage.completion_tokens
     finish = _find_finish(reason, answer_tokens, max_tokens)
+    written, finish = _read_text(text, calls, finish, reads_calls=reads_calls)
     return TextAnswer(
-        text=text or "",
-        finish=_check_given(finish, text, has_calls=has_calls),
+        text=written,
+        finish=finish,
         choice_count=len(response.choices),
         model=response.model,
         prompt_tokens=None if usage is None else usage.prompt_tokens,
@@ -341,21 +365,28 @@ def _find_finish(reason: str | None, answer_tokens: int | None, max_tokens: int)
     return Finish.TRUNCATED if answer_tokens >= max_tokens else Finish.ENDED
 
 
-def _check_given(finish: Finish, text: str | None, *, has_calls: bool) -> Finish:
-    """Return why an answer ends, or that it was not given.
+def _read_text(
+    text: str | None, calls: list[Any], finish: Finish, *, reads_calls: bool
+) -> tuple[str, Finish]:
+    """Return the text of an answer, and why it ends, or that it was not given.
 
-    A call of a tool, a thought alone and a missing text are not the answer "", which satisfies
-    every requirement that a text does not contain something.
+    A call of a provider's own tool, a thought alone and a missing text are not the answer "", which
+    satisfies every requirement that a text does not contain something.
 
     Args:
-        finish: why the answer ends, if it was given.
         text: the text; None without one.
-        has_calls: whether it has calls of tools.
+        calls: the calls of tools.
+        finish: why the answer ends, if it was given.
+        reads_calls: as in `TextApi.read_answer`.
     """
+    if reads_calls and (calls or finish is Finish.CALLED):
+        # a call ends an answer, unless it was cut or withheld; Gemini leaves out a malformed one
+        ended = Finish.ENDED if finish is Finish.CALLED else finish
+        return (text or "") + write_calls(calls or [None]), ended
     if finish not in (Finish.ENDED, Finish.TRUNCATED):
-        return finish
-    if has_calls:
-        return Finish.CALLED
+        return text or "", finish
+    if calls:
+        return text or "", Finish.CALLED
     # all tokens of an answer that was cut before its first character are hidden thoughts
     is_given = text is not None and (text != "" or finish is Finish.ENDED)
-    return finish if is_given else Finish.MISSING
+    return text or "", finish if is_given else Finish.MISSING

@@ -34,6 +34,7 @@ from llmchecker.models.servers.text_apis import (
     ListedModel,
     TextRequest,
 )
+from llmchecker.models.servers.tool_messages import reads_calls
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format_time
 
 TEXT_LIMITS = RequestLimits(attempts=8, max_pause_seconds=120.0, max_bytes=2**24)
@@ -249,7 +250,9 @@ class TextClient:
                 response = await session.request(
                     self._api.shape, self._api.path, payload, report_loss
                 )
-                return self._api.read_answer(response, request.max_tokens)
+                return self._api.read_answer(
+                    response, request.max_tokens, reads_calls=reads_calls(request.prompt)
+                )
             except RequestRefused as error:
                 if (adapted := _adapt_payload(payload, error.parts)) is not None:
                     payload = adapted
