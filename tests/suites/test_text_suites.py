@@ -573,3 +573,36 @@ def test_a_suite_describes_a_provider_without_a_configuration(tmp_path):
     assert average.measurement.sampled.lower > 0.5
     # equal prompts of two rows have answers of their own, so that their samples are independent
     assert len(provider.questions) == 90
+
+
+@pytest.mark.parametrize(
+    ("api", "find"),
+    [
+        ("openai-chat", lambda payload: payload["stop"]),
+        ("openai-completions", lambda payload: payload["stop"]),
+        ("anthropic", lambda payload: payload["stop_sequences"]),
+        ("ollama", lambda payload: payload["options"]["stop"]),
+    ],
+)
+def test_stops_are_passed_on_and_applied(api, find, tmp_path):
+    """Each API gets the stops, and what a provider writes after a stop is not read."""
+    provider = FakeProvider(api, lambda drawn: ("no.User: yes", True))
+    keys = {"model": {"api": api, "stop": ["User:"]}}
+    result = run(tmp_path, provider, {"not_icontains": "yes", "at_least": 0.5}, **keys)
+    assert [case.status for case in result.results] == [CaseStatus.HOLDS]
+    assert find(provider.questions[-1][1]) == ["User:"]
+
+
+def test_requirements_on_texts_are_about_the_answer_after_a_thought(tmp_path):
+    """A thought between stated marks is not part of an answer of texts alone."""
+    text = "<think>I could say yes, but it is wrong.</think>\nNo."
+    provider = FakeProvider("openai-chat", lambda drawn: (text, True))
+    thought = {"begin": "<think>", "end": "</think>"}
+    require = [
+        {"starts_with": "No", "at_least": 0.5},
+        {"icontains": "yes", "at_least": 0.5},
+    ]
+    result = run(tmp_path, provider, *require, thought=thought)
+    assert [case.status for case in result.results] == [CaseStatus.HOLDS, CaseStatus.VIOLATED]
+    result = run(tmp_path, provider, *require)
+    assert [case.status for case in result.results] == [CaseStatus.VIOLATED, CaseStatus.HOLDS]

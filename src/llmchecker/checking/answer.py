@@ -488,6 +488,7 @@ class Answer:
             "ended": asdict(self.endings.ended),
             "cut": self.endings.cut,
             "counted": self.endings.counted,
+            "thought": None if self.endings.thought is None else asdict(self.endings.thought),
             "tally": self.tally,
             "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
@@ -528,6 +529,7 @@ class Answer:
             lower, upper = content["lower"], content["upper"]
             probability, forecast = content["probability"], content["forecast"]
             counted, tally = content["counted"], content["tally"]
+            thought = content.get("thought")
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -549,6 +551,7 @@ class Answer:
                     Interval(**content["ended"]),
                     content["cut"],
                     None if counted is None else tuple(counted),
+                    None if thought is None else Interval(**thought),
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
                 history=_decode_history(content.get("history"), limits),

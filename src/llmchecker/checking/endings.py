@@ -38,17 +38,24 @@ class Endings:
             decides.
         counted: for answers of a model that returns texts alone, how many the horizon cuts, and how
             many there are; None for other models.
+        thought: certain bounds of the probability that the horizon cuts a text within a thought;
+            None for answers without thoughts.
     """
 
     ended: Interval = PROBABILITIES
     cut: float = 1.0
     counted: tuple[int, int] | None = None
+    thought: Interval | None = None
 
     def narrow(self, other: "Endings") -> "Endings":
         """Return the bounds that both share."""
         lower = max(self.ended.lower, other.ended.lower)
         upper = max(lower, min(self.ended.upper, other.ended.upper))
-        return Endings(Interval(lower, upper), min(self.cut, other.cut))
+        return Endings(
+            Interval(lower, upper),
+            min(self.cut, other.cut),
+            thought=self.thought or other.thought,
+        )
 
 
 def build_endings(
@@ -58,6 +65,7 @@ def build_endings(
     is_decided: np.ndarray,
     *,
     can_end: bool = True,
+    is_thinking: np.ndarray | None = None,
 ) -> Endings:
     """Build endings from disjoint texts; all other texts of the model may be anything.
 
@@ -67,6 +75,7 @@ def build_endings(
         is_cut: (n,) bool, whether the text has all tokens of the horizon and did not end.
         is_decided: (n,) bool, whether the text decides the query before the horizon.
         can_end: whether the model has a token that ends a text.
+        is_thinking: (n,) bool, whether a text ends within a thought; None without thoughts.
     """
     ended, cut, decided = (
         math.fsum(masses[is_kind].tolist()) for is_kind in (has_ended, is_cut, is_decided)
@@ -77,6 +86,15 @@ def build_endings(
         interval if can_end else Interval(0.0, 0.0),
         # what is left of rounding cuts no text, but for texts that exist
         max(cut, 0.0 if others <= _ROUNDING else min(1.0, others)),
+        thought=None
+        if is_thinking is None
+        else Interval(
+            max(0.0, math.fsum(masses[is_cut & is_thinking].tolist()) - _ROUNDING),
+            min(
+                1.0,
+                1 - ended - math.fsum(masses[is_cut & ~is_thinking].tolist()) + _ROUNDING,
+            ),
+        ),
     )
 
 
@@ -105,7 +123,19 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings)}"
+    return f"within {tokens}; {_describe_share(endings)}{_describe_thoughts(endings)}"
+
+
+def _describe_thoughts(endings: Endings) -> str:
+    """Describe the share of answers that the horizon cut within a thought; empty without any."""
+    if endings.thought is None:
+        return ""
+    lower, upper = _format_share(endings.thought)
+    # texts that are decided are not continued to their ends
+    if (lower, upper) == ("0.00", "1.00"):
+        return "; answers after thoughts"
+    share = lower if lower == upper else f"{lower} to {upper}"
+    return f"; answers after thoughts, {share} of which were cut within the thought"
 
 
 def _describe_share(endings: Endings, *, is_conversation: bool = False) -> str:

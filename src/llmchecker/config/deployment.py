@@ -26,6 +26,7 @@ from llmchecker.config.models import (
     expand_keys,
     parse_model,
     select_decoding,
+    select_reader,
     select_template,
 )
 from llmchecker.config.plan import compute_short_hash
@@ -33,6 +34,7 @@ from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.models.decoding.answer_reader import AnswerReader
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.providers import PROVIDER_SCHEMES
 from llmchecker.models.servers.settings import TEXT_SETTINGS
@@ -79,14 +81,15 @@ class Deployment:
     system_name: str = ""
 
     @property
-    def key(self) -> tuple[str, DecodingChoice]:
+    def key(self) -> tuple[str, DecodingChoice, AnswerReader]:
         """What distinguishes the deployments of a suite: each is opened by itself."""
-        return self.name, self.model.decoding
+        return self.name, self.model.decoding, self.model.reader
 
     def describe_decoding(self) -> str:
-        """Describe the decoding in words, as `temperature 0.2, top_p 0.9`."""
+        """Describe the decoding and the stops in words, as `temperature 0.2, stop 'User:'`."""
         decoding = self.model.decoding
-        return "temperature 1" if decoding is None else str(decoding)
+        words = "temperature 1" if decoding is None else str(decoding)
+        return ", ".join(filter(None, (words, str(self.model.reader))))
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
@@ -96,6 +99,7 @@ class Deployment:
             "kind": self.model.kind,
             "dtype": self.model.dtype,
             "decoding": decoding_as_json(self.model.decoding),
+            **self.model.reader.as_json,
             "system": self.system,
             **({"template": self.model.template.as_json} if self.model.template else {}),
         }
@@ -112,6 +116,8 @@ def resolve_deployment(
     decoding_place: str = "decoding",
     template: Mapping[str, Any] | None = None,
     template_place: str = "template",
+    reading: Mapping[str, Any] | None = None,
+    reading_place: str = "",
 ) -> Deployment:
     """Find the model of a name, without fetching or loading it.
 
@@ -128,6 +134,9 @@ def resolve_deployment(
         decoding_place: the key or the options of the decoding, for messages.
         template: settings of the chat template; None for those of the model.
         template_place: the key or the option of these settings, for messages.
+        reading: keys with or without `stop`, `include_stop` and `thought`; by default those of the
+            model.
+        reading_place: what precedes these keys in messages; by default `place`.
 
     Raises:
         UnknownName: no model, directory or source has the name.
@@ -141,6 +150,7 @@ def resolve_deployment(
         model,
         decoding=select_decoding(decoding_place, decoding or {}, model, folder),
         template=select_template(template_place, template, model),
+        reader=select_reader(reading_place or place, reading or {}, model),
     )
     return Deployment(text, model, system)
 

@@ -9,6 +9,11 @@ from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys, PriceKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.decoding.answer_reader import (
+    WHOLE_OUTPUT,
+    AnswerReader,
+    build_reader,
+)
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -52,6 +57,7 @@ class ModelConfig:
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
+        reader: what is read of the model's answers.
         given_directory: the directory that a user names, which is the model itself; else None.
         cached_directory: the directory in the user's cache folder of a model that a user names by
             its source; None for a model of the configuration, whose directory is in the project.
@@ -68,6 +74,7 @@ class ModelConfig:
     mem_mb: int
     gpu_mem_mb: int
     decoding: DecodingChoice = None
+    reader: AnswerReader = WHOLE_OUTPUT
     given_directory: Path | None = None
     cached_directory: Path | None = None
     prices: Prices | None = None
@@ -113,9 +120,9 @@ class ModelConfig:
     def describe_decoding(self, decoding: DecodingChoice = None) -> str:
         """Describe the decoding in words; empty without one. The argument is as above."""
         run_decoding = self.decoding if decoding is None else decoding
-        if run_decoding is None:
-            return ""
-        return "as published" if run_decoding == AS_PUBLISHED else str(run_decoding)
+        words = "" if run_decoding is None else str(run_decoding)
+        words = "as published" if run_decoding == AS_PUBLISHED else words
+        return ", ".join(filter(None, (words, str(self.reader))))
 
 
 def expand_keys(keys: _KeysT) -> _KeysT:
@@ -163,7 +170,8 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
     )
     decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
     template = select_template(f"{place}.template", keys.template, model)
-    return replace(model, decoding=decoding, template=template)
+    reader = select_reader(place, keys.explicit_keys, model)
+    return replace(model, decoding=decoding, template=template, reader=reader)
 
 
 def describe_directory(name: str, directory: Path) -> ModelConfig:
@@ -226,6 +234,26 @@ def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSetting
         if settings.date is not None:
             raise ConfigError(f"{key}.date: a server writes its own date; remove it")
     return settings
+
+
+def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> AnswerReader:
+    """Return what is read of answers by the keys of an entry, or else of the model.
+
+    Args:
+        place: the entry, for messages.
+        entry: its keys, with or without `stop`, `include_stop` and `thought`.
+        model: the model.
+
+    Raises:
+        ConfigError: a value is invalid, or the model's answers do not contain it.
+    """
+    with prefix_errors(place):
+        reader = build_reader(entry, model.reader)
+        if reader.include_stop and model.is_text_only:
+            raise ConfigError(
+                "include_stop: providers return texts without the stop; remove the key"
+            )
+    return reader
 
 
 def _parse_text_decoding(

@@ -92,6 +92,7 @@ def _open_texts(model: ModelConfig, spending: Spending) -> TextModel:
         Path(paths.texts_directory(model.name)),
         decoding=model.decoding,
         template=model.template,
+        reader=model.reader,
         prices=model.prices,
         spending=spending,
     )
@@ -109,6 +110,7 @@ def build_model_settings(model: ModelConfig, expansion: ExpansionConfig) -> dict
         "memory_bytes": expansion.memory_bytes,
         "decoding": model.decoding,
         "template": model.template,
+        "reader": model.reader,
         "end_of_sequence": expansion.end_of_sequence,
     }
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from llmchecker.config.section import (
+    FALSE_OR_SECTION,
     TEXT_OR_LIST,
     TEXT_OR_SECTION,
     Items,
@@ -67,6 +68,22 @@ class DecodingKeys(Section):
 
 
 DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]
+
+
+class ThoughtKeys(Section):
+    """The marks of the thought with which an answer begins."""
+
+    begin: str = Field(min_length=1)
+    """The text before a thought, such as `<think>`."""
+    end: str = Field(min_length=1)
+    """The text after it, such as `</think>`."""
+    open: bool = False
+    """Whether every answer begins within a thought, as where a server's template writes `begin`. A
+    prompt that ends with `begin` needs no such key."""
+
+
+StopEntry = OptionalKey[Annotated[str | NonEmpty[str], TEXT_OR_LIST]]
+ThoughtEntry = OptionalKey[Annotated[Literal[False] | ThoughtKeys, FALSE_OR_SECTION]]
 
 
 class PartKeys(Section):
@@ -134,6 +151,14 @@ class ModelKeys(Section):
     template: OptionalKey[dict[str, Any]] = None
     """Variables of the chat template, such as `{enable_thinking: false}`. `date` is the date of
     prompts, by default 2024-07-26 in every run. An API of chats gets `chat_template_kwargs`."""
+    stop: StopEntry = None
+    """A text, or several, before whose first occurrence an answer ends."""
+    include_stop: OptionalKey[bool] = None
+    """Whether an answer ends after the stop instead."""
+    thought: ThoughtEntry = None
+    """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
+    about the answer after it. By default they are those of the chat template. `false` counts a
+    thought as part of the answer."""
     device: str = Field(default="cpu", pattern="^(cpu|cuda(:[0-9]+)?|mps)$")
     """A torch device, such as cpu or cuda."""
     mem_mb: int = Field(default=4_000, ge=1, le=100_000_000)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from llmchecker.errors import UnusableModel
 from llmchecker.models import fingerprint, run_metadata
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader, apply_reader
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
@@ -36,6 +37,7 @@ class LazyModel:
         decoding: decoding settings; None for temperature 1.
         end_of_sequence: whether an end-of-sequence token ends a text.
         template: settings of the chat template.
+        reader: what is read of the model's answers.
         shared_from: instance whose loaded model this instance shares; see `with_decoding`.
     """
 
@@ -48,6 +50,7 @@ class LazyModel:
     decoding: DecodingChoice = None
     end_of_sequence: EndOfSequence = "terminal"
     template: TemplateSettings = NO_SETTINGS
+    reader: AnswerReader = WHOLE_OUTPUT
     shared_from: "LazyModel | None" = field(default=None, repr=False, compare=False)
 
     def with_decoding(self, decoding: DecodingChoice) -> Self:
@@ -81,7 +84,8 @@ class LazyModel:
         if self.template:
             base_model = base_model.with_template(self.template)
         # a served model passes TopLogprobs where the interface names Distributions
-        return apply_decoding(base_model, self.decoding)  # type: ignore[arg-type]
+        model = apply_decoding(base_model, self.decoding)  # type: ignore[arg-type]
+        return apply_reader(model, self.reader)
 
     @cached_property
     def _base_model(self) -> "CausalModel | MaskedModel | ServedModel":

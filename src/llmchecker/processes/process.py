@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.models.interface import LanguageModel
 
 
@@ -26,6 +27,7 @@ class Stage:
         turn: the number of the answer, or of the answer after a message.
         is_answer: whether a part is an answer, which quantifiers read.
         is_last: whether the end of a part ends the text; None if that depends on the part.
+        reader: what is read of an answer.
     """
 
     writer: LanguageModel
@@ -34,6 +36,7 @@ class Stage:
     turn: int = 1
     is_answer: bool = True
     is_last: bool | None = True
+    reader: AnswerReader = WHOLE_OUTPUT
 
     @property
     def end(self) -> int:

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT
 from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error, is_integer
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
+from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, check_parts
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -42,8 +43,9 @@ def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) 
         (n,) int64; `_REST_SCORE` for `rest`, which callers must not use as a score.
 
     Raises:
-        ConfigError: as in `score_texts`.
+        ConfigError: as in `score_texts`, or the quantifier reads thoughts.
     """
+    check_parts({name or "score": quantifier}, WHOLE_OUTPUT)
     has_text = tree.kind != StateKind.REST
     scores = np.full(len(tree), _REST_SCORE, dtype=np.int64)
     texts = tree.text[has_text].tolist()
@@ -76,25 +78,48 @@ def score_texts(
         ConfigError: the quantifier cannot score a text, or a score is not an integer within the
             declared range.
     """
-    distinct_texts = dict.fromkeys(texts)
+    distinct = {text: split_text(start, text, messages) for text in texts}
+    scores = score_pairs(quantifier, list(distinct.values()), name)
+    # all texts are distinct, so the scores have their order already
+    if len(scores) == len(texts):
+        return scores
+    score_of = dict(zip(distinct, scores.tolist(), strict=True))
+    return np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
+
+
+def score_pairs(
+    quantifier: Quantifier, pairs: Sequence[tuple[str, str]], name: str | None = None
+) -> np.ndarray:
+    """Score texts that are split, each distinct one once.
+
+    Args:
+        quantifier: the scoring function.
+        pairs: the start string or the messages of each text, and what was generated and read.
+        name: str, as in `score_texts`.
+
+    Returns:
+        (n,) int64, in the order of the pairs.
+
+    Raises:
+        ConfigError: as in `score_texts`.
+    """
+    distinct = list(dict.fromkeys(pairs))
     with _add_name_to_errors(name):
         # a network scores a batch faster than single texts
         if isinstance(quantifier, BatchQuantifier):
-            parts = [split_text(start, text, messages) for text in distinct_texts]
-            values = list(quantifier.score_batch(parts))
-            if len(values) != len(distinct_texts):
+            values = list(quantifier.score_batch(distinct))
+            if len(values) != len(distinct):
                 raise ConfigError(
-                    f"score_batch: it returned {len(values)} scores for {len(distinct_texts)} "
+                    f"score_batch: it returned {len(values)} scores for {len(distinct)} "
                     "texts; return one for each"
                 )
         else:
-            values = [quantifier(*split_text(start, text, messages)) for text in distinct_texts]
-        _check_scores(quantifier, distinct_texts, values)
-    # all texts are distinct, so the values have their order already
-    if len(values) == len(texts):
+            values = [quantifier(*pair) for pair in distinct]
+        _check_scores(quantifier, map("".join, distinct), values)
+    if len(values) == len(pairs):
         return np.array(values, dtype=np.int64)
-    score_of = dict(zip(distinct_texts, values, strict=True))
-    return np.fromiter(map(score_of.__getitem__, texts), np.int64, len(texts))
+    score_of = dict(zip(distinct, values, strict=True))
+    return np.fromiter(map(score_of.__getitem__, pairs), np.int64, len(pairs))
 
 
 def write_scores(scores: np.ndarray, tree: TextTree, path: str | Path) -> None:

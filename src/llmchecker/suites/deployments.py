@@ -28,7 +28,10 @@ def name_difference(first: Deployment, second: Deployment) -> str:
         same = [models[0]]
     else:
         differing = [models]
-    if first.model.decoding != second.model.decoding:
+    if (first.model.decoding, first.model.reader) != (
+        second.model.decoding,
+        second.model.reader,
+    ):
         differing.append((first.describe_decoding(), second.describe_decoding()))
     if first.system != second.system:
         differing.append((_name_system(first, 1), _name_system(second, 2)))

@@ -203,6 +203,7 @@ class _SuiteBuilder:
             # the model must support a decoding, whatever it is
             decoding={"decoding": GREEDY} if has_columns else explicit_keys,
             template=template,
+            reading=self.keys.explicit_keys,
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
         return RowDeployments(deployment, decoding if has_columns else None, folder, **options)

@@ -20,7 +20,13 @@ from pydantic import (
 
 from llmchecker.checking.budget import Budget
 from llmchecker.config.question import DEFAULT_LENGTH, DEFAULT_PASSES
-from llmchecker.config.registry_keys import DecodingKeys, MessageKeys, QuantifierEntry
+from llmchecker.config.registry_keys import (
+    DecodingKeys,
+    MessageKeys,
+    QuantifierEntry,
+    StopEntry,
+    ThoughtEntry,
+)
 from llmchecker.config.section import (
     END_OR_LENGTH,
     TEXT_OR_SECTION,
@@ -260,6 +266,15 @@ class SuiteKeys(Section):
     """The decoding, as in a configuration."""
     template: OptionalKey[dict[str, Any]] = None
     """Settings of the chat template, as in a configuration: `{enable_thinking: false}`."""
+    stop: StopEntry = None
+    """A text, or several, before whose first occurrence an answer ends; by default as the model
+    has it."""
+    include_stop: OptionalKey[bool] = None
+    """Whether an answer ends after the stop instead."""
+    thought: ThoughtEntry = None
+    """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
+    about the answer after it. By default they are those of the chat template. `false` counts a
+    thought as part of the answer."""
     length: Annotated[str | Length, END_OR_LENGTH] = DEFAULT_LENGTH
     """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
     An answer that has not ended there counts against a requirement that its end could violate."""

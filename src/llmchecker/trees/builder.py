@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TREE_MODULES = (
     *fingerprint.MODEL_MODULES,
     "models/end_of_sequence.py",
+    "models/decoding/answer_reader.py",
     "trees/expansion.py",
     "trees/shards.py",
 )
@@ -192,7 +193,10 @@ class TreeBuilder:
         bounds = vars(truncation).values()
         return fingerprint.hash_inputs(
             dict(model.files),
-            [model.kind, model.dtype, start_as_json(start), *bounds, model.end_of_sequence],
+            [
+                *(model.kind, model.dtype, start_as_json(start), *bounds, model.end_of_sequence),
+                model.reader.as_json,
+            ],
             decoding_as_json(model.decoding),
             modules=fingerprint.select_modules(TREE_MODULES, model.files),
         )

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from os.path import commonprefix
 
 import numpy as np
 
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_reader import AnswerReader, find_answer_reader
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
@@ -59,12 +62,19 @@ def build_tree(
         monitor: resource limits, checked after every batch.
 
     Raises:
-        ConfigError: the forecast of the tree exceeds the limits of `monitor`.
+        ConfigError: the forecast of the tree exceeds the limits of `monitor`, or the answers have
+            thoughts.
     """
     prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens)
+    reader = find_answer_reader(model, start)
+    if reader.marks is not None:
+        raise ConfigError(
+            f"{model.name}: a tree of alpha and k has no thoughts; leave out alpha and k, or write "
+            "`thought: false` to count thoughts as answers"
+        )
     levels = [np.array([(-1, 0, NO_TOKEN, 1.0, StateKind.TEXT)], dtype=_STATES)]
     texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
@@ -102,7 +112,11 @@ def build_tree(
         level["parent"] = uids[level["parent"]]
         # whole sequences, because a character may consist of several tokens
         sequences = join_prompt(prompt, frontier.continuations)
-        texts.append(decode_texts(model, sequences, level["kind"]))
+        level_texts = decode_texts(model, sequences, level["kind"])
+        if reader:
+            is_cut = step == truncation.length
+            _apply_stops(level, level_texts, texts[0][0], reader, is_cut=is_cut)
+        texts.append(level_texts)
         # REST and END are terminal
         frontier = frontier.select(level["kind"] == StateKind.TEXT)
         size += len(level)
@@ -115,6 +129,29 @@ def build_tree(
         is_shard=is_shard,
         messages=None if isinstance(start, str) else start.as_text,
     )
+
+
+def _apply_stops(
+    level: np.ndarray, texts: np.ndarray, start: str, reader: AnswerReader, *, is_cut: bool
+) -> None:
+    """End the texts of a level that have a stop, and leave out what stops end or hold back.
+
+    Args:
+        level: the states.
+        texts: (n,) str, their texts with all that the model wrote.
+        start: the text of the prompt.
+        reader: the reader.
+        is_cut: whether no token follows the level.
+    """
+    for row, text in enumerate(texts):
+        if text is None:
+            continue
+        kept = len(commonprefix((start, text)))  # noqa: RUF071 - by character, not by path
+        is_whole = is_cut or level["kind"][row] == StateKind.END
+        reading = reader.read(text[kept:], is_whole=is_whole)
+        texts[row] = text[:kept] + reading.output
+        if reading.has_stopped:
+            level["kind"][row] = StateKind.END
 
 
 def _iter_selections(

@@ -8,10 +8,12 @@ score after all tokens of the horizon, because a text that has ended keeps its s
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from llmchecker.errors import InvalidQuery
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.properties.logic.ast import (
     STEP,
     Atom,
@@ -26,8 +28,8 @@ from llmchecker.properties.logic.ast import (
     subformulas,
 )
 from llmchecker.properties.property import Property
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.scores import score_texts
+from llmchecker.properties.quantifiers.interface import Quantifier, check_parts, find_part
+from llmchecker.properties.scores import score_pairs
 
 _MAX_BEGINNINGS = 20_000
 """Largest number of characters of an answer whose beginnings are all scored."""
@@ -41,13 +43,17 @@ class AnswerMonitor:
     Args:
         asked: the query, its quantifiers and the horizon.
         start: the text before the answers, for quantifiers that read it.
+        reader: what is read of the answers, whose stops the provider has applied.
 
     Raises:
         InvalidQuery: whole answers do not decide the query.
+        ConfigError: a quantifier reads thoughts that the answers do not have.
     """
 
-    def __init__(self, asked: Property, start: str) -> None:
+    def __init__(self, asked: Property, start: str, reader: AnswerReader = WHOLE_OUTPUT) -> None:
         check_decidable(asked)
+        check_parts(asked.quantifiers, reader)
+        self._reader = replace(reader, stop=())
         root = asked.query.root
         self._quantifiers, self._start = asked.quantifiers, start
         self._scored: str | None = None
@@ -75,9 +81,11 @@ class AnswerMonitor:
         """
         if (name := self._scored) is not None:
             start = self._start
-            score = int(score_texts(self._quantifiers[name], start, [start + text], name)[0])
+            quantifier = self._quantifiers[name]
+            read = self._reader.read(text, is_whole=True).select(find_part(quantifier))
+            score = int(score_pairs(quantifier, [(start, read)], name)[0])
             return score, {name: score}
-        answer = _Answer(self._quantifiers, self._start, text, has_ended)
+        answer = _Answer(self._quantifiers, self._start, text, has_ended, self._reader)
         found = self._evaluate(self._path, answer)
         return found, answer.scores
 
@@ -102,6 +110,7 @@ class _Answer:
         start: the text before the answer.
         text: the answer.
         has_ended: whether the model ended it.
+        reader: what is read of the answer.
 
     Attributes:
         scores: the scores that decided the last evaluation of each quantifier.
@@ -113,7 +122,9 @@ class _Answer:
         start: str,
         text: str,
         has_ended: bool,
+        reader: AnswerReader,
     ) -> None:
+        self._reader = reader
         self._quantifiers, self._start, self.text = quantifiers, start, text
         self._has_ended = has_ended
         self.scores: dict[str, int] = {}
@@ -138,11 +149,16 @@ class _Answer:
             for name in each.variables
         }
         beginnings = [self.text[:position] for position in positions]
-        texts = [self._start + beginning for beginning in beginnings]
-        columns = {
-            name: score_texts(self._quantifiers[name], self._start, texts, name)
-            for name in variables
-        }
+        readings = [
+            self._reader.read(beginning, is_whole=position >= len(self.text))
+            for beginning, position in zip(beginnings, positions, strict=True)
+        ]
+        columns = {}
+        for name in variables:
+            quantifier = self._quantifiers[name]
+            part = find_part(quantifier)
+            pairs = [(self._start, reading.select(part)) for reading in readings]
+            columns[name] = score_pairs(quantifier, pairs, name)
         names = list(columns)
         columns[STEP] = np.zeros(len(beginnings), dtype=np.int64)
         is_end = np.array(positions) > len(self.text)

@@ -10,13 +10,14 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.answer_format import find_answer_format
+from llmchecker.models.decoding.answer_reader import find_answer_reader
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.decoding.settings import list_decoding_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
 from llmchecker.properties.property import Property
-from llmchecker.properties.quantifiers.interface import bind_quantifiers
+from llmchecker.properties.quantifiers.interface import bind_quantifiers, check_parts
 
 _MAX_SHOWN_TEXTS = 10_000
 """The largest number of texts of the tree that witnesses and pictures are taken from."""
@@ -46,11 +47,15 @@ class AnswerProcess(CheckedProcess):
 
     def __init__(self, model: LanguageModel, start: Start, length: int) -> None:
         self.model = model
-        self.stages = (Stage(model, 0, length),)
+        prompt = model.encode(start)
+        # a template may begin the thought that the model goes on with
+        (prompt_text,) = model.decode_unfinished([prompt])
+        reader = find_answer_reader(model, start).continue_prompt(prompt_text)
+        self.stages = (Stage(model, 0, length, reader=reader),)
         self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
         self._answer_format = find_answer_format(model, start)
         messages = None if isinstance(start, str) else start.as_text
-        self.first = _WholeAnswer(self.stages[0], model.encode(start), messages)
+        self.first = _WholeAnswer(self.stages[0], prompt, messages)
 
     def follow(self, part: Part, text: str, *, has_ended: bool, scores: Sequence[int]) -> Part:
         """Nothing follows the only part."""
@@ -59,6 +64,12 @@ class AnswerProcess(CheckedProcess):
     def create_tree(self, asked: Property) -> ExploredTree:
         """Create the tree that a check of a query explores."""
         quantifiers = bind_quantifiers(asked.quantifiers, self._answer_format)
+        """Create the tree that a check of a query explores.
+
+        Raises:
+            ConfigError: a quantifier reads thoughts that the answers do not have.
+        """
+        check_parts(asked.quantifiers, self.stages[0].reader)
         return ExploredTree(
             self, Estimand.from_query(asked), quantifiers, end_scores=asked.end_scores
         )

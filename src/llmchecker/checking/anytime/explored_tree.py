@@ -86,7 +86,6 @@ class _Lexicon:
     Attributes:
         automaton: the product automaton.
         order: the tokens by class.
-        end_tokens: (n,) int64, the tokens that end a part.
         size: number of tokens.
         lists_vocabulary: whether the writer lists all of them.
         listed_tokens: number of most probable tokens that a visit lists.
@@ -95,7 +94,6 @@ class _Lexicon:
     def __init__(self, stage: Stage, automaton: ProductAutomaton, listed_tokens: int) -> None:
         model, self.lists_vocabulary = stage.writer, stage.lists_vocabulary
         self.automaton, self.order = automaton, ClassOrder(automaton.class_of)
-        self.end_tokens = np.array(sorted(model.end_tokens), dtype=np.int64)
         self.size = model.vocabulary_size
         # a server's listed tokens must all have a row, since only the others can be drawn there
         self.listed_tokens = (
@@ -281,10 +279,13 @@ class ExploredTree(TextColumns):
         rows = rows[~self.is_scored[rows]]
         if len(rows) == 0:
             return
-        step, has_ended = int(self.step[rows[0]]), self.has_ended[rows]
+        step = int(self.step[rows[0]])
         stage = self.process.find_stage(step)
-        automaton, is_whole = self._lexicons[stage].automaton, stage.find_whole(step, has_ended)
-        texts = self._read(rows, automaton, is_whole)
+        automaton = self._lexicons[stage].automaton
+        texts = self._read(rows, automaton)
+        # a stop may have ended texts
+        has_ended = self.has_ended[rows]
+        is_whole = stage.find_whole(step, has_ended)
         is_last = np.array(
             [
                 whole and self.process.ends_text(self.parts[part], text)
@@ -332,14 +333,14 @@ class ExploredTree(TextColumns):
         shares = self.estimand.compute_shares(self.truth[:, decided], self.scores[:, decided])
         self._add_decided(shares, self.mass[decided])
 
-    def _read(
-        self, rows: np.ndarray, automaton: ProductAutomaton, is_whole: np.ndarray
-    ) -> list[str]:
-        """Find scores and states of the transducers of texts of one length by their characters.
+    def _read(self, rows: np.ndarray, automaton: ProductAutomaton) -> list[str]:
+        """Find scores, ends and states of texts of one length by their characters.
 
         Returns:
-            The text of the last part of each.
+            The released text of the last part of each.
         """
+        step = int(self.step[rows[0]])
+        stage = self.process.find_stage(step)
         continuations = [""] * len(rows)
         for scorer, positions in self._group_by_part(rows):
             group = rows[positions]
@@ -347,12 +348,18 @@ class ExploredTree(TextColumns):
             texts = scorer.decode(sequences, self.has_ended[group])
             self.is_open_ended[group] = scorer.find_open_ends(sequences)
             pairs = [scorer.split(text) for text in texts]
-            for position, (_, continuation) in zip(positions.tolist(), pairs, strict=True):
-                continuations[position] = continuation
+            for row, text in zip(group.tolist(), texts, strict=True):
+                self.has_ended[row] |= scorer.read(text, is_whole=False).has_stopped
+            is_whole = stage.find_whole(step, self.has_ended[group])
+            for position, text, whole in zip(
+                positions.tolist(), texts, is_whole.tolist(), strict=True
+            ):
+                continuations[position] = scorer.read(text, is_whole=whole).output
             if not scorer.part.stage.is_answer:
                 continue
+            self.reading[group] = [automaton.start_reading(pair[1]) for pair in pairs]
             for index, name in enumerate(self.quantifiers):
-                self.scores[index, group] = scorer.score(name, texts, is_whole[positions])
+                self.scores[index, group] = scorer.score(name, texts, is_whole)
                 states = [automaton.start(*pair, index) for pair in pairs]
                 self.controls[index, group], self.counts[index, group] = np.array(states).T
         return continuations
@@ -376,7 +383,7 @@ class ExploredTree(TextColumns):
             False,
         )
         self.parts.append(part)
-        self.is_open_ended[row] = True
+        self.is_open_ended[row], self.reading[row] = True, 0
         if not part.stage.is_answer:
             self.scores[:, row] = self.controls[:, row] = self.counts[:, row] = 0
             return
@@ -719,6 +726,7 @@ class ExploredTree(TextColumns):
             truth_if_ended=np.zeros((formulas, 1), dtype=np.int8),
             situation=np.zeros(1, dtype=np.int64),
             is_open_ended=np.zeros(1, dtype=bool),
+            reading=np.zeros(1, dtype=np.int32),
         )
         self.score(np.zeros(1, dtype=np.int64))
 
@@ -765,7 +773,7 @@ class ExploredTree(TextColumns):
             part=self.part[parents],
             step=step,
             token=tokens,
-            has_ended=np.isin(tokens, lexicon.end_tokens),
+            has_ended=collect("has_ended"),
             probability=probabilities,
             mass=self.mass[parents] * probabilities,
             is_scored=collect("is_known"),
@@ -778,6 +786,7 @@ class ExploredTree(TextColumns):
             truth_if_ended=collect("truth_if_ended"),
             situation=collect("situations"),
             is_open_ended=np.ones(len(parents), dtype=bool),
+            reading=collect("reading"),
         )
 
     def _append(self, **columns: np.ndarray) -> None:
@@ -809,7 +818,11 @@ class ExploredTree(TextColumns):
             self.has_ended & is_complete & ~has_cut,
             is_cut,
             is_decided & ~is_complete & ~is_cut,
-            can_end=len(self._lexicons[self.process.stages[0]].end_tokens) > 0,
+            can_end=len(self.process.model.end_tokens) > 0
+            or any(stage.reader.stop for stage in self.process.stages),
+            is_thinking=None
+            if self.process.stages[0].reader.marks is None
+            else self.automaton.find_thinking(self.reading),
         )
 
     def check_law(self, count: int = 64) -> None:
@@ -860,15 +873,27 @@ class ExploredTree(TextColumns):
             before = self._collect_sequences(np.array([row]))
             sequences = np.column_stack([before.repeat(len(chosen), axis=0), chosen])
             scorer = self._get_scorer(int(self.part[row]))
+            is_cut = int(self.step[row]) + 1 == scorer.part.stage.end
             scorer.compare(
                 scorer.decode(sequences, np.zeros(len(chosen), dtype=bool)),
-                np.zeros(len(chosen), dtype=bool),
+                np.full(len(chosen), is_cut),
                 rows.gather("scores", of_first, of_class),
                 rows.gather("is_known", of_first, of_class),
             )
 
     def decode(self, rows: np.ndarray) -> list[str]:
-        """Return the texts of rows of one length, each from the first token of its prompt on."""
+        """Return the texts of rows of one length, as a person receives them.
+
+        Each is from the first token of its prompt on.
+        """
+        texts, is_terminal = self._decode_raw(rows), self.is_terminal[rows].tolist()
+        for scorer, positions in self._group_by_part(rows):
+            for position in positions.tolist():
+                texts[position] = scorer.show(texts[position], is_whole=is_terminal[position])
+        return texts
+
+    def _decode_raw(self, rows: np.ndarray) -> list[str]:
+        """Return the texts of rows of one length with all that the model wrote."""
         texts = [""] * len(rows)
         for scorer, positions in self._group_by_part(rows):
             group = rows[positions]
@@ -891,7 +916,7 @@ class ExploredTree(TextColumns):
         Raises:
             ConfigError: a transducer and its quantifier disagree.
         """
-        texts = self.decode(rows)
+        texts = self._decode_raw(rows)
         plain = np.zeros((len(self.quantifiers), len(rows)), dtype=np.int64)
         is_terminal = self.is_terminal[rows]
         for scorer, positions in self._group_by_part(rows):
@@ -902,7 +927,7 @@ class ExploredTree(TextColumns):
                 self.scores[:, group],
                 self.is_scored[group],
             )
-        return texts, plain
+        return self.decode(rows), plain
 
     def _collect_sequences(self, rows: np.ndarray) -> np.ndarray:
         """Return (n, length) int64: the tokens of texts of one length and part, with its prompt."""

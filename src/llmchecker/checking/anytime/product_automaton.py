@@ -19,12 +19,19 @@ import numpy as np
 
 from llmchecker.checking.decided_mass import UNDECIDED, decide_texts
 from llmchecker.errors import TooManyStates
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.processes.process import Process, Stage
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
 from llmchecker.properties.logic.monitor import PathMonitor
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.transducers.interface import HasTransducer
+from llmchecker.properties.quantifiers.interface import Quantifier, find_part
+from llmchecker.properties.transducers.interface import HasTransducer, TokenTransducer
+from llmchecker.properties.transducers.reader_transducer import (
+    STOPPED,
+    THINKING,
+    ReaderTransducer,
+    StopTransducer,
+)
 from llmchecker.properties.transducers.token_classes import Row as TransducerRow
 from llmchecker.properties.transducers.token_classes import TokenClasses, TransducerTable
 from llmchecker.utils.row_groups import find_distinct
@@ -55,6 +62,7 @@ class TextStates:
         truth_if_ended: (formulas, n) int8, the truth if the last letter of the text repeats.
         is_open_ended: (n,) bool, whether a token's piece continues the text: False within a
             character.
+        reading: (n,) int32, the state of the reader; `OPAQUE` if it is unknown.
     """
 
     controls: np.ndarray
@@ -64,6 +72,7 @@ class TextStates:
     truth: np.ndarray
     truth_if_ended: np.ndarray
     is_open_ended: np.ndarray
+    reading: np.ndarray
 
     def select(self, rows: np.ndarray) -> "TextStates":
         """Return the states of some of the texts."""
@@ -84,6 +93,8 @@ class Row:
         truth_if_ended: (formulas, classes) int8, the truth if the last letter of the text repeats.
         situations: (classes,) int64, the situation of each next text; see `number_situations`.
         is_known: (classes,) bool, whether the next text needs no look at its characters.
+        has_ended: (classes,) bool, whether the next text has ended, as far as that is known.
+        reading: (classes,) int32, the state of the reader; `OPAQUE` where it is unknown.
     """
 
     number: int
@@ -95,6 +106,8 @@ class Row:
     truth_if_ended: np.ndarray
     situations: np.ndarray
     is_known: np.ndarray
+    has_ended: np.ndarray
+    reading: np.ndarray
 
     @cached_property
     def is_undecided(self) -> np.ndarray:
@@ -153,7 +166,7 @@ class ProductAutomaton:
         class_of: (vocabulary,) int64, the class of each token.
         class_count: number of classes.
         has_piece: (vocabulary,) bool, whether a token is whole characters.
-        has_ended: (classes,) bool, whether a class ends a text.
+        has_ended: (classes,) bool, whether a class ends every text.
 
     Args:
         process: the process of the texts.
@@ -179,21 +192,24 @@ class ProductAutomaton:
         self._process, model = process, stage.writer
         pieces = model.token_pieces
         self._reads = stage.is_answer
-        self.tables = _build_tables(pieces, quantifiers if self._reads else {})
+        self._reader = stage.reader if self._reads else WHOLE_OUTPUT
+        self.tables = _build_tables(pieces, quantifiers if self._reads else {}, self._reader)
+        # the reader has a state of its own, since a stop ends texts that no quantifier reads
+        self._stops = _build_table(StopTransducer(self._reader), pieces) if self._reader else None
         is_end = np.zeros(model.vocabulary_size, dtype=bool)
         is_end[list(model.end_tokens)] = True
         self.has_piece = np.array([piece is not None for piece in pieces or [None] * len(is_end)])
         adds_text = np.array([piece != "" for piece in pieces or [None] * len(is_end)])
         components = [
             np.zeros(len(is_end), np.int64) if table is None else table.classes.class_of
-            for table in self.tables
+            for table in (*self.tables, self._stops)
         ]
         classes, self.class_of = find_distinct(np.stack([~is_end, adds_text, *components]))
         self.class_count, self.has_ended = len(classes), classes[:, 0] == 0
         self._components = classes[:, 2:].T
         # where no text is added, every score stays
         self._is_silent = (classes[:, 1] == 0) & keeps_scores
-        is_opaque = any(table is None for table in self.tables)
+        is_opaque = None in self.tables or (bool(self._reader) and self._stops is None)
         self._is_readable = (classes[:, 2:] >= 0).all(axis=1) & (not is_opaque)
         self._rows: dict[tuple[int, ...], Row] = {}
         numbers = numbers or SharedNumbers()
@@ -206,22 +222,27 @@ class ProductAutomaton:
         Returns:
             `OPAQUE` and 0 without a transducer, or if the text leads to too many states.
         """
-        table = self.tables[index]
-        if table is None:
-            return OPAQUE, 0
-        try:
-            state, count = table.start(start)
-            if continuation:
-                state, gain = table.advance_text(state, continuation)
-                count += gain
-        except TooManyStates:
-            return OPAQUE, 0
-        return state, count
+        return _start(self.tables[index], start, continuation)
+
+    def start_reading(self, continuation: str) -> int:
+        """Return the state of the reader after a text; `OPAQUE` if it is unknown."""
+        return _start(self._stops, "", continuation)[0] if self._reader else 0
+
+    def find_thinking(self, reading: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether texts end within a thought, by the states of the reader."""
+        if self._stops is None:
+            return np.zeros(len(reading), dtype=bool)
+        scores = np.where(reading == OPAQUE, 0, self._stops.scores[np.maximum(reading, 0)])
+        is_thinking: np.ndarray = scores & THINKING > 0
+        return is_thinking
 
     def find_rows(self, states: TextStates, step: int) -> "TextRows":
         """Return the row of each text of one length."""
         keys = np.concatenate(
-            [states.controls, states.counts, states.scores, states.obligations, states.truth]
+            [
+                *(states.controls, states.counts, states.scores, states.obligations, states.truth),
+                states.reading[np.newaxis],
+            ]
         ).T.tolist()
         rows = [
             self._find_row(tuple(key), states, position, step) if is_open else self._get_unknown()
@@ -256,14 +277,22 @@ class ProductAutomaton:
                 np.zeros((formulas, n), dtype=np.int8),
                 np.full(n, _UNKNOWN_SITUATION),
                 np.zeros(n, dtype=bool),
+                self.has_ended,
+                np.full(n, OPAQUE, dtype=np.int32),
             )
         return self._unknown_row
 
     def _build_row(self, states: TextStates, position: int, step: int) -> Row:
         n, quantifiers = self.class_count, len(self._names)
+        stage = self._process.find_stage(step + 1)
+        reading, has_ended = self._read_stops(int(states.reading[position]))
+        is_whole = stage.find_whole(step + 1, has_ended)
+        # what a reader holds back of a text is read at its end
+        is_read = is_whole & bool(self._reader)
+        is_silent = self._is_silent & ~is_read
         controls = np.full((quantifiers, n), OPAQUE, dtype=np.int32)
         gains, scores = np.zeros((2, quantifiers, n), dtype=np.int64)
-        is_known = np.array(self._is_readable)
+        is_known = self._is_readable & (reading != OPAQUE)
         for index, table in enumerate(self.tables):
             row = _read_row(table, int(states.controls[index, position]))
             if table is None or row is None:
@@ -273,22 +302,23 @@ class ProductAutomaton:
             controls[index] = row.next_states[component]
             gains[index] = row.gains[component]
             count = int(states.counts[index, position])
-            scores[index] = count + gains[index] + table.scores[controls[index]]
-        is_known |= self._is_silent
-        silent = np.flatnonzero(self._is_silent | (not self._reads))
+            scores[index] = count + gains[index]
+            scores[index] += np.where(
+                is_read, table.end_scores[controls[index]], table.scores[controls[index]]
+            )
+        is_known |= is_silent
+        silent = np.flatnonzero(is_silent | (not self._reads))
         for column, own in (
             (controls, states.controls),
             (gains, np.zeros_like(states.counts)),
             (scores, states.scores),
         ):
             column[:, silent] = own[:, position, np.newaxis]
-        stage = self._process.find_stage(step + 1)
-        is_whole = stage.find_whole(step + 1, self.has_ended)
         # what is in the part may tell whether it ends the text
         is_known &= ~is_whole if stage.is_last is None else True
         truth, obligations, truth_if_ended = self.decide(
             step + 1,
-            self.has_ended,
+            has_ended,
             is_whole if stage.is_last else np.zeros_like(is_whole),
             scores,
             np.repeat(states.obligations[:, position, np.newaxis], n, axis=1),
@@ -315,7 +345,21 @@ class ProductAutomaton:
             truth_if_ended,
             situations,
             is_known,
+            has_ended,
+            reading,
         )
+
+    def _read_stops(self, state: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (classes,) the next states of the reader, and whether they have ended."""
+        if not self._reader:
+            return np.zeros(self.class_count, dtype=np.int32), self.has_ended
+        row = _read_row(self._stops, state)
+        if row is None or self._stops is None:
+            return np.full(self.class_count, OPAQUE, dtype=np.int32), self.has_ended
+        component = self._components[-1]
+        reading = np.where(component >= 0, row.next_states[component], OPAQUE)
+        is_stop = (reading != OPAQUE) & (self._stops.scores[reading] & STOPPED > 0)
+        return reading.astype(np.int32), self.has_ended | is_stop
 
     def number_situations(
         self, step: int, obligations: np.ndarray, truth_if_ended: np.ndarray, scores: np.ndarray
@@ -422,8 +466,24 @@ def _read_row(table: TransducerTable | None, state: int) -> TransducerRow | None
         return None
 
 
+def _start(table: TransducerTable | None, start: str, continuation: str) -> tuple[int, int]:
+    """Return the state and the count after a text; `OPAQUE` and 0 where they are unknown."""
+    if table is None:
+        return OPAQUE, 0
+    try:
+        state, count = table.start(start)
+        if continuation:
+            state, gain = table.advance_text(state, continuation)
+            count += gain
+    except TooManyStates:
+        return OPAQUE, 0
+    return state, count
+
+
 def _build_tables(
-    pieces: Sequence[str | None] | None, quantifiers: Mapping[str, Quantifier]
+    pieces: Sequence[str | None] | None,
+    quantifiers: Mapping[str, Quantifier],
+    reader: AnswerReader,
 ) -> list[TransducerTable | None]:
     """Return the table of each quantifier's transducer; None for an opaque quantifier."""
     tables: list[TransducerTable | None] = []
@@ -433,9 +493,16 @@ def _build_tables(
             if pieces is not None and isinstance(quantifier, HasTransducer)
             else None
         )
-        tables.append(
-            None
-            if pieces is None or transducer is None
-            else TransducerTable(transducer, TokenClasses.from_pieces(transducer, pieces))
-        )
+        if transducer is not None and reader:
+            transducer = ReaderTransducer(reader, find_part(quantifier), transducer)
+        tables.append(_build_table(transducer, pieces))
     return tables
+
+
+def _build_table(
+    transducer: TokenTransducer | None, pieces: Sequence[str | None] | None
+) -> TransducerTable | None:
+    """Return the table of a transducer over a vocabulary; None without either."""
+    if pieces is None or transducer is None:
+        return None
+    return TransducerTable(transducer, TokenClasses.from_pieces(transducer, pieces))

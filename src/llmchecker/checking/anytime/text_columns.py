@@ -29,7 +29,7 @@ class TextColumns:
         rest: (n,) float64, the probability of all tokens without a row, given the text.
         undecided_mass: (n,) float64, the undecided mass of the text that is in no other row.
         situation: (n,) int64, as in `ProductAutomaton.number_situations`.
-        controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended: as in
+        controls, counts, scores, obligations, truth, truth_if_ended, is_open_ended, reading: as in
             `TextStates`.
     """
 
@@ -55,6 +55,7 @@ class TextColumns:
     truth_if_ended: np.ndarray
     situation: np.ndarray
     is_open_ended: np.ndarray
+    reading: np.ndarray
 
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray] = {}

@@ -21,6 +21,7 @@ from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.question import Question
 from llmchecker.errors import LLMCheckerError, RequestRefused
+from llmchecker.models.decoding.answer_reader import find_reader
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -265,7 +266,8 @@ class AnswerRun(TextRun):
         watch: Callable[[Progress], bool | None] = lambda progress: None,
     ) -> None:
         super().__init__([model], start, asked, budget, is_cancelled, watch)
-        self._monitor = AnswerMonitor(asked, start if isinstance(start, str) else start.as_text)
+        text = start if isinstance(start, str) else start.as_text
+        self._monitor = AnswerMonitor(asked, text, find_reader(model))
         self._stream = TextStream(start, asked.length, budget.seed)
 
     def _create_sample(self, number: int) -> TextSample:

@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_reader import Reading
 from llmchecker.processes.process import Part
-from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.scores import score_texts, split_text
+from llmchecker.properties.quantifiers.interface import Quantifier, find_part
+from llmchecker.properties.scores import score_pairs, score_texts, split_text
 from llmchecker.trees.expansion import decode_texts
 from llmchecker.trees.text_tree import StateKind
 
@@ -30,7 +31,7 @@ class TextScorer:
     ) -> None:
         self.part, self._quantifiers = part, quantifiers
         self._model, self._messages = part.stage.writer, part.messages
-        self._end_scores = frozenset(end_scores)
+        self._end_scores, self._reader = frozenset(end_scores), part.stage.reader
 
     @cached_property
     def start_text(self) -> str:
@@ -52,6 +53,17 @@ class TextScorer:
     def split(self, text: str) -> tuple[str, str]:
         """Return the start string and the continuation of a text as quantifiers read them."""
         return split_text(self.start_text, text, self._messages)
+
+    def read(self, text: str, *, is_whole: bool) -> Reading:
+        """Return what is read of the continuation in a text."""
+        return self._reader.read(self.split(text)[1], is_whole=is_whole)
+
+    def show(self, text: str, *, is_whole: bool) -> str:
+        """Return a text as a person receives it, without what a stop ends or holds back."""
+        if not self._reader:
+            return text
+        start = text[: len(text) - len(self.split(text)[1])]
+        return start + self.read(text, is_whole=is_whole).output
 
     def find_open_ends(self, sequences: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether a token's piece continues the text of each sequence."""
@@ -75,14 +87,23 @@ class TextScorer:
             is_whole: (n,) bool, whether no token follows a text.
         """
         quantifier = self._quantifiers[name]
-        if name not in self._end_scores:
-            return score_texts(quantifier, self.start_text, texts, name, self._messages)
         scores = np.full(len(texts), quantifier.minimum or 0)
-        if whole_texts := [text for text, whole in zip(texts, is_whole, strict=True) if whole]:
-            scores[is_whole] = score_texts(
-                quantifier, self.start_text, whole_texts, name, self._messages
-            )
+        # a judge of whole answers reads no beginnings
+        is_used = is_whole | (name not in self._end_scores)
+        if pairs := [
+            self._select(quantifier, text, whole)
+            for text, whole, use in zip(texts, is_whole.tolist(), is_used.tolist(), strict=True)
+            if use
+        ]:
+            scores[is_used] = score_pairs(quantifier, pairs, name)
         return scores
+
+    def _select(self, quantifier: Quantifier, text: str, is_whole: bool) -> tuple[str, str]:
+        """Return the start and the part of a text that a quantifier reads."""
+        start, continuation = self.split(text)
+        if not self._reader:
+            return start, continuation
+        return start, self.read(text, is_whole=is_whole).select(find_part(quantifier))
 
     def score_empty(self, name: str) -> int:
         """Return the score of a part without tokens, after messages."""

@@ -25,8 +25,13 @@ from llmchecker.checking.conversations.turn_part import Texts, TurnPart
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
-from llmchecker.errors import UnusableText, prefix_errors
+from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import find_answer_format
+from llmchecker.models.decoding.answer_reader import (
+    WHOLE_OUTPUT,
+    find_answer_reader,
+    find_reader,
+)
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.decoding.settings import list_decoding_notes
 from llmchecker.models.interface import LanguageModel
@@ -61,6 +66,7 @@ class ConversationProcess(CheckedProcess):
 
     Raises:
         UnusableText: a model cannot read the conversation, whatever its answers are.
+        ConfigError: the answers have thoughts, or a simulated user has stops.
     """
 
     def __init__(
@@ -75,6 +81,18 @@ class ConversationProcess(CheckedProcess):
         answer_format = find_answer_format(model, conversation.chat)
         chat = replace(conversation.chat, answer_format=answer_format)
         self.model, self.conversation = model, replace(conversation, chat=chat)
+        self._reader = find_answer_reader(model, conversation.chat)
+        if self._reader.marks is not None:
+            raise ConfigError(
+                f"turns: {model.name}: a conversation has no thoughts; write `thought: false` to "
+                "count them as answers"
+            )
+        for each in user_models.values():
+            if find_reader(each):
+                raise ConfigError(
+                    f"turns: {each.name}: a simulated user has no stops and thoughts; remove "
+                    "the keys"
+                )
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
         self.turn_count = conversation.turn_count
@@ -95,7 +113,10 @@ class ConversationProcess(CheckedProcess):
 
         def add(writer: LanguageModel, length: int, is_answer: bool, is_last: bool | None) -> None:
             first = max((stage.end for stage in self._stages.values()), default=0)
-            self._stages[turn, is_answer] = Stage(writer, first, length, turn, is_answer, is_last)
+            reader = self._reader if is_answer else WHOLE_OUTPUT
+            self._stages[turn, is_answer] = Stage(
+                writer, first, length, turn, is_answer, is_last, reader
+            )
 
         scripted = self.conversation.later_turns[turn - 2] if turn > 1 else None
         if isinstance(scripted, SimulatedUser):

@@ -13,9 +13,12 @@ from llmchecker.checking.anytime.text_run import (
 )
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, find_reader
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.processes.conversation import Conversation, SimulatedUser
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import check_parts
 from llmchecker.properties.scores import score_texts
 
 _UNFINISHED = (Finish.MISSING, Finish.FILTERED, Finish.CALLED, Finish.TRUNCATED)
@@ -60,6 +63,12 @@ class ConversationRun(TextRun):
             sample_texts=turns + len(conversation.simulated_users),
         )
         self._conversation, self._asked, self._user_models = conversation, asked, user_models
+        for each in self.models:
+            if find_reader(each).marks is not None:
+                raise ConfigError(
+                    f"turns: {each.name}: a conversation has no thoughts; leave out `thought`"
+                )
+        check_parts(asked.quantifiers, WHOLE_OUTPUT)
         self._monitor = TurnMonitor(asked, turns, conversation.early_ends)
         self._seed = budget.seed
 

@@ -90,6 +90,19 @@ _TEMPLATE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "variable of the chat template, such as enable_thinking=false, or its date",
     },
 }
+_READING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "stop": {
+        "action": "append",
+        "metavar": "TEXT",
+        "help": "end answers before this text; repeat it for several",
+    },
+    "include-stop": {"action": "store_true", "help": "end answers after the stop instead"},
+    "thought": {
+        "nargs": 2,
+        "metavar": ("BEGIN", "END"),
+        "help": "marks of a thought before an answer (default: those of the chat template)",
+    },
+}
 _BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "width": {"type": float, "help": "stop when the interval is this narrow"},
     "passes": {
@@ -135,6 +148,8 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     description = "how tokens are chosen; any of these replaces the decoding that the config names"
     _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
     _add_options(command, _TEMPLATE_OPTIONS)
+    description = "what is read of answers"
+    _add_options(command.add_argument_group("answers", description), _READING_OPTIONS)
     command.add_argument(
         "--config",
         default=DEFAULT_CONFIG,
@@ -485,6 +500,8 @@ def _resolve_model(
         decoding_place=", ".join(options),
         template=_parse_template(arguments, versus),
         template_place=_format_option("template", versus),
+        reading=_collect_reading(arguments),
+        reading_place="--stop, --thought",
     ).model
 
 
@@ -510,6 +527,18 @@ def _parse_template(
         except ValueError:
             settings[name] = value
     return settings
+
+
+def _collect_reading(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the keys of what is read of answers."""
+    keys: dict[str, Any] = {}
+    if (stop := getattr(arguments, "stop", None)) is not None:
+        keys["stop"] = stop
+    if getattr(arguments, "include_stop", False):
+        keys["include_stop"] = True
+    if (thought := getattr(arguments, "thought", None)) is not None:
+        keys["thought"] = dict(zip(("begin", "end"), thought, strict=True))
+    return keys
 
 
 def _collect_prompt(arguments: argparse.Namespace, prefix: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Loading of language models: directories, sources, servers and transformers networks."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -15,6 +15,7 @@ from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.application import Answering, Application
+from llmchecker.models.decoding.answer_reader import apply_reader, build_reader
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.decoding.template_settings import TemplateSettings
 from llmchecker.models.interface import LanguageModel
@@ -44,6 +45,9 @@ def load(
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
     template: Mapping[str, Any] | None = None,
+    stop: str | Sequence[str] | None = None,
+    include_stop: bool | None = None,
+    thought: Mapping[str, Any] | Literal[False] | None = None,
 ) -> LanguageModel: ...
 
 
@@ -59,6 +63,9 @@ def load(
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
     template: Mapping[str, Any] | None = None,
+    stop: str | Sequence[str] | None = None,
+    include_stop: bool | None = None,
+    thought: Mapping[str, Any] | Literal[False] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
 ) -> Any: ...
@@ -75,6 +82,9 @@ def load(
     memory_gb: float = 2.0,
     decoding: str | Mapping[str, Any] | Decoding | None = None,
     template: Mapping[str, Any] | None = None,
+    stop: str | Sequence[str] | None = None,
+    include_stop: bool | None = None,
+    thought: Mapping[str, Any] | Literal[False] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
 ) -> LanguageModel | TextModel:
@@ -106,6 +116,10 @@ def load(
             tokens are drawn at temperature 1 from all tokens.
         template: variables of the chat template, such as `{"enable_thinking": False}`; `date` is
             the date of prompts.
+        stop: a text, or several, before whose first occurrence an answer ends.
+        include_stop: whether an answer ends after the stop instead.
+        thought: the marks of a thought before an answer, as `{"begin": "<think>", "end":
+            "</think>"}`; by default those of the chat template. `False` counts thoughts as answers.
         tokens: maximum number of tokens of all answers of a model that returns texts alone.
         dollars: maximum cost of those answers in dollars; the model needs `prices`.
 
@@ -116,6 +130,7 @@ def load(
         SourceError: the model cannot be fetched.
         ConfigError: the arguments contradict each other.
     """
+    reading = {"stop": stop, "include_stop": include_stop, "thought": thought}
     if isinstance(source, str | Path | Mapping):
         # all but a loaded network have their own tokenizer
         if tokenizer is not None:
@@ -124,7 +139,7 @@ def load(
         given = decoding.settings if isinstance(decoding, Decoding) else decoding
         keys = {} if decoding is None else {"decoding": given}
         found = resolve_deployment(
-            "source", name, Registry(), decoding=keys, template=template
+            "source", name, Registry(), decoding=keys, template=template, reading=reading
         ).model
         if found.is_text_only:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
@@ -156,7 +171,8 @@ def load(
         parsed_decoding = None if decoding is None else parse_decoding(decoding)
     with prefix_errors("template"):
         settings = TemplateSettings.parse(template or {})
-    return apply_decoding(wrapped.with_template(settings), parsed_decoding)
+    decoded = apply_decoding(wrapped.with_template(settings), parsed_decoding)
+    return apply_reader(decoded, build_reader(reading))
 
 
 def _load_source(

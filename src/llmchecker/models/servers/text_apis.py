@@ -92,6 +92,7 @@ class TextRequest:
         decoding: the choice of the next token.
         program_settings: as in `ListedModel`.
         template: variables of the server's chat template.
+        stop: texts before which the answer ends.
     """
 
     prompt: Start
@@ -100,6 +101,11 @@ class TextRequest:
     decoding: DecodingChoice = None
     program_settings: Mapping[str, Any] = field(default_factory=dict)
     template: Mapping[str, Any] = field(default_factory=dict)
+    stop: tuple[str, ...] = ()
+
+    def build_stop(self, name: str) -> dict[str, list[str]]:
+        """Return the setting of stops by its name; none without stops."""
+        return {name: list(self.stop)} if self.stop else {}
 
 
 @dataclass(frozen=True)
@@ -219,6 +225,7 @@ class _Anthropic(TextApi[AnthropicResponse]):
             # the API has no seed, and its models refuse top_p next to a temperature
             **_build_sampling(request.decoding, {"temperature": 1.0}),
             **describe_anthropic_tools(request.prompt),
+            **request.build_stop("stop_sequences"),
         }
         system = [each["content"] for each in messages if each["role"] == "system"]
         return payload | ({"system": system[0]} if system else {})
@@ -257,6 +264,7 @@ class _Ollama(TextApi[OllamaResponse]):
         sampling = _build_sampling(request.decoding, defaults)
         if request.decoding != AS_PUBLISHED:
             sampling["repeat_penalty"] = 1.0
+        sampling |= request.build_stop("stop")
         return {
             "model": model,
             "messages": list_ollama_messages(request.prompt),
@@ -307,6 +315,7 @@ def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
         **program_settings,
         "seed": request.seed,
         **_build_sampling(request.decoding, {"temperature": 1.0, "top_p": 1.0}),
+        **request.build_stop("stop"),
         "n": 1,
         "stream": False,
         "max_tokens": request.max_tokens,

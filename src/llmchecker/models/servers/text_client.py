@@ -21,6 +21,7 @@ from llmchecker.errors import (
     RequestRefused,
     SourceUnavailable,
 )
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.models.decoding.chat_template import Start, start_as_json
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
@@ -85,9 +86,10 @@ class TextClient:
     Attributes:
         name: name of the model in messages.
         source: its server.
+        reader: what is read of its answers.
 
     Args:
-        name, source: as above.
+        name, source, reader: as above.
         folder: the folder of stored answers.
         decoding: the choice of the next token.
         template: settings of the server's chat template.
@@ -107,12 +109,14 @@ class TextClient:
         *,
         decoding: DecodingChoice = None,
         template: TemplateSettings = NO_SETTINGS,
+        reader: AnswerReader = WHOLE_OUTPUT,
         prices: Prices | None = None,
         spending: Spending | None = None,
         limits: RequestLimits = TEXT_LIMITS,
     ) -> None:
         self.name, self.source, self._folder = name, source, folder
         self._decoding, self._template, self._prices = decoding, template, prices
+        self.reader = reader
         self._spending = spending or Spending()
         if self._spending.max_dollars is not None and prices is None:
             raise ConfigError(
@@ -212,7 +216,9 @@ class TextClient:
         seed = derive_seed(file.digest, number)
         settings = self._model.program_settings
         request = TextRequest(
-            stream.prompt, stream.length, seed, self._decoding, settings, self._template.variables
+            *(stream.prompt, stream.length, seed, self._decoding, settings),
+            template=self._template.variables,
+            stop=self.reader.stop,
         )
         payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
@@ -226,9 +232,12 @@ class TextClient:
             raise
         finally:
             self._spending.release(reserved.tokens, reserved.dollars)
+        # a server that ignores stops writes on
+        reading = replace(self.reader, marks=None).read(answer.text, is_whole=True)
         answer = replace(
             answer,
-            text=answer.text[:_MAX_TEXT_CHARACTERS],
+            text=reading.output[:_MAX_TEXT_CHARACTERS],
+            finish=Finish.ENDED if reading.has_stopped and answer.is_sample else answer.finish,
             is_repeated=bool(losses),
             time=format_time(),
         )
@@ -306,6 +315,8 @@ class TextClient:
             "api": self.source.api,
             "model": self.source.served_as,
             "decoding": decoding_as_json(self._decoding),
+            # the marks of a thought change no request
+            **({"stop": list(self.reader.stop)} if self.reader.stop else {}),
             "length": stream.length,
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),

@@ -5,11 +5,22 @@ from typing import Protocol, runtime_checkable
 
 from llmchecker.errors import ConfigError, did_you_mean
 from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.answer_reader import (
+    ANSWER,
+    OUTPUT,
+    READ_PARTS,
+    THOUGHT,
+    AnswerReader,
+)
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.utils.printable_text import quote_value
 
-TEXT_PARTS = ("continuation", "text")
-"""Parts of a text that a quantifier may read, without or with the start string."""
+TEXT_PARTS = ("continuation", "text", THOUGHT, OUTPUT)
+"""Parts of a text that a quantifier may read.
+
+These are the answer without and with the start string, the thoughts before it, and all that the
+model wrote. Without thoughts the output is the answer.
+"""
 
 _MAX_LIMIT = 2**52
 """The largest size of a limit. The difference of two such limits is exact in float64."""
@@ -119,7 +130,27 @@ def select_part(start: str, continuation: str, part: str) -> str:
         continuation: the generated text.
         part: one of `TEXT_PARTS`.
     """
-    return continuation if part == "continuation" else start + continuation
+    return start + continuation if part == "text" else continuation
+
+
+def find_part(quantifier: object) -> str:
+    """Return the part of `READ_PARTS` from which a quantifier's continuation is."""
+    part = getattr(quantifier, "of", ANSWER)
+    return part if isinstance(part, str) and part in READ_PARTS else ANSWER
+
+
+def check_parts(quantifiers: Mapping[str, Quantifier], reader: AnswerReader) -> None:
+    """Check that answers have the parts that quantifiers read.
+
+    Raises:
+        ConfigError: a quantifier reads thoughts, and no marks of thoughts are known.
+    """
+    for name, quantifier in quantifiers.items():
+        if reader.marks is None and find_part(quantifier) == THOUGHT:
+            raise ConfigError(
+                f"quantifier {name!r}: of: the answers have no known thoughts; write the marks as "
+                "`thought` of the model"
+            )
 
 
 def check_one_of(key: str, value: object, choices: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.answer_reader import OUTPUT
 from llmchecker.models.decoding.call_formats import ToolCall
 from llmchecker.utils.printable_text import quote_value
 
@@ -38,6 +39,7 @@ class ToolCalls:
 
     minimum: ClassVar[int | None] = 0
     maximum: ClassVar[int | None] = 2
+    of: ClassVar[str] = OUTPUT
 
     def __post_init__(self) -> None:
         # imported here: it takes a tenth of a second, and most runs need no JSON

@@ -67,6 +67,18 @@ class NarrowsRange(Protocol):
 
 
 @runtime_checkable
+class ScoresEnds(Protocol):
+    """Protocol of a transducer that holds back the end of a text which may go on.
+
+    The end of `No.U` may begin the stop `User:`, and is read once the text is known to end there.
+    """
+
+    def score_end(self, state: Hashable) -> int:
+        """Return the score of a text that ends in a state, without the count."""
+        ...
+
+
+@runtime_checkable
 class HasTransducer(Protocol):
     """Protocol of a quantifier with an incremental form."""
 

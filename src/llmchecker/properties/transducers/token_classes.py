@@ -20,7 +20,7 @@ import numpy as np
 
 from llmchecker.errors import ConfigError, TooManyStates
 from llmchecker.properties.logic.continuation_ranges import NO_LIMIT
-from llmchecker.properties.transducers.interface import NarrowsRange, TokenTransducer
+from llmchecker.properties.transducers.interface import NarrowsRange, ScoresEnds, TokenTransducer
 
 NO_CLASS = -1
 """Class of a token without a piece of text of its own."""
@@ -123,16 +123,23 @@ class TransducerTable:
         self._number_of: dict[Hashable, int] = {}
         self._states: list[Hashable] = []
         self._rows: dict[int, Row] = {}
-        self._scores = np.zeros(64, dtype=np.int64)
+        # the scores of texts that may go on, and of those that end
+        self._scores = np.zeros((2, 64), dtype=np.int64)
         self._limits = np.zeros((2, 64), dtype=np.int64)
         # a protocol takes longer to check than a state to read
         self._narrows_range = isinstance(transducer, NarrowsRange)
+        self._scores_ends = isinstance(transducer, ScoresEnds)
         self._problem: str | None = None
 
     @property
     def scores(self) -> np.ndarray:
         """(states,) int64, the score of each state by its number."""
-        return self._scores[: len(self._states)]
+        return self._scores[0, : len(self._states)]
+
+    @property
+    def end_scores(self) -> np.ndarray:
+        """(states,) int64, the score of a text that ends in each state."""
+        return self._scores[1, : len(self._states)]
 
     @property
     def limits(self) -> np.ndarray | None:
@@ -192,15 +199,21 @@ class TransducerTable:
         if number >= self._max_states:
             self._problem = f"{self._max_states} states"
             self._check_limits()
-        if number == len(self._scores):
-            self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)])
+        if number == self._scores.shape[1]:
+            self._scores = np.concatenate([self._scores, np.zeros_like(self._scores)], axis=1)
             self._limits = np.concatenate([self._limits, np.zeros_like(self._limits)], axis=1)
-        self._scores[number] = self._read_integers("score", [self.transducer.score(state)])[0]
+        self._scores[:, number] = self._read_integers("score", self._compute_scores(state))
         if self._narrows_range:
             self._limits[:, number] = self._find_limits(state)
         self._number_of[state] = number
         self._states.append(state)
         return number
+
+    def _compute_scores(self, state: Hashable) -> list[int]:
+        score = self.transducer.score(state)
+        if not self._scores_ends:
+            return [score, score]
+        return [score, cast("ScoresEnds", self.transducer).score_end(state)]
 
     def _find_limits(self, state: Hashable) -> np.ndarray:
         low, high = cast("NarrowsRange", self.transducer).find_range(state)

@@ -1,0 +1,190 @@
+"""Checks of answers with stops and thoughts, against enumeration with fractions."""
+
+import os
+from functools import cache
+
+import pytest
+from helpers import oracle
+from helpers.anytime_checks import TableServer, refine, serve
+from helpers.random_tables import Balance, ReadBalance
+from helpers.read_texts import enumerate_texts, read_beginning, token_table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from llmchecker.checking.anytime import round_plan
+from llmchecker.checking.anytime.answer_process import AnswerProcess
+from llmchecker.checking.anytime.anytime_check import AnytimeCheck
+from llmchecker.checking.anytime.estimand import Estimand
+from llmchecker.checking.anytime.explored_tree import ExploredTree
+from llmchecker.checking.budget import Budget
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_format import ThoughtMarks
+from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
+from llmchecker.models.table_model import TableModel
+from llmchecker.properties.logic.parser import parse
+from llmchecker.properties.property import Property
+from llmchecker.properties.scores import score_tree
+from llmchecker.trees.expansion import build_tree
+from llmchecker.trees.text_tree import Truncation
+
+START, LENGTH, ROUNDING = "a", 3, 1e-9
+RUNS = int(os.environ.get("COVERAGE_SEEDS", "30"))
+VOCABULARY = ["a", " b", "ab", "<", "<<a", ">"]
+READERS = {
+    "stop": AnswerReader(("ab",)),
+    "stops": AnswerReader(("ba<", "bb", ">")),
+    "included": AnswerReader(("aab", "b<"), include_stop=True),
+    "thought": AnswerReader(marks=ThoughtMarks("<<", ">")),
+    "open": AnswerReader(marks=ThoughtMarks("<<", ">", is_open=True)),
+    "both": AnswerReader(("ab", "><"), marks=ThoughtMarks("<a", ">")),
+    "both included": AnswerReader(("bb", "a>a"), True, ThoughtMarks("<<", "a>")),
+}
+
+
+class PartBalance(ReadBalance):
+    """A balance of letters in a part."""
+
+    def __init__(self, more: str, less: str, of: str) -> None:
+        super().__init__(more, less)
+        self.of = of
+
+
+class OpaquePartBalance(Balance):
+    """The same without a transducer."""
+
+    def __init__(self, more: str, less: str, of: str) -> None:
+        super().__init__(more, less)
+        self.of = of
+
+
+LETTERS = {"answer": ("a", "b"), "thought": ("a", "b"), "output": (">", "<")}
+
+
+def build_quantifiers(kind: str) -> dict:
+    """One quantifier for each part, by the part's name: with transducers, without, or both."""
+    opaque = {"read": (), "opaque": tuple(LETTERS), "mixed": ("thought",)}[kind]
+    return {
+        part: (OpaquePartBalance if part in opaque else PartBalance)(*letters, part)
+        for part, letters in LETTERS.items()
+    }
+
+
+@cache
+def read_once(name: str, raw: str):
+    """`read_beginning` of a reader by its name, computed once."""
+    return read_beginning(READERS[name], raw, "<>ab ")
+
+
+@cache
+def find_tree(name: str, seed: int) -> oracle.Tree:
+    """The enumerated tree of a reader on a random table."""
+    scores = {
+        part: (part, lambda text, more=more, less=less: text.count(more) - text.count(less))
+        for part, (more, less) in LETTERS.items()
+    }
+    return enumerate_texts(
+        token_table(VOCABULARY, seed),
+        START,
+        LENGTH,
+        READERS[name],
+        scores,
+        with_shared=lambda raw: read_once(name, raw),
+    )
+
+
+def plant(asked: Property, model: TableModel, listed: int = 3) -> tuple[ExploredTree, TableServer]:
+    """Return the tree of a check that has only its root, and a server for it."""
+    process = AnswerProcess(model, START, asked.length)
+    tree = ExploredTree(
+        process, Estimand.from_query(asked), asked.quantifiers, listed_tokens=listed, min_share=0.0
+    )
+    return tree, TableServer(model, process.first.prompt)
+
+
+@pytest.mark.parametrize("kind", ["read", "opaque", "mixed"])
+@pytest.mark.parametrize("name", READERS)
+def test_certain_bounds_contain_the_enumerated_truth(name: str, kind: str) -> None:
+    """Bounds of random formulas over all parts contain the truth after every visit, to the end."""
+
+    @settings(max_examples=12, deadline=None)
+    @given(oracle.formulas(list(LETTERS), nested=False), st.integers(0, 3))
+    def holds(path: tuple, seed: int) -> None:
+        if '"rest"' in oracle.written(path):
+            return
+        truth = find_tree(name, seed).probability_of(path)
+        quantifiers = build_quantifiers(kind)
+        query = parse(f"P=? [ {oracle.written(path)} ]")
+        asked = Property(
+            query, {q: quantifiers[q] for q in sorted(query.variables - {"step"})}, LENGTH
+        )
+        tree, server = plant(asked, apply_reader(token_table(VOCABULARY, seed), READERS[name]))
+        while True:
+            (masses,) = tree.find_masses()
+            bounds = masses.interval
+            assert bounds.lower - ROUNDING <= truth <= bounds.upper + ROUNDING
+            if not refine(tree, server, 8):
+                break
+        assert bounds.width < ROUNDING
+        tree.check_law()
+
+    holds()
+
+
+@pytest.mark.parametrize("name", ["stop", "stops", "included"])
+def test_trees_end_where_stops_end_texts(name: str) -> None:
+    """A tree of alpha and k has the enumerated ends and scores of a reader with stops."""
+    model = apply_reader(token_table(VOCABULARY, 1), READERS[name])
+    tree = build_tree(model, START, Truncation(1.0, len(VOCABULARY) + 1, LENGTH))
+    scores = score_tree(PartBalance(*LETTERS["answer"], "answer"), tree)
+    columns = {"step": tree.step, "answer": scores}
+    found, exact = (
+        oracle.Tree(tree.parent, tree.probability, tree.kind, columns),
+        find_tree(name, 1),
+    )
+    assert len(found.kind) == len(exact.kind)
+    for step in range(1, LENGTH + 1):
+        for score in range(-3, 4):
+            here = ("&", ("atom", "step", "=", step), ("atom", "answer", "=", score))
+            for path in (here, ("&", ("label", "end"), here)):
+                eventually = ("F", None, path)
+                assert found.probability_of(eventually) == exact.probability_of(eventually)
+
+
+def test_a_tree_of_alpha_and_k_refuses_thoughts() -> None:
+    """Thoughts in a tree of alpha and k are refused by name, and so are quantifiers of thoughts."""
+    model = apply_reader(token_table(VOCABULARY, 1), READERS["thought"])
+    with pytest.raises(ConfigError, match="a tree of alpha and k has no thoughts"):
+        build_tree(model, START, Truncation(1.0, 9, LENGTH))
+    plain = token_table(VOCABULARY, 1)
+    asked = Property(parse("P=? [ F t > 0 ]"), {"t": PartBalance("a", "b", "thought")}, LENGTH)
+    with pytest.raises(ConfigError, match="quantifier 't': of: the answers have no known thoughts"):
+        AnswerProcess(plain, START, LENGTH).create_tree(asked)
+    with pytest.raises(ConfigError, match="no known thoughts"):
+        score_tree(asked.quantifiers["t"], build_tree(plain, START, Truncation(1.0, 2, 1)), "t")
+
+
+@pytest.mark.parametrize("listed", [3, 99])
+@pytest.mark.parametrize("name", ["stops", "both"])
+def test_intervals_cover_the_truth(name: str, listed: int, monkeypatch) -> None:
+    """Of the runs of many seeds, no more miss the truth than the confidence of 0.8 allows."""
+    monkeypatch.setattr(round_plan, "_MIN_ROUND", 8)
+    monkeypatch.setattr(round_plan, "_FIRST_SAMPLES", 0)
+    monkeypatch.setattr(round_plan, "_MIN_REFINEMENT", 1)
+    path = ("F", None, ("&", ("label", "end"), ("atom", "answer", ">", 0)))
+    seed = next(
+        seed for seed in range(99) if 0.1 < find_tree(name, seed).probability_of(path) < 0.9
+    )
+    truth, misses = find_tree(name, seed).probability_of(path), 0
+    quantifiers = {"answer": build_quantifiers("read")["answer"]}
+    asked = Property(parse(f"P=? [ {oracle.written(path)} ]"), quantifiers, LENGTH)
+    model = apply_reader(token_table(VOCABULARY, seed), READERS[name])
+    for run in range(RUNS):
+        tree, server = plant(asked, model, listed)
+        check = AnytimeCheck(tree, asked, Budget(confidence=0.8, seed=run, passes=24))
+        serve(check.run(), server)
+        progress = check.compute_progress()
+        assert progress.lower - ROUNDING <= truth <= progress.upper + ROUNDING
+        ends = check.samples.ends
+        misses += ends is not None and not ends[0] - ROUNDING <= truth <= ends[1] + ROUNDING
+    assert binom.sf(misses - 1, RUNS, 0.2) > 1e-3
