@@ -18,6 +18,7 @@ from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.budget import Budget
+from llmchecker.checking.endings import describe_endings
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.answer_format import ThoughtMarks
 from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
@@ -188,3 +189,29 @@ def test_intervals_cover_the_truth(name: str, listed: int, monkeypatch) -> None:
         ends = check.samples.ends
         misses += ends is not None and not ends[0] - ROUNDING <= truth <= ends[1] + ROUNDING
     assert binom.sf(misses - 1, RUNS, 0.2) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["thought", "open", "both"])
+def test_the_share_of_cut_thoughts_is_bounded(name: str) -> None:
+    """After every visit the bounds contain the enumerated share of thoughts that are cut."""
+    model, reader = apply_reader(token_table(VOCABULARY, 2), READERS[name]), READERS[name]
+    texts, cut = [((), "", 1.0)], 0.0
+    for step in range(1, LENGTH + 1):
+        following = []
+        for tokens, raw, mass in texts:
+            for token, weight in enumerate(model.distribution((0, *tokens))):
+                if token in model.end_tokens or weight == 0:
+                    continue
+                text = raw + model.vocabulary[token]
+                reading = reader.read(text, is_whole=True)
+                if not reading.has_stopped:
+                    following.append(((*tokens, token), text, mass * weight))
+                    cut += mass * weight * (step == LENGTH and reading.is_thinking)
+        texts = following
+    query = parse(f"P=? [ F (step = {LENGTH} & answer > 0) ]")
+    asked = Property(query, {"answer": build_quantifiers("read")["answer"]}, LENGTH)
+    tree, server = plant(asked, model)
+    while refine(tree, server, 8):
+        bounds = tree.measure_endings().thought
+        assert bounds.lower - ROUNDING <= cut <= bounds.upper + ROUNDING
+    assert "answers after thoughts, " in describe_endings(LENGTH, tree.measure_endings())
