@@ -54,6 +54,11 @@ FULL = {
             **{"label": "E", "source": "server:http://localhost:2", "api": "anthropic"},
             "prices": {"input": "1 USD / 1M tokens", "output": "2 USD / 1M tokens"},
         },
+        "application": {
+            **{"label": "F", "source": "server:http://localhost:3/ask", "api": "json"},
+            **{"body": {"question": "{prompt}"}, "answer": "/text", "finish": "/end"},
+            "headers": {"X-Tenant": "a"},
+        },
     },
     "start_strings": {
         "s": "The",

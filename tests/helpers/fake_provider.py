@@ -78,6 +78,8 @@ class FakeProvider(FakeWriter):
                 "eval_count": 2,
             },
         }
+        if path == "/ask":
+            return {"reply": {"text": text, "end": reason}}
         if path not in replies:
             raise Status(404)
         return replies[path]

@@ -266,9 +266,9 @@ def _parse_text_decoding(
         decoding = parse_decoding(entry, folder)
         unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
         if unknown:
+            named = ", ".join(sorted(known - {"do_sample"})) or "its own decoding alone"
             raise ConfigError(
-                f"{min(unknown)}: the api {model.source.api} has no such setting; it has "
-                f"{', '.join(sorted(known - {'do_sample'}))}"
+                f"{min(unknown)}: the api {model.source.api} has no such setting; it has {named}"
             )
     return decoding
 

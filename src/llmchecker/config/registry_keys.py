@@ -117,7 +117,18 @@ class ModelKeys(Section):
     api: OptionalKey[ApiName] = None
     """For server, its interface. `openai-chat`, `openai-completions`, `anthropic` and `ollama`
     return texts alone, by `/v1/chat/completions`, `/v1/completions`, `/v1/messages` or
-    `/api/chat`."""
+    `/api/chat`. `json` is an application of your own, whose address is the source."""
+    body: OptionalKey[dict[str, Any]] = None
+    """For `json`, the body of a request, in which `{messages}` is the list of messages,
+    `{prompt}` the last message, `{system}` the system prompt, and `{max_tokens}` and `{seed}` are
+    numbers."""
+    answer: OptionalKey[str] = None
+    """For `json`, the JSON pointer of the answer's text in a response, such as `/reply/text`."""
+    finish: OptionalKey[str] = None
+    """For `json`, the JSON pointer of the reason of its end, such as `stop` or `length`; by
+    default every answer has ended."""
+    headers: OptionalKey[dict[str, str]] = None
+    """For `json`, HTTP headers. Never write a key; `key_from` sends one as a bearer."""
     tokenizer: OptionalKey[str] = None
     """For `vllm` and `llama.cpp`, `path:directory` with the model's tokenizer and config.json."""
     tokens: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)

@@ -17,7 +17,7 @@ from llmchecker.models.servers.event_loop import call_in_thread, run_event_loop
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format_time
 
 _Messages = list[dict[str, Any]]
-"""_Messages as `{"role": "user", "content": "Is it so?"}`."""
+"""Messages as `{"role": "user", "content": "Is it so?"}`."""
 Answering = Callable[..., str | TextAnswer | Awaitable[str | TextAnswer]]
 """A function, or a coroutine function, from messages to an answer."""
 
@@ -85,7 +85,13 @@ class Application:
         return f"{self.name}{version}{limit}"
 
     def check_prompt(self, prompt: Start) -> None:
-        """Accept every prompt: a text is one message of the user."""
+        """Check that a prompt has no tools; a text is one message of the user.
+
+        Raises:
+            ConfigError: it has tools, which a function does not get.
+        """
+        if isinstance(prompt, Chat) and prompt.tools:
+            raise ConfigError(f"tools: {self.name} has its own tools; leave them out")
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return None: an application has no limit of tokens or money."""

@@ -31,7 +31,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.servers.event_loop import run_event_loop
 from llmchecker.models.servers.schema import parse_response, quote
-from llmchecker.models.servers.settings import ApiName, ServerSource
+from llmchecker.models.servers.settings import ServerSource
 from llmchecker.utils.number_format import format_count
 
 _RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
@@ -320,7 +320,7 @@ class ServerSession:
         )
         return aiohttp.ClientSession(
             connector=connector,
-            headers=_build_headers(self._client.source.api, self._client.key),
+            headers=_build_headers(self._client.source, self._client.key),
             # each attempt has a limit of its own, from the name's resolution to the last byte
             timeout=aiohttp.ClientTimeout(),
             auto_decompress=False,
@@ -481,15 +481,15 @@ def _find_exhaustion(status: int, body: bytes) -> str | None:
     return None
 
 
-def _build_headers(api: ApiName, key: str | None) -> dict[str, str]:
+def _build_headers(source: ServerSource, key: str | None) -> dict[str, str]:
     """Return the HTTP headers of all requests, with the key."""
     # a small compressed body could inflate without limit
-    headers = {"Accept-Encoding": "identity"}
-    if api == "anthropic":
+    headers = {"Accept-Encoding": "identity", **json.loads(source.headers or "{}")}
+    if source.api == "anthropic":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
     if key is not None:
         name, value = (
-            ("x-api-key", key) if api == "anthropic" else ("Authorization", f"Bearer {key}")
+            ("x-api-key", key) if source.api == "anthropic" else ("Authorization", f"Bearer {key}")
         )
         headers[name] = value
     return headers

@@ -1,5 +1,6 @@
 """Settings of a served model: the address, the API and the limits of requests."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,7 +12,9 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.model_directory import find_tokenizer_files
 from llmchecker.models.sources.source_spec import Source, parse_source
 
-ApiName = Literal["vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama"]
+ApiName = Literal[
+    "vllm", "llama.cpp", "openai-chat", "openai-completions", "anthropic", "ollama", "json"
+]
 
 LEAST_UNLISTED = 2.0**-52
 """The least probability of all tokens that a server does not list: rounding may hide them."""
@@ -24,6 +27,8 @@ TEXT_SETTINGS: Mapping[ApiName, frozenset[str]] = {
     "openai-completions": frozenset({"do_sample", "temperature", "top_p"}),
     "anthropic": frozenset({"do_sample", "temperature", "top_p", "top_k"}),
     "ollama": frozenset({"do_sample", "temperature", "top_p", "top_k", "min_p"}),
+    # an application has its own decoding
+    "json": frozenset(),
 }
 """The settings of decodings that each API of texts alone has."""
 
@@ -39,9 +44,15 @@ _WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256")
 _DISTRIBUTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai-completions": ("tokenizer", "tokens"),
     **dict.fromkeys(("openai-chat", "anthropic", "ollama"), ("tokenizer",)),
+    "json": ("tokenizer", "tokens", "served_as"),
 }
 """Keys that APIs of texts alone reject; a chat uses `tokens` as the limit of an answer."""
 
+_EXCHANGE_KEYS = ("body", "answer", "finish", "headers")
+"""Keys of the requests and responses of an application of the user's own."""
+
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+"""A JSON pointer (RFC 6901)."""
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -61,6 +72,11 @@ class ServerSource:
         requests: largest number of texts that the server writes at once; None for the default of
             the API.
         seconds: time limit of a request in seconds.
+        body: for the api `json`, the body of a request as JSON, with placeholders; see
+            `json_api.JsonApi`.
+        answer, finish: for the api `json`, the JSON pointers of the text and of the reason of its
+            end in a response.
+        headers: for the api `json`, HTTP headers as JSON.
 
     Raises:
         ConfigError: a field has an invalid value.
@@ -74,6 +90,10 @@ class ServerSource:
     key_from: str | None = None
     requests: int | None = None
     seconds: float = 60.0
+    body: str | None = None
+    answer: str | None = None
+    finish: str | None = None
+    headers: str | None = None
 
     def __post_init__(self) -> None:
         for name, is_invalid, requirement in (
@@ -129,6 +149,8 @@ class ServerSource:
         if is_text == self.is_chat:
             form, use = ("start", "user") if is_text else ("messages", "start")
             raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
+        if self.api == "json" and not isinstance(prompt, str) and prompt.tools:
+            raise ConfigError(f"tools: the application {name} has its own tools; leave them out")
 
     @property
     def _has_valid_tokenizer(self) -> bool:
@@ -190,11 +212,37 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
             raise ConfigError(
                 f"{key}: {source} is a server, but the key is for local weights; remove it"
             )
+    _check_exchange(source, entry)
     # absent keys take the defaults of `ServerSource`
     settings = {key: entry[key] for key in SERVER_KEYS if key in entry}
+    for key in ("body", "headers"):
+        if key in settings:
+            settings[key] = json.dumps(settings[key], ensure_ascii=False)
     if "tokenizer" in settings:
         settings["tokenizer"] = parse_source(entry["tokenizer"])
     return ServerSource(source, **settings)
+
+
+def _check_exchange(source: Source, entry: Mapping[str, Any]) -> None:
+    """Check the keys of the requests and responses of the api `json`.
+
+    Raises:
+        ConfigError: one is missing, has no effect, or is invalid.
+    """
+    if entry.get("api") != "json":
+        for key in _EXCHANGE_KEYS:
+            if key in entry:
+                raise ConfigError(f"{key}: only the api json has it; remove the key")
+        return
+    for key in ("body", "answer"):
+        if key not in entry:
+            raise ConfigError(f"{source}: the key {key!r} is missing; the api json needs it")
+    body = json.dumps(entry["body"], ensure_ascii=False)
+    if "{messages}" not in body and "{prompt}" not in body:
+        raise ConfigError('body: no place for the messages; write "{messages}" or "{prompt}"')
+    for key in ("answer", "finish"):
+        if key in entry and not _POINTER.fullmatch(entry[key]):
+            raise ConfigError(f"{key}: {entry[key]!r} is no JSON pointer; write /reply/text")
 
 
 def _is_variable_name(name: str | None) -> bool:

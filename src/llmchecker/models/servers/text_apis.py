@@ -364,10 +364,15 @@ def _read_openai_answer(
     )
 
 
+def parse_finish(reason: str) -> Finish:
+    """Return why an answer ends, from the reason that a response names."""
+    return _FINISHES.get(reason.lower(), Finish.MISSING)
+
+
 def _find_finish(reason: str | None, answer_tokens: int | None, max_tokens: int) -> Finish:
     """Return why an answer ends, from the provider's reason and number of tokens."""
     if reason is not None:
-        return _FINISHES.get(reason.lower(), Finish.MISSING)
+        return parse_finish(reason)
     # without a reason, only the number of tokens can show that the answer was cut
     if answer_tokens is None:
         return Finish.MISSING

@@ -27,12 +27,14 @@ from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.servers.answer_store import AnswerFile, derive_seed
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
+from llmchecker.models.servers.json_api import JsonApi
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Prices, Spending
 from llmchecker.models.servers.text_apis import (
     TEXT_APIS,
     ListedModel,
+    TextApi,
     TextRequest,
 )
 from llmchecker.models.servers.tool_messages import reads_calls
@@ -123,7 +125,7 @@ class TextClient:
                 f"budget.dollars: {name} has no prices; add `prices` to the model, or use tokens"
             )
         self._limits = limits
-        self._api = TEXT_APIS[source.api]
+        self._api: TextApi[Any] = JsonApi(source) if source.api == "json" else TEXT_APIS[source.api]
         self._model: ListedModel | None = None
         self._answered_as: str | None = None
         self._files: dict[TextStream, AnswerFile] = {}
@@ -321,6 +323,8 @@ class TextClient:
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),
             **({"template": self._template.as_json} if self._template else {}),
+            # what an application gets determines its answers
+            **{key: value for key in ("body", "headers") if (value := vars(self.source)[key])},
         }
 
     def _check_model(self, model: str | None) -> None:
