@@ -10,8 +10,15 @@ from helpers.fake_server import running
 from helpers.scripted_models import build_scripted_model
 
 import llmchecker as lc
+from llmchecker.config.deployment import resolve_deployment
+from llmchecker.config.opening import open_tree_builder
+from llmchecker.config.prompt import parse_prompt
+from llmchecker.config.registry import Registry
+from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import LLMCheckerError
 from llmchecker.interfaces.cli.main import main
+from llmchecker.interfaces.snakemake.answer_jobs import _compute_fingerprint
+from llmchecker.trees.text_tree import Truncation
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -63,6 +70,23 @@ def test_the_shell_gives_settings_to_the_template(folder, capsys):
     assert json.loads(capsys.readouterr().out)["template"] == {"enable_thinking": False}
     assert main([*asked, "--template", "thinking"]) >= 3
     assert "--template: 'thinking' is no setting" in capsys.readouterr().err
+
+
+def test_settings_are_a_part_of_fingerprints(folder):
+    """A tree with other settings is another one, and so are answers and distributions."""
+    found = {}
+    for template in ({}, {"enable_thinking": False}, {"enable_thinking": True}):
+        keys = {"source": "./model", "template": template}
+        model = resolve_deployment("model", keys, Registry()).model
+        builder = open_tree_builder(model, ExpansionConfig())
+        start, truncation = parse_prompt([{"user": "Is it?"}]), Truncation(1, 2, 2)
+        found[json.dumps(template)] = (
+            builder.compute_fingerprint(start, truncation),
+            builder.lazy_model.model_fingerprint,
+            _compute_fingerprint(builder.lazy_model, []),
+            str(model.display_name()),
+        )
+    assert all(len(set(column)) == 3 for column in zip(*found.values(), strict=True))
 
 
 def test_a_server_gets_the_settings(tmp_path, monkeypatch):

@@ -140,8 +140,8 @@ class LazyModel:
         return read_checksums(self.directory)
 
     @property
-    def _template_settings(self) -> list[dict[str, Any]]:
-        """The settings of the template, if it has any."""
+    def template_record(self) -> list[dict[str, Any]]:
+        """The settings of the template as JSON; empty without any, as in older results."""
         return [self.template.as_json] if self.template else []
 
     @property
@@ -154,7 +154,7 @@ class LazyModel:
         settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
         return fingerprint.hash_inputs(
             dict(self.files),
-            [*settings, decoding_as_json(self.decoding), *self._template_settings],
+            [*settings, decoding_as_json(self.decoding), *self.template_record],
             [version(package) for package in ("torch", "transformers", "tokenizers")],
             modules=fingerprint.select_modules(fingerprint.MODEL_MODULES, self.files),
         )

@@ -198,6 +198,7 @@ class TreeBuilder:
                 model.reader.as_json,
             ],
             decoding_as_json(model.decoding),
+            *model.template_record,
             modules=fingerprint.select_modules(TREE_MODULES, model.files),
         )
 

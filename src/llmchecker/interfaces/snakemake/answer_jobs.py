@@ -117,6 +117,7 @@ def _compute_fingerprint(model: LazyModel, inputs: Sequence[Any]) -> str:
     return hash_inputs(
         dict(model.files),
         [model.kind, model.dtype, model.end_of_sequence, decoding_as_json(model.decoding)],
+        model.template_record,
         inputs,
         # the digest of the code is one of the inputs
         modules=(),
