@@ -26,7 +26,14 @@ QUANTIFIERS = {name: create_quantifier(name) for name in ("gender", "json", "ref
             "P=? [ gender = 0 U polarity < 1 ]",
             "probability of as many male as female words until polarity below 1, within 3 tokens",
         ),
+        ("P=? [ F=2 gender > 0 ]", "probability of more male than female words after 2 tokens"),
+        (
+            "S=? [ gender > 0 ]",
+            "probability of more male than female words at the end, after at most 3 tokens",
+        ),
         ('R{"polarity"}=? [ I=2 ]', "expected polarity after 2 tokens"),
+        ('R{"polarity"}=? [ C<=2 ]', "expected sum of polarity over the first 2 texts"),
+        ('R{"polarity"}=? [ S ]', "expected polarity at the end"),
         (
             "P=? [ F G gender > 0 ]",
             "probability of more male than female words at the end, after at most 3 tokens",

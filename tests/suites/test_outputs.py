@@ -234,6 +234,35 @@ def test_figures_show_why_a_close_threshold_is_met_or_not(distance, tmp_path):
             assert low >= Fraction(1, 4) or high < Fraction(1, 4)
 
 
+@pytest.mark.parametrize(
+    ("form", "same"),
+    [
+        ("S{} [ he = 1 ]", "P{} [ F (G he = 1) ]"),
+        ("P{} [ F=2 he = 1 ]", "P{} [ X X he = 1 ]"),
+        ("P{} [ F[1,2] he = 1 ]", "P{} [ X F<=1 he = 1 ]"),
+    ],
+)
+def test_rows_of_derived_forms_are_those_of_the_forms_that_define_them(form, same, tmp_path):
+    """Verdict, figures and mean of a requirement are the same in both forms, at any length."""
+    properties = {"he": {"type": "pattern", "pattern": " he"}}
+    for number, length in enumerate((3, "end")):
+        rows = []
+        for index, query in enumerate((form, same)):
+            case = {
+                "prompts": "rows.csv",
+                "require": [query.format(">=0.3")],
+                "average": {"mean": f"mean {query.format('=?')} >= 0.3"},
+            }
+            folder = tmp_path / f"{number}-{index}"
+            folder.mkdir()
+            files = {"rows_csv": "start\nonce\n"}
+            suite = load(folder, [case], files, properties=properties, length=length)
+            entries = build_entries(run(suite))
+            rows.append([(each.verdict, each.figures, each.threshold) for each in entries])
+        assert rows[0] == rows[1]
+        assert len(rows[0]) == 2
+
+
 def test_a_row_states_probability_requirement_and_threshold(tmp_path):
     """Each output has the figure with its certainty, and the content of a named requirement."""
     cases = [

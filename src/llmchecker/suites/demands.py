@@ -17,7 +17,7 @@ from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.utils.printable_text import quote_value
 
 _MEAN = re.compile(
-    r"\s*mean\s+(?:(P\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
+    r"\s*mean\s+(?:([PS]\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
 )
 """An average of probabilities, or of the scores of a quantifier, and any threshold."""
 
