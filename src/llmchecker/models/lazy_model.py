@@ -140,9 +140,16 @@ class LazyModel:
         return read_checksums(self.directory)
 
     @property
-    def template_record(self) -> list[dict[str, Any]]:
-        """The settings of the template as JSON; empty without any, as in older results."""
-        return [self.template.as_json] if self.template else []
+    def text_settings(self) -> dict[str, Any]:
+        """The settings that determine what the model writes and what of it is read, as JSON."""
+        return {
+            "kind": self.kind,
+            "dtype": self.dtype,
+            "decoding": decoding_as_json(self.decoding),
+            "end_of_sequence": self.end_of_sequence,
+            "template": self.template.as_json,
+            "reader": self.reader.as_json,
+        }
 
     @property
     def model_fingerprint(self) -> str:
@@ -154,7 +161,7 @@ class LazyModel:
         settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
         return fingerprint.hash_inputs(
             dict(self.files),
-            [*settings, decoding_as_json(self.decoding), *self.template_record],
+            [*settings, decoding_as_json(self.decoding), self.template.as_json],
             [version(package) for package in ("torch", "transformers", "tokenizers")],
             modules=fingerprint.select_modules(fingerprint.MODEL_MODULES, self.files),
         )

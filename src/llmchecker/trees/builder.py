@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.errors import ChecksumMismatch, DamagedFile
 from llmchecker.models import fingerprint
 from llmchecker.models.decoding.chat_template import Start, start_as_json
-from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.trees.distribution_cache import DistributionCache, PromptDistributions
 from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
@@ -193,12 +192,7 @@ class TreeBuilder:
         bounds = vars(truncation).values()
         return fingerprint.hash_inputs(
             dict(model.files),
-            [
-                *(model.kind, model.dtype, start_as_json(start), *bounds, model.end_of_sequence),
-                model.reader.as_json,
-            ],
-            decoding_as_json(model.decoding),
-            *model.template_record,
+            [model.text_settings, start_as_json(start), *bounds],
             modules=fingerprint.select_modules(TREE_MODULES, model.files),
         )
 

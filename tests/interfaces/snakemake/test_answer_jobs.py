@@ -1,5 +1,7 @@
 """The job of answers for the whole model asks the question that the library asks."""
 
+from dataclasses import fields, replace
+
 import pytest
 
 import llmchecker as lc
@@ -7,11 +9,20 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.plan import Check, TreeSpec
-from llmchecker.interfaces.snakemake.answer_jobs import _select_stored_part, compute_answers
+from llmchecker.interfaces.snakemake.answer_jobs import (
+    _compute_fingerprint,
+    _select_stored_part,
+    compute_answers,
+)
+from llmchecker.models.decoding.answer_reader import AnswerReader
+from llmchecker.models.decoding.settings import Decoding
+from llmchecker.models.decoding.template_settings import TemplateSettings
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifier_state import hash_quantifiers
+from llmchecker.trees.builder import TreeBuilder
+from llmchecker.trees.distribution_cache import DistributionCache
 from llmchecker.trees.text_tree import Horizon
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.interval import PROBABILITIES
@@ -62,3 +73,30 @@ def test_a_stored_answer_has_what_depends_on_the_seed_alone():
     assert stored.notes == ("There is no estimate: the limits allow no sample.",)
     timed = _select_stored_part(answer, asked, Budget(seconds=7))
     assert "the machine's speed" in timed.notes[-1]
+
+
+OTHER = {
+    "kind": "masked",
+    "dtype": "bfloat16",
+    "decoding": Decoding(top_k=2),
+    "end_of_sequence": "ordinary",
+    "reader": AnswerReader(stop=("\n",)),
+    "template": TemplateSettings(text='{"enable_thinking": false}'),
+}
+"""Another value of each setting of a model that changes what it writes."""
+OF_THE_MACHINE = {"directory", "device", "threads", "memory_bytes", "shared_from"}
+"""Settings that change no more than the last bits; the files count by their content."""
+
+
+def test_every_setting_of_a_model_is_in_the_fingerprints(random_model):
+    """No tree and no answer is taken for one of a model with another setting."""
+    directory = random_model("gpt2")
+    model = LazyModel(directory, "causal", "float32", "cpu", 1, 10**9)
+    assert {field.name for field in fields(LazyModel)} == OTHER.keys() | OF_THE_MACHINE
+    models = [model, *(replace(model, **{name: value}) for name, value in OTHER.items())]
+    cache = DistributionCache(directory / "cache", 10**9)
+    trees = {TreeBuilder(each, cache).compute_fingerprint(START, Horizon(3)) for each in models}
+    answers = {_compute_fingerprint(each, [START]) for each in models}
+    assert len(trees) == len(answers) == len(models)
+    same = replace(model, device="cuda", threads=2, memory_bytes=1)
+    assert _compute_fingerprint(same, [START]) in answers

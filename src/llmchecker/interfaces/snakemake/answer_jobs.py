@@ -14,7 +14,6 @@ from llmchecker.config.judges import add_judge_notes, list_judge_notes
 from llmchecker.config.plan import Check, quantifiers_in
 from llmchecker.config.question import resolve_query
 from llmchecker.models.decoding.chat_template import Start, start_as_json
-from llmchecker.models.decoding.settings import decoding_as_json
 from llmchecker.models.fingerprint import hash_inputs
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.property import Property
@@ -116,8 +115,7 @@ def _compute_fingerprint(model: LazyModel, inputs: Sequence[Any]) -> str:
     """
     return hash_inputs(
         dict(model.files),
-        [model.kind, model.dtype, model.end_of_sequence, decoding_as_json(model.decoding)],
-        model.template_record,
+        model.text_settings,
         inputs,
         # the digest of the code is one of the inputs
         modules=(),
