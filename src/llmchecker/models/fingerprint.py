@@ -48,6 +48,7 @@ MODEL_MODULES = (
 SERVER_MODULES = (
     "models/transformers/tokenizer.py",
     "models/servers/http_client.py",
+    "models/servers/json_api.py",
     "models/servers/connection.py",
     "models/servers/apis.py",
     "models/servers/event_loop.py",
