@@ -151,3 +151,31 @@ def test_a_single_call_is_read(value):
     text = f'<tool_call>{{"name": "f", "arguments": {{"x": "{value}"}}}}</tool_call>'
     assert AnswerFormat().find_single_call(text) == ToolCall("f", {"x": json.loads(f'"{value}"')})
     assert AnswerFormat().find_single_call(text + text) is None
+
+
+def test_a_template_that_needs_structured_calls_gets_them():
+    """A template that rejects a result after a text of a call gets the call in its own form."""
+    template = TEMPLATE.replace(
+        "<|im_start|>{{ m.role }}",
+        "{% if m.role == 'tool' and not messages[loop.index0 - 1].tool_calls %}"
+        "{{ raise_exception('no call') }}{% endif %}<|im_start|>{{ m.role }}",
+    ).replace(
+        "{{ m.content }}",
+        "{{ m.content }}{% if m.tool_calls %}"
+        "<call>{{ m.tool_calls[0].function | tojson }}{% endif %}",
+    )
+    tokenizer = build_tokenizer(template)
+    call = {
+        "type": "function",
+        "id": "call00002",
+        "function": vars(ToolCall("weather", {"city": "Ulm"})),
+    }
+    messages = [
+        {"role": "user", "content": "Is it warm?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "weather", "content": "21 degrees"},
+    ]
+    expected = tokenizer.apply_chat_template(
+        messages, tools=[WEATHER], add_generation_prompt=True, return_dict=False
+    )
+    assert encode_chat(tokenizer, build_chat(), "model") == tuple(expected)

@@ -1,5 +1,6 @@
 """Chats as start strings: messages, and the chat template that encodes them."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.call_formats import Schemas, ToolCall
 from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.decoding.tools import Tool
@@ -127,16 +129,44 @@ class Chat:
             )
         return messages
 
+    def write_calls(self, contents: Sequence[str], *, as_text: bool) -> list[dict[str, Any]]:
+        """Return messages as in `replace_contents`, in which calls with a result are structured.
+
+        Args:
+            contents: the contents.
+            as_text: whether arguments are the text of their JSON.
+        """
+        messages: list[dict[str, Any]] = list(self.replace_contents(contents))
+        schemas = {tool.name: tool.parameters for tool in self.tools}
+        for number, (role, _) in enumerate(self.messages):
+            call = self._find_call(contents[number - 1], schemas) if role == "tool" else None
+            if call is None:
+                continue
+            arguments = json.dumps(call.arguments) if as_text else call.arguments
+            function = {"name": call.name, "arguments": arguments}
+            # Mistral's templates need an id of nine letters
+            name = f"call{number:05}"
+            messages[number - 1] = {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"type": "function", "id": name, "function": function}],
+            }
+            messages[number]["tool_call_id"] = name
+        return messages
+
     def _find_called_tool(self, number: int) -> str | None:
         """Return the name of the tool that the message before one calls; None for other texts."""
         role, content = self.messages[number - 1] if number else ("", "")
-        if role != "assistant":
-            return None
+        call = self._find_call(content, {}) if role == "assistant" else None
+        return None if call is None else call.name
+
+    def _find_call(self, content: str, schemas: Schemas) -> ToolCall | None:
+        """Return the single call of a message; None for another text."""
         # a message that the model did not write may be in any format
         for answer_format in (self.answer_format, AnswerFormat()):
-            call = answer_format.find_single_call(content)
-            if call is not None and call.name in {tool.name for tool in self.tools}:
-                return call.name
+            calls = answer_format.read_calls(content, schemas)
+            if len(calls) == 1 and calls[0].name in {tool.name for tool in self.tools}:
+                return calls[0]
         return None
 
     def __str__(self) -> str:
@@ -236,6 +266,30 @@ class ChatTemplate:
                 f"chat template of {self.name}: it rejects these messages: {error}"
             ) from error
 
+    def render_chat(
+        self, chat: Chat, contents: Sequence[str] | None = None, **arguments: Any
+    ) -> Any:
+        """Return the text of a chat, as `render` does.
+
+        Calls are in the text of a message. A template that rejects the result of such a call gets
+        structured calls instead, without the text around them.
+
+        Args:
+            chat: the chat.
+            contents: other contents of its messages; None for its own.
+            arguments: as in `render`.
+        """
+        contents = [content for _, content in chat.messages] if contents is None else contents
+        try:
+            return self.render(chat.replace_contents(contents), **arguments)
+        except UnusableText:
+            if all(role != "tool" for role, _ in chat.messages):
+                raise
+            try:
+                return self.render(chat.write_calls(contents, as_text=False), **arguments)
+            except UnusableText:
+                return self.render(chat.write_calls(contents, as_text=True), **arguments)
+
     def check_settings(self, chat: Chat) -> None:
         """Check that the template reads each of its settings, in a chat or in a simple one.
 
@@ -287,7 +341,7 @@ def encode_chat(
     template.check_settings(chat)
 
     def render(contents: Sequence[str], **arguments: Any) -> Any:
-        return template.render(chat.replace_contents(contents), **arguments)
+        return template.render_chat(chat, contents, **arguments)
 
     contents = [content for _, content in chat.messages]
     text = render(contents)
@@ -336,12 +390,12 @@ def find_prompt_date(
     template = ChatTemplate(tokenizer, name, chat.tools, settings)
     if _DATE_CALL not in template.source and _DATE_VARIABLE not in template.source:
         return None
-    text = template.render(chat.as_json)
+    text = template.render_chat(chat)
     # the date of a call, and any other default of the variable
-    if replace(template, date_text=_DATE_MARK).render(chat.as_json) != text:
+    if replace(template, date_text=_DATE_MARK).render_chat(chat) != text:
         return f"{template.day:%d %B %Y}"
     try:
-        parts = template.render(chat.as_json, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
+        parts = template.render_chat(chat, **{_DATE_VARIABLE: _DATE_MARK}).split(_DATE_MARK)
     except UnusableText:  # a template that computes with the date rejects the mark
         return None
     # the text before the first mark and after the last one is not the date

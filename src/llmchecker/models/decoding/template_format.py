@@ -260,7 +260,7 @@ def _find_thought_marks(template: ChatTemplate) -> ThoughtMarks:
 def _is_open(marks: ThoughtMarks, template: ChatTemplate, chat: Chat) -> bool:
     """Return whether the template begins a thought after the last message, and does not end it."""
     contents = [content for _, content in chat.messages[:-1]]
-    text = template.render(chat.replace_contents([*contents, _QUESTION]))
+    text = template.render_chat(chat, [*contents, _QUESTION])
     beginning = text.rpartition(_QUESTION)[2]
     is_open: bool = beginning.rfind(marks.begin) > beginning.rfind(marks.end)
     return is_open
