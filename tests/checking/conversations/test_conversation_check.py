@@ -46,6 +46,12 @@ FORMULAS = [
     ("R", BALANCE, ("!", SPOILT)),
     ("F", None, ("compare", ("+", "turn", "balance"), ">", 2)),
     ("&", ("F", None, SPOILT), ("!", ("G", None, ENDED))),
+    ("F", (1, 2), BALANCE),
+    ("U", (1, None), ("!", SPOILT), ("&", BALANCE, ENDED)),
+    ("M", None, BALANCE, ("!", SPOILT)),
+    ("<=>", ("G", (1, 1), SPOILT), ("F", None, ("G", None, ENDED))),
+    ("G", None, ("=>", ("compare", ("mod", "turn", 2), "=", 1), BALANCE)),
+    ("F", None, ("compare", ("min", "balance", ("/", "turn", 2)), ">", ("/", 1, 2))),
 ]
 
 
