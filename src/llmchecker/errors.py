@@ -94,6 +94,8 @@ class RefusedPart(Enum):
     LIMIT_NAME = auto()
     """The name of the limit of tokens."""
     SEED = auto()
+    TEMPERATURE = auto()
+    TOP_P = auto()
     LOG_PROBABILITIES = auto()
     """The number of log probabilities."""
     CONTENT = auto()
@@ -271,6 +273,7 @@ _SYNONYMS = {
     **dict.fromkeys(("is_json", "json_schema", "schema"), ("json",)),
     **dict.fromkeys(("guided_json", "response_format", "structured_outputs"), ("json_schema",)),
     "guided_regex": ("regex",),
+    "min_tokens": ("min_new_tokens",),
     "guided_grammar": ("grammar",),
     "guided_choice": ("choice",),
     **dict.fromkeys(("max_tokens", "max_new_tokens", "num_predict"), ("length",)),
@@ -281,10 +284,14 @@ _SYNONYMS = {
     "word_count": ("max_words", "words"),
 }
 """Names in other programs, each with its names here."""
-_ABSENT_FEATURES = dict.fromkeys(
-    ("stop", "stop_sequences", "stop_strings"),
-    "there are no stop sequences; a text ends at the model's end token or its length",
-)
+_ABSENT_FEATURES = {
+    **dict.fromkeys(
+        ("stop", "stop_sequences", "stop_strings"),
+        "there are no stop sequences; a text ends at the model's end token or its length",
+    ),
+    "n": "each answer is a sample of its own; limit their number by `answers`",
+    "seed": "each answer has a seed of its own, from the seed of the run",
+}
 """Reasons why features of other programs are absent, by their names there."""
 _NEGATION = "not_"
 

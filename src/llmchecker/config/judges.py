@@ -18,10 +18,9 @@ from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, prefix_errors
-from llmchecker.models.decoding.settings import GREEDY, parse_decoding
+from llmchecker.models.decoding.settings import AS_PUBLISHED, GREEDY, parse_decoding
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
-from llmchecker.models.text_answer import TextModel
 from llmchecker.properties import registry
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
@@ -176,14 +175,17 @@ def _open_access(
     model: ModelConfig, expansion: ExpansionConfig, spending: Spending
 ) -> "JudgeAccess":
     # imported here: a configuration is read without the packages of models
-    from llmchecker.config.opening import open_model
+    from llmchecker.config.opening import open_lazily, open_texts
     from llmchecker.models.judges import StoredJudge, TextJudge, TokenJudge
 
-    # a decoding changes what a model writes, and not how it judges
-    decoding = parse_decoding(GREEDY) if model.is_text_only else None
-    opened = open_model(replace(model, decoding=decoding), expansion, spending)
-    if isinstance(opened, TextModel):
-        return TextJudge(model.label, opened)
+    if model.is_text_only:
+        if model.decoding is not None:
+            return TextJudge(model.label, open_texts(model, spending))
+        greedy = replace(model, decoding=parse_decoding(GREEDY))
+        default = replace(model, decoding=AS_PUBLISHED)
+        return TextJudge(model.label, *(open_texts(each, spending) for each in (greedy, default)))
+    # the probabilities of grades are those before any decoding
+    opened = open_lazily(replace(model, decoding=None), expansion)
     judge = TokenJudge(opened.own_model)
     path = Path(paths.judge_file(model.name, opened.model_fingerprint[:32]))
     return StoredJudge(judge, path)

@@ -41,7 +41,7 @@ def open_model(
             model has no prices.
         MissingTool: the packages for servers are not installed.
     """
-    return _open_texts(model, spending) if model.is_text_only else _open_lazily(model, expansion)
+    return open_texts(model, spending) if model.is_text_only else open_lazily(model, expansion)
 
 
 def load_opened_model(opened: LazyModel | TextModel) -> "LanguageModel | TextModel":
@@ -61,13 +61,14 @@ def open_tree_builder(model: ModelConfig, expansion: ExpansionConfig) -> TreeBui
         expansion: the settings of trees.
     """
     return TreeBuilder(
-        _open_lazily(model, expansion),
+        open_lazily(model, expansion),
         build_cache(expansion),
         expansion.build_limits(model.mem_mb),
     )
 
 
-def _open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
+def open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
+    """Open a model with distributions, as in `open_model`."""
     directory = model.directory
     # a directory that a user names is the model itself, and no copy is made
     if model.given_directory is None:
@@ -82,7 +83,8 @@ def _open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
     )
 
 
-def _open_texts(model: ModelConfig, spending: Spending) -> TextModel:
+def open_texts(model: ModelConfig, spending: Spending) -> TextModel:
+    """Open a model that returns texts alone, as in `open_model`."""
     assert isinstance(model.source, ServerSource)
     with explain_missing_packages():
         from llmchecker.models.servers.text_client import TextClient

@@ -56,6 +56,14 @@ class DecodingKeys(Section):
     """Forbidden sequences of token ids."""
     suppress_tokens: OptionalKey[Items[_Token]] = None
     """Forbidden token ids."""
+    frequency_penalty: OptionalKey[float] = Field(default=None, ge=-2, le=2)
+    """What the logit of a token loses for each time that the answer has it."""
+    presence_penalty: OptionalKey[float] = Field(default=None, ge=-2, le=2)
+    """What the logit of a token loses if the answer has it."""
+    logit_bias: OptionalKey[dict[int, float]] = None
+    """What the logits of tokens gain, from -100 to 100, by token id."""
+    min_new_tokens: OptionalKey[int] = Field(default=None, ge=0, le=10_000_000)
+    """The least number of tokens of an answer before its end."""
     json_schema: OptionalKey[Annotated[str | dict[str, Any], TEXT_OR_SECTION]] = None
     """A JSON Schema that each answer satisfies, or a file with one. Objects have the order of their
     `properties`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from llmchecker.errors import ConfigError, DamagedFile, prefix_errors
+from llmchecker.errors import ConfigError, DamagedFile, RefusedPart, RequestRefused, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream, answer_prompts
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
@@ -160,18 +160,20 @@ class TokenJudge:
 
 
 class TextJudge:
-    """A judge that returns texts alone: one answer at temperature 0, which is stored.
+    """A judge that returns texts alone: one answer to each chat, which is stored.
 
     Args:
         name: name of the judge in messages.
-        model: the model, with greedy decoding.
+        model: the model with its decoding, greedy unless another one is stated.
+        default: the model with the decoding of its provider, whose answers are samples; for a
+            provider that refuses the temperature of greedy decoding. None for a stated decoding.
     """
 
     spread = 0.0
 
-    def __init__(self, name: str, model: TextModel) -> None:
+    def __init__(self, name: str, model: TextModel, default: TextModel | None = None) -> None:
         self.name = name
-        self._model = model
+        self._model, self._default = model, default
 
     def compute_masses(self, chats: Sequence[Chat], labels: Sequence[str]) -> np.ndarray:
         """Return (n, labels) float64, as in `JudgeAccess`: 1 for the label of the answer, else 0.
@@ -181,10 +183,19 @@ class TextJudge:
         """
         streams = [TextStream(chat, _ANSWER_TOKENS, seed=0) for chat in chats]
         with prefix_errors("judge"):
-            answers = answer_prompts(self._model, streams)
+            answers = self._answer(streams)
         names = [normalize_label(label) for label in labels]
         found = [_find_label(answer, names) for answer in answers]
         return np.array([[float(label == name) for name in names] for label in found])
+
+    def _answer(self, streams: Sequence[TextStream]) -> list[TextAnswer]:
+        try:
+            return answer_prompts(self._model, streams)
+        except RequestRefused as error:
+            if self._default is None or RefusedPart.TEMPERATURE not in error.parts:
+                raise
+        self._model, self._default = self._default, None
+        return answer_prompts(self._model, streams)
 
 
 class StoredJudge:

@@ -23,6 +23,7 @@ from transformers import (
     NoBadWordsLogitsProcessor,
     NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -63,7 +64,6 @@ _HARMLESS_VALUES: dict[str, tuple[object, ...]] = {
     # the assistant's own confidence would end texts
     "is_assistant": (False,),
     "min_length": (0,),
-    "min_new_tokens": (0,),
     "num_beam_groups": (1,),
     "num_beams": (1,),
     "penalty_alpha": (0,),
@@ -164,22 +164,68 @@ class _PromptLogitsProcessor(LogitsProcessor):
         return new_scores
 
 
+class _CountLogitsProcessor(LogitsProcessor):
+    """A transformers logits processor of penalties for the tokens of the answer, as of vLLM.
+
+    Args:
+        frequency: what a logit loses for each time that the answer has the token.
+        presence: what a logit loses if the answer has the token.
+    """
+
+    def __init__(self, frequency: float, presence: float) -> None:
+        self._frequency, self._presence = frequency, presence
+
+    def __call__(
+        self, input_ids: LongTensor, scores: FloatTensor, prompt_length: int
+    ) -> FloatTensor:
+        answers = input_ids[:, prompt_length:]
+        counts = torch.zeros_like(scores)
+        counts.scatter_add_(1, answers, torch.ones_like(answers, dtype=scores.dtype))
+        penalties = self._frequency * counts + self._presence * (counts > 0)
+        return cast(FloatTensor, scores - penalties)
+
+
+class _MinNewTokensLogitsProcessor(LogitsProcessor):
+    """A transformers logits processor that excludes the end of a short answer.
+
+    Args:
+        least: least number of tokens of an answer before its end.
+        end_tokens: ids of the tokens that end a text.
+    """
+
+    def __init__(self, least: int, end_tokens: list[int]) -> None:
+        self._least, self._end_tokens = least, end_tokens
+
+    def __call__(
+        self, input_ids: LongTensor, scores: FloatTensor, prompt_length: int
+    ) -> FloatTensor:
+        if input_ids.shape[1] - prompt_length < self._least:
+            scores[:, self._end_tokens] = -torch.inf
+        return scores
+
+
 def _build_processors(
     decoding: Decoding, end_tokens: list[int], token_bytes: TokenBytes | None
 ) -> LogitsProcessorList:
     """Build the processors that have an effect, in the order of `generate`."""
     bad_words = [list(word) for word in decoding.bad_words_ids]
+    bias = [[[token], value] for token, value in decoding.logit_bias]
     builders: dict[str, Callable[[Any], LogitsProcessor]] = {
+        "logit_bias": lambda _: SequenceBiasLogitsProcessor(bias),
         # the two encoder processors get the prompt from transformers if a model has no encoder
         "encoder_repetition_penalty": partial(
             _PromptLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor
         ),
         "repetition_penalty": RepetitionPenaltyLogitsProcessor,
+        # vLLM subtracts penalties after the repetition penalty; `generate` has none
+        "frequency_penalty": lambda value: _CountLogitsProcessor(value, 0.0),
+        "presence_penalty": lambda value: _CountLogitsProcessor(0.0, value),
         "no_repeat_ngram_size": NoRepeatNGramLogitsProcessor,
         "encoder_no_repeat_ngram_size": partial(
             _PromptLogitsProcessor, EncoderNoRepeatNGramLogitsProcessor
         ),
         "bad_words_ids": lambda _: NoBadWordsLogitsProcessor(bad_words, end_tokens),
+        "min_new_tokens": partial(_MinNewTokensLogitsProcessor, end_tokens=end_tokens),
         "suppress_tokens": SuppressTokensLogitsProcessor,
         # where `generate` calls the processors of its caller
         **dict.fromkeys(

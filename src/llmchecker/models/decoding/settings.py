@@ -23,6 +23,15 @@ GRAMMAR_SETTINGS = ("json_schema", "regex", "grammar", "choice")
 SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 """Settings that `generate` only applies when it samples."""
 
+_PART_SETTINGS = (
+    "encoder_repetition_penalty",
+    "encoder_no_repeat_ngram_size",
+    "frequency_penalty",
+    "presence_penalty",
+    "min_new_tokens",
+)
+"""Settings that read the prompt alone, or the tokens after it alone."""
+
 _VALUE_KEYWORDS = ("const", "default", "enum", "examples")
 """Keywords of JSON Schema whose values contain no schemas."""
 _MAX_SHOWN_PLACES = 3
@@ -55,6 +64,10 @@ class Decoding:
             follow; 0 for no limit.
         bad_words_ids: token sequences that are never completed.
         suppress_tokens: ids of tokens that never follow.
+        frequency_penalty: what the logit of a token loses for each time that the answer has it.
+        presence_penalty: what the logit of a token loses if the answer has it.
+        logit_bias: pairs of a token id and what its logit gains.
+        min_new_tokens: least number of tokens of an answer before its end.
         json_schema: text of a JSON Schema that an answer satisfies, as llguidance reads it.
         regex: pattern that matches a whole answer.
         grammar: grammar in the Lark syntax of llguidance that has an answer.
@@ -76,6 +89,10 @@ class Decoding:
     encoder_no_repeat_ngram_size: int = 0
     bad_words_ids: tuple[tuple[int, ...], ...] = ()
     suppress_tokens: tuple[int, ...] = ()
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    min_new_tokens: int = 0
     json_schema: str | None = None
     regex: str | None = None
     grammar: str | None = None
@@ -95,7 +112,12 @@ class Decoding:
         for name in ("top_p", "typical_p"):
             _check_number(self, name, lambda x: 0 < x <= 1, "above 0 and at most 1")
         _check_number(self, "min_p", lambda x: 0 <= x <= 1, "from 0 to 1")
-        for name in ("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
+        for name in ("frequency_penalty", "presence_penalty"):
+            _check_number(self, name, lambda x: -2 <= x <= 2, "from -2 to 2")
+        self._check_bias()
+        for name in (
+            *("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_new_tokens"),
+        ):
             if not _is_natural_number(value := getattr(self, name)):
                 raise ConfigError(
                     f"{name}: {quote_value(value)} is negative or not whole; use 0 for no limit"
@@ -110,6 +132,16 @@ class Decoding:
                     raise ConfigError(
                         f"{name}: no effect with {GREEDY} ({greedy_setting}); remove one of them"
                     )
+
+    def _check_bias(self) -> None:
+        for token, bias in self.logit_bias:
+            if not _is_natural_number(token):
+                raise ConfigError(f"logit_bias: {quote_value(token)} is not a token id")
+            if not _is_number(bias) or not -100 <= bias <= 100:
+                raise ConfigError(f"logit_bias: {quote_value(bias)} is not from -100 to 100")
+        # one bias has one form
+        pairs = sorted((token, float(bias)) for token, bias in self.logit_bias)
+        object.__setattr__(self, "logit_bias", tuple(pairs))
 
     def _check_grammar(self) -> None:
         names = [name for name in GRAMMAR_SETTINGS if getattr(self, name) is not None]
@@ -159,17 +191,22 @@ class Decoding:
         values: dict[str, Any] = {name: _freeze(value) for name, value in settings.items()}
         if "json_schema" in values:
             values["json_schema"] = _read_schema(settings["json_schema"], folder or Path())
+        if "logit_bias" in values:
+            values["logit_bias"] = _parse_bias(settings["logit_bias"])
         # the constructor checks the types of the values
         return cls(**values)
 
     @property
     def settings(self) -> dict[str, Any]:
         """Settings with an effect, as JSON; equal settings give equal decoding."""
-        return {
+        settings = {
             field.name: _as_json(getattr(self, field.name))
             for field in fields(self)
             if getattr(self, field.name) != field.default
         }
+        if self.logit_bias:
+            settings["logit_bias"] = {str(token): bias for token, bias in self.logit_bias}
+        return settings
 
     @property
     def is_truncating(self) -> bool:
@@ -181,8 +218,7 @@ class Decoding:
     def compares_prompt(self) -> bool:
         """Whether the tokens of the start string have effects of their own."""
         # a grammar reads the continuation alone
-        names = {"encoder_repetition_penalty", "encoder_no_repeat_ngram_size", *GRAMMAR_SETTINGS}
-        return bool(self.settings.keys() & names)
+        return bool(self.settings.keys() & {*_PART_SETTINGS, *GRAMMAR_SETTINGS})
 
     @property
     def grammar_setting(self) -> str | None:
@@ -222,6 +258,7 @@ class Decoding:
                 ignores.
         """
         entries = [("suppress_tokens", token) for token in self.suppress_tokens]
+        entries += [("logit_bias", token) for token, _ in self.logit_bias]
         entries += [("bad_words_ids", token) for word in self.bad_words_ids for token in word]
         for name, token in entries:
             if token >= vocabulary_size:
@@ -282,9 +319,7 @@ def parse_end_tokens(value: int | list[int] | None) -> frozenset[int] | None:
 
 def _check_number(decoding: Decoding, name: str, is_valid: Any, requirement: str) -> None:
     value = getattr(decoding, name)
-    # `bool` is a subclass of int
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not is_valid(value):
+    if not _is_number(value) or not is_valid(value):
         raise ConfigError(f"{name}: {quote_value(value)} is not {requirement}")
     object.__setattr__(decoding, name, float(value))  # 1 and 1.0 are one setting
 
@@ -303,6 +338,12 @@ def _check_tokens(name: str, value: object) -> None:
                 raise ConfigError(f"{name}: {quote_value(token)} is not a token id")
 
 
+def _is_number(value: Any) -> bool:
+    # `bool` is a subclass of int
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
 def _is_natural_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -313,6 +354,16 @@ def _freeze(value: object) -> object:
 
 def _as_json(value: object) -> object:
     return list(map(_as_json, value)) if isinstance(value, tuple) else value
+
+
+def _parse_bias(value: object) -> tuple[tuple[Any, Any], ...]:
+    """Parse biases by token id, which is a text in JSON."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"logit_bias: {quote_value(value)} is not a bias by token id")
+    return tuple(
+        (int(token) if isinstance(token, str) and token.isdecimal() else token, bias)
+        for token, bias in value.items()
+    )
 
 
 def _read_schema(value: object, folder: Path) -> str:

@@ -68,6 +68,9 @@ _REFUSED_PARTS = {
     # newer models of OpenAI accept `max_tokens` only under this name
     RefusedPart.LIMIT_NAME: re.compile("max_completion_tokens"),
     RefusedPart.SEED: re.compile(r"\bseed\b"),
+    # models that think accept only the defaults
+    RefusedPart.TEMPERATURE: re.compile(r"\btemperature\b"),
+    RefusedPart.TOP_P: re.compile(r"\btop_p\b"),
     # vLLM limits the number when it starts
     RefusedPart.LOG_PROBABILITIES: re.compile("logprobs"),
     RefusedPart.CONTENT: re.compile(

@@ -22,11 +22,24 @@ LEAST_UNLISTED = 2.0**-52
 _DISTRIBUTION_APIS = ("vllm", "llama.cpp")
 """APIs of servers with distributions; all others return texts alone."""
 
+_OPENAI_SETTINGS = frozenset(
+    {
+        *("do_sample", "temperature", "top_p"),
+        *("frequency_penalty", "presence_penalty", "logit_bias"),
+        *("json_schema", "regex", "choice"),
+    }
+)
+
 TEXT_SETTINGS: Mapping[ApiName, frozenset[str]] = {
-    "openai-chat": frozenset({"do_sample", "temperature", "top_p"}),
-    "openai-completions": frozenset({"do_sample", "temperature", "top_p"}),
+    "openai-chat": _OPENAI_SETTINGS,
+    "openai-completions": _OPENAI_SETTINGS,
     "anthropic": frozenset({"do_sample", "temperature", "top_p", "top_k"}),
-    "ollama": frozenset({"do_sample", "temperature", "top_p", "top_k", "min_p"}),
+    "ollama": frozenset(
+        {
+            *("do_sample", "temperature", "top_p", "top_k", "min_p"),
+            *("frequency_penalty", "presence_penalty", "json_schema"),
+        }
+    ),
     # an application has its own decoding
     "json": frozenset(),
 }

@@ -4,14 +4,20 @@ Each API asks for a sample of the whole distribution, unless a decoding says oth
 reject unknown settings, so a request has no others.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from llmchecker.errors import RefusedPart, RequestRefused
+from llmchecker.errors import ConfigError, RefusedPart, RequestRefused
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.decoding.settings import AS_PUBLISHED, Decoding, DecodingChoice
+from llmchecker.models.decoding.settings import (
+    AS_PUBLISHED,
+    GRAMMAR_SETTINGS,
+    Decoding,
+    DecodingChoice,
+)
 from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
     AnthropicResponse,
@@ -50,6 +56,9 @@ _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 These programs truncate or penalise by default: llama.cpp always, vLLM as the model's
 `generation_config.json` says. OpenAI's API rejects the settings, so that no other server gets them.
 """
+
+_PENALTIES = {"frequency_penalty", "presence_penalty"}
+"""Settings that llama.cpp applies in a sampler of their own."""
 
 _FINISHES: Mapping[str, Finish] = {
     # OpenAI, and Ollama the first and the third
@@ -90,7 +99,7 @@ class TextRequest:
         max_tokens: largest number of tokens of the answer.
         seed: seed of the answer, which some providers ignore.
         decoding: the choice of the next token.
-        program_settings: as in `ListedModel`.
+        program: as in `ListedModel`.
         template: variables of the server's chat template.
         stop: texts before which the answer ends.
     """
@@ -99,7 +108,7 @@ class TextRequest:
     max_tokens: int
     seed: int
     decoding: DecodingChoice = None
-    program_settings: Mapping[str, Any] = field(default_factory=dict)
+    program: str = ""
     template: Mapping[str, Any] = field(default_factory=dict)
     stop: tuple[str, ...] = ()
 
@@ -114,11 +123,11 @@ class ListedModel:
 
     Attributes:
         name: the provider's name of the model.
-        program_settings: settings of the server's program that OpenAI's API does not have.
+        program: the server's program, the `owned_by` of the model; empty if it is unknown.
     """
 
     name: str
-    program_settings: Mapping[str, Any] = field(default_factory=dict)
+    program: str = ""
 
 
 class TextApi(ABC, Generic[_Response]):
@@ -165,7 +174,7 @@ class TextApi(ABC, Generic[_Response]):
             raise
         owners = {entry.id: entry.owned_by or "" for entry in entries}
         name = choose_model(session.address, name, owners)
-        return ListedModel(name, _PROGRAM_SETTINGS.get(owners[name], {}))
+        return ListedModel(name, owners[name])
 
 
 class _OpenAiCompletions(TextApi[CompletionResponse]):
@@ -175,7 +184,8 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
     shape = CompletionResponse
 
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
-        return _build_openai_payload(model, request) | {"prompt": request.prompt}
+        grammar = _build_grammar(request, is_chat=False)
+        return _build_openai_payload(model, request) | {"prompt": request.prompt, **grammar}
 
     def read_answer(
         self, response: CompletionResponse, max_tokens: int, *, reads_calls: bool = False
@@ -195,9 +205,11 @@ class _OpenAiChat(TextApi[ChatResponse]):
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         messages = list_openai_messages(request.prompt)
         tools = describe_openai_tools(request.prompt)
+        grammar = _build_grammar(request, is_chat=True)
         # vLLM, SGLang and llama.cpp read the variables of templates
         template = {"chat_template_kwargs": dict(request.template)} if request.template else {}
-        return _build_openai_payload(model, request) | {"messages": messages} | tools | template
+        payload = _build_openai_payload(model, request)
+        return payload | {"messages": messages} | tools | template | grammar
 
     def read_answer(
         self, response: ChatResponse, max_tokens: int, *, reads_calls: bool = False
@@ -262,6 +274,7 @@ class _Ollama(TextApi[OllamaResponse]):
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
         sampling = _build_sampling(request.decoding, defaults)
+        schema = _list_grammar(request.decoding).get("json_schema")
         if request.decoding != AS_PUBLISHED:
             sampling["repeat_penalty"] = 1.0
         sampling |= request.build_stop("stop")
@@ -271,6 +284,7 @@ class _Ollama(TextApi[OllamaResponse]):
             **describe_openai_tools(request.prompt),
             "stream": False,
             "options": {"num_predict": request.max_tokens, "seed": request.seed, **sampling},
+            **({} if schema is None else {"format": schema}),
         }
 
     def read_answer(
@@ -309,12 +323,16 @@ TEXT_APIS: Mapping[ApiName, TextApi[Any]] = {
 
 
 def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
-    program_settings = {} if request.decoding == AS_PUBLISHED else request.program_settings
+    is_published = request.decoding == AS_PUBLISHED
+    program_settings = {} if is_published else dict(_PROGRAM_SETTINGS.get(request.program, {}))
+    sampling = _build_sampling(request.decoding, {"temperature": 1.0, "top_p": 1.0})
+    if "samplers" in program_settings and sampling.keys() & _PENALTIES:
+        program_settings["samplers"] = ["penalties", *program_settings["samplers"]]
     return {
         "model": model,
         **program_settings,
         "seed": request.seed,
-        **_build_sampling(request.decoding, {"temperature": 1.0, "top_p": 1.0}),
+        **sampling,
         **request.build_stop("stop"),
         "n": 1,
         "stream": False,
@@ -323,15 +341,47 @@ def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
 
 
 def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a decoding; those of the provider remain with `as_published`."""
+    """Return the settings of a decoding but for its grammar.
+
+    Those of the provider remain with `as_published`.
+    """
     if decoding == AS_PUBLISHED:
         return {}
     if decoding is None:
         return dict(defaults)
     assert isinstance(decoding, Decoding)
-    if not decoding.do_sample:
-        return {"temperature": 0.0}
-    return dict(defaults) | decoding.settings
+    others = ("do_sample", *GRAMMAR_SETTINGS)
+    settings = {name: value for name, value in decoding.settings.items() if name not in others}
+    return (dict(defaults) if decoding.do_sample else {"temperature": 0.0}) | settings
+
+
+def _list_grammar(decoding: DecodingChoice) -> dict[str, Any]:
+    """Return the setting of a decoding with a grammar; the schema as JSON."""
+    name = decoding.grammar_setting if isinstance(decoding, Decoding) else None
+    if name is None:
+        return {}
+    assert isinstance(decoding, Decoding)
+    value = decoding.settings[name]
+    return {name: json.loads(value) if name == "json_schema" else value}
+
+
+def _build_grammar(request: TextRequest, *, is_chat: bool) -> dict[str, Any]:
+    """Return the part of a request to an API of OpenAI that names the texts of answers.
+
+    Raises:
+        ConfigError: the server has no such part.
+    """
+    for name, value in _list_grammar(request.decoding).items():
+        if request.program == "vllm":
+            return {"structured_outputs": {name.removesuffix("_schema"): value}}
+        if name == "json_schema" and is_chat:
+            schema = {"name": "answer", "schema": value, "strict": True}
+            return {"response_format": {"type": name, name: schema}}
+        if name == "json_schema" and request.program == "llamacpp":
+            return {name: value}
+        has = "only vLLM has it" if name != "json_schema" else "use openai-chat"
+        raise ConfigError(f"decoding: {name}: the server has no such setting; {has}")
+    return {}
 
 
 def _read_openai_answer(

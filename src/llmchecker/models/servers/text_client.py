@@ -216,9 +216,8 @@ class TextClient:
         losses: list[None] = []
         file = self._open_file(stream)
         seed = derive_seed(file.digest, number)
-        settings = self._model.program_settings
         request = TextRequest(
-            *(stream.prompt, stream.length, seed, self._decoding, settings),
+            *(stream.prompt, stream.length, seed, self._decoding, self._model.program),
             template=self._template.variables,
             stop=self.reader.stop,
         )
@@ -353,5 +352,12 @@ def _adapt_payload(
     elif RefusedPart.SEED in refused and "seed" in payload:
         del adapted["seed"]
     else:
-        return None
+        # without the setting, the provider samples at temperature 1 from all tokens
+        defaults = {RefusedPart.TEMPERATURE: "temperature", RefusedPart.TOP_P: "top_p"}
+        names = [name for part, name in defaults.items() if part in refused]
+        if not any(payload.get(name) == 1 for name in names):
+            return None
+        adapted = {
+            name: value for name, value in payload.items() if name not in names or value != 1
+        }
     return adapted
