@@ -30,6 +30,7 @@ APPLIED = {
     "encoder_no_repeat_ngram_size": [0, 1, 2, 3, 50],
     "bad_words_ids": [[[40, 41], [45], [50, 41]]],
     "suppress_tokens": [[], list(range(40, 90))],
+    "min_new_tokens": [0, 1, 3],
 }
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 WITHOUT_EFFECT = {
@@ -81,7 +82,6 @@ REFUSED = {
     "max_matching_ngram_size": [2],
     "max_time": [0.0, 0.1],
     "min_length": [1, 50],
-    "min_new_tokens": [1],
     "num_assistant_tokens": [5],
     "num_assistant_tokens_schedule": ["heuristic"],
     "num_beam_groups": [0, 2],
@@ -108,7 +108,6 @@ NEUTRAL = {
     "guidance_scale": [1, 1.0],
     "is_assistant": [False],
     "min_length": [0],
-    "min_new_tokens": [0],
     "num_beam_groups": [1],
     "num_beams": [1],
     "penalty_alpha": [0],

@@ -9,7 +9,13 @@ import pytest
 import torch
 from helpers.marks import long
 from scipy.stats import chisquare
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+)
 
 import llmchecker as lc
 from llmchecker.errors import ConfigError, InvalidDistribution
@@ -124,6 +130,70 @@ def precise_smollm2(smollm2):
 def test_distributions_of_smollm2_are_those_of_generate(settings, precise_smollm2):
     """On the real SmolLM2 they equal those of `generate`'s scores."""
     assert difference(precise_smollm2, settings) < 1e-6
+
+
+class Formula(LogitsProcessor):
+    """The penalties of vLLM's documentation in plain Python, for `generate`."""
+
+    def __init__(self, length, settings):
+        self.length = length
+        self.frequency = settings.get("frequency_penalty", 0.0)
+        self.presence = settings.get("presence_penalty", 0.0)
+
+    def __call__(self, input_ids, scores):
+        for row, tokens in enumerate(input_ids[:, self.length :].tolist()):
+            for token, count in Counter(tokens).items():
+                scores[row, token] -= self.frequency * count + self.presence
+        return scores
+
+
+ANSWER_GRID = [
+    {"frequency_penalty": 1.5},
+    {"presence_penalty": -2.0},
+    {"frequency_penalty": 0.7, "presence_penalty": 0.5, "repetition_penalty": 1.3, "top_k": 9},
+    {"logit_bias": {40: 3.5, 41: -100.0}},
+    {"logit_bias": {"40": 3.0}, "frequency_penalty": 2.0, "temperature": 0.5},
+    {"min_new_tokens": 3},
+    {"min_new_tokens": 2, "temperature": 0},
+]
+
+
+@pytest.mark.parametrize("settings", ANSWER_GRID, ids=str)
+def test_penalties_of_servers_are_those_of_their_formulas(settings, precise):
+    """After each of 30 texts, probabilities are those of `generate` with the formulas of vLLM."""
+    end, prompt = min(precise.end_tokens), list(precise.encode(START))
+    plain = {"do_sample": True, "top_k": 0} | settings
+    bias = {(int(token),): value for token, value in plain.pop("logit_bias", {}).items()}
+    for name in ("frequency_penalty", "presence_penalty"):
+        plain.pop(name, None)
+    if is_greedy := plain.get("temperature") == 0:
+        plain = {"do_sample": False, "min_new_tokens": plain["min_new_tokens"]}
+    torch.manual_seed(2)
+    written = precise.network.generate(
+        torch.tensor([prompt] * 30),
+        attention_mask=torch.ones((30, len(prompt)), dtype=torch.int64),
+        max_new_tokens=5,
+        eos_token_id=end,
+        pad_token_id=end,
+        output_scores=True,
+        return_dict_in_generate=True,
+        logits_processor=LogitsProcessorList([Formula(len(prompt), settings)]),
+        **({"sequence_bias": bias} if bias else {}),
+        **plain,
+    )
+    texts = written.sequences[:, len(prompt) :].numpy()
+    asked = apply_decoding(precise, Decoding.from_settings(settings)).open_prefix(prompt, 5)
+    for depth, scores in enumerate(written.scores):
+        going = np.flatnonzero(~(texts[:, :depth] == end).any(axis=1))
+        for rows, found in asked.map_next(
+            lambda rows, part: (rows, part.probabilities()), texts[going, :depth], will_extend=True
+        ):
+            expected = scores[going][rows].double().softmax(dim=1)
+            if is_greedy:
+                chosen = expected.argmax(dim=1)
+                expected = torch.nn.functional.one_hot(chosen, expected.shape[1]).double()
+            assert torch.allclose(found, expected, atol=1e-6)
+            assert torch.equal(found > 0, expected > 0)
 
 
 def chi_square(model, decoding, length, texts, at_once) -> float:
@@ -293,6 +363,13 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
+        ({"seed": 1}, "unknown key 'seed': each answer has a seed of its own"),
+        ({"n": 2}, "unknown key 'n': each answer is a sample of its own"),
+        ({"min_tokens": 2}, "unknown key 'min_tokens', did you mean 'min_new_tokens'"),
+        ({"frequency_penalty": 3}, "frequency_penalty: 3 is not from -2 to 2"),
+        ({"logit_bias": [1]}, r"logit_bias: \[1\] is not a bias by token id"),
+        ({"logit_bias": {1: 101}}, "logit_bias: 101 is not from -100 to 100"),
+        ({"logit_bias": {"a": 1}}, "logit_bias: 'a' is not a token id"),
         ({"stop": ["a"]}, "unknown key 'stop': there are no stop sequences; a text ends at the"),
         ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
         ({"temperature": -0.1}, "temperature: -0.1 is not at least 0"),
@@ -347,6 +424,9 @@ def test_temperature_0_is_greedy(zero):
     )
     for defaults in ({"temperature": 1.0, "top_p": 1.0}, {"temperature": 1.0}):
         assert _build_sampling(found, defaults) == {"temperature": 0.0}
+    biased = parse_decoding({"temperature": zero, "logit_bias": {7: 1}})
+    sent = _build_sampling(biased, {"temperature": 1.0, "top_p": 1.0})
+    assert sent == {"temperature": 0.0, "logit_bias": {"7": 1.0}}
 
 
 def test_temperature_0_is_the_most_probable_token(random_model):

@@ -209,7 +209,7 @@ def _build_processors(
 ) -> LogitsProcessorList:
     """Build the processors that have an effect, in the order of `generate`."""
     bad_words = [list(word) for word in decoding.bad_words_ids]
-    bias = [[[token], value] for token, value in decoding.logit_bias]
+    bias: list[list[list[int] | float]] = [[[t], value] for t, value in decoding.logit_bias]
     builders: dict[str, Callable[[Any], LogitsProcessor]] = {
         "logit_bias": lambda _: SequenceBiasLogitsProcessor(bias),
         # the two encoder processors get the prompt from transformers if a model has no encoder
