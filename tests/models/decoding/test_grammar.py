@@ -23,7 +23,9 @@ from transformers import (
 )
 
 import llmchecker as lc
-from llmchecker.errors import ConfigError, MissingTool
+from llmchecker.errors import ConfigError, MissingTool, UnusableText
+from llmchecker.models.decoding.answer_format import ThoughtMarks
+from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
@@ -335,3 +337,13 @@ def test_an_answer_says_which_objects_have_a_fixed_order(model):
     (note,) = [note for note in answer.notes if "order" in note]
     assert "the properties in #/properties/a/items have the order" in note
     assert not Decoding.from_settings({"json_schema": {"properties": {"a": {}}}}).notes
+
+
+def test_a_prompt_that_begins_a_thought_has_no_grammar(model):
+    """A grammar excludes the end of a thought, so that no answer would ever begin."""
+    decoded = apply_decoding(model, Decoding(choice=("yes", "no")))
+    thinking = apply_reader(decoded, AnswerReader(marks=ThoughtMarks("<a>", "</a>")))
+    with pytest.raises(UnusableText, match="choice: the prompt begins a thought"):
+        lc.ask("P=? [ F hit > 0 ]", thinking, "Why? <a>", length=1, passes=1, hit=Hit("y"))
+    answer = lc.ask("P=? [ F hit > 0 ]", thinking, "Why?", length=3, passes=9, hit=Hit("y"))
+    assert answer.upper > answer.lower - 1e-9

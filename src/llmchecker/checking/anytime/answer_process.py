@@ -12,7 +12,7 @@ from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.answer_reader import find_answer_reader
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
-from llmchecker.models.decoding.settings import list_decoding_notes
+from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -42,7 +42,8 @@ class AnswerProcess(CheckedProcess):
         length: the largest number of tokens of the answer.
 
     Raises:
-        UnusableText: the model cannot read the start.
+        UnusableText: the model cannot read the start, or its grammar excludes a thought that the
+            start begins.
     """
 
     def __init__(self, model: LanguageModel, start: Start, length: int) -> None:
@@ -51,6 +52,8 @@ class AnswerProcess(CheckedProcess):
         # a template may begin the thought that the model goes on with
         (prompt_text,) = model.decode_unfinished([prompt])
         reader = find_answer_reader(model, start).continue_prompt(prompt_text)
+        if reader.marks is not None and reader.marks.is_open:
+            check_thinking(model)
         self.stages = (Stage(model, 0, length, reader=reader),)
         self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
         self._answer_format = find_answer_format(model, start)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from llmchecker.errors import ConfigError, did_you_mean, explain_absence
+from llmchecker.errors import ConfigError, UnusableText, did_you_mean, explain_absence
 from llmchecker.utils.printable_text import quote_value
 
 AS_PUBLISHED: Final = "as_published"
@@ -303,6 +303,21 @@ def list_decoding_notes(model: object) -> tuple[str, ...]:
     # a model of a user has no decoder
     decoder = getattr(model, "decoder", None)
     return () if decoder is None else tuple(decoder.decoding.notes)
+
+
+def check_thinking(model: object) -> None:
+    """Check that the decoding of a model allows it to end a thought that the prompt begins.
+
+    Raises:
+        UnusableText: it has a grammar, which describes all that the model writes.
+    """
+    decoder = getattr(model, "decoder", None)
+    name = None if decoder is None else decoder.decoding.grammar_setting
+    if name is not None:
+        raise UnusableText(
+            f"decoding: {name}: the prompt begins a thought, which the grammar does not have; "
+            "set `enable_thinking: false` in `template`"
+        )
 
 
 def parse_end_tokens(value: int | list[int] | None) -> frozenset[int] | None:
