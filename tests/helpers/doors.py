@@ -63,6 +63,7 @@ class Door:
         folder: the current folder.
         patch: puts the models of the subject in place of all others.
         capsys: captures the output of commands.
+        address: the address of a provider of texts, in place of a model without one.
     """
 
     def __init__(
@@ -72,16 +73,21 @@ class Door:
         folder: Path,
         patch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
+        address: str = "",
     ) -> None:
         self.name, self.subject, self._folder, self._capsys = name, subject, folder, capsys
-        self._patch = patch
+        self._patch, self._is_paid = patch, bool(address)
         self.fault, self.user_fault = Fault(), Fault()
         self._suites: dict[str, int] = {}
         self.log = folder / "results.jsonl"
         for model in ("m", "u"):
             (folder / model).mkdir()
             (folder / model / "config.json").write_text("{}")
-        served = {"source": "server:http://127.0.0.1:9", "api": "openai-chat"}
+        served = {"source": f"server:{address or 'http://127.0.0.1:9'}", "api": "openai-chat"}
+        served |= {
+            "requests": 4,
+            "prices": {"input": "1 USD / 1M tokens", "output": "$1/1M tokens"},
+        }
         if subject.access == "texts":
             models = {name: {"label": name, "served_as": name} | served for name in ("m", "u")}
             (folder / "config.yaml").write_text(yaml.safe_dump({"models": models}))
@@ -97,7 +103,7 @@ class Door:
         most = {"answers": 300} if self.subject.access == "texts" else {"passes": 120}
         limits = limits or most
         self._patch.chdir(self._folder)
-        for module in (session, check_on_model):
+        for module in () if self._is_paid else (session, check_on_model):
             self._patch.setattr(module, "open_model", lambda model, *_: self._open(model.name))
         asking: Callable[..., Found] = getattr(self, f"_ask_by_{self.name}")
         return asking(query, limits)

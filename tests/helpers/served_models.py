@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from helpers.conversations import ChatTable
 from helpers.fake_server import FakeServer, save_tokenizer
 from helpers.random_tables import table_model
+from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 from llmchecker.models.continuation import Continuation, ContinuationTask
@@ -19,6 +21,11 @@ from llmchecker.trees.text_tree import StateKind, TextTree
 
 DIALECTS = ("vllm", "llama.cpp")
 TOLD = 3
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ '<m>' if m['role'] == 'assistant' else '<u>' }}{{ m['content'] }}"
+    "{% endfor %}{% if add_generation_prompt %}<m>{% endif %}"
+)
+"""The marks of `ChatTable`."""
 QUICK = RequestLimits(first_pause_seconds=0.001)
 """The usual limits, without pauses that a test would wait for."""
 
@@ -28,6 +35,19 @@ def fake(tmp_path: Path, dialect: str, seed: int = 0) -> FakeServer:
     model = table_model(seed)
     directory = save_tokenizer(model, tmp_path / "tokenizer")
     return FakeServer(model, AutoTokenizer.from_pretrained(directory), dialect)
+
+
+def fake_chat(tmp_path: Path, table: ChatTable, dialect: str) -> FakeServer:
+    """A server of a table that answers chats, whose tokenizer writes them as the table does."""
+    directory = save_tokenizer(table, tmp_path / "tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<u>", "<m>"]})
+    tokenizer.chat_template = CHAT_TEMPLATE
+    # other letters than those of the table have a token too
+    others = [normalizers.Replace("A", "c"), normalizers.Replace("B", "a")]
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(others)
+    tokenizer.save_pretrained(directory)
+    return FakeServer(table, AutoTokenizer.from_pretrained(directory), dialect)
 
 
 def connected(

@@ -1,5 +1,7 @@
 """Questions of every access and kind of text, whose truth an enumeration finds, and faults."""
 
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,8 @@ from helpers.conversations import (
     chat_table,
     enumerate_conversations,
 )
-from helpers.fake_provider import sample_table
+from helpers.fake_provider import FakeProvider, sample_table
+from helpers.fake_server import Status
 from helpers.served_tables import ServedTable
 from helpers.text_sampler import TextSampler
 
@@ -88,6 +91,30 @@ class FailingSampler(TextSampler):
         super().__init__(write, seed)
 
 
+class ChatProvider(FakeProvider):
+    """A provider whose models answer chats as the tables of a subject do.
+
+    Args:
+        tables: the tables by the name of their model.
+        fault: counts the answers.
+    """
+
+    def __init__(self, tables: Mapping[str, ChatTable], fault: Fault) -> None:
+        super().__init__("openai-chat", lambda drawn: ("", True))
+        self.tables, self.left, self.serves = tables, fault, list(tables)
+
+    def posted(self, path, question):
+        with self.lock:
+            self.left.count(Status(400, {"error": {"message": "is gone"}}))
+            self.questions.append((path, question))
+            drawn = random.Random(self.random.random())
+        table = self.tables[question["model"]]
+        messages = [(each["role"], each["content"]) for each in question["messages"]]
+        length = question.get("max_completion_tokens") or question["max_tokens"]
+        write = sample_table(table, table.encode(Chat(tuple(messages))), length)
+        return self._reply(path, *write(drawn))
+
+
 @dataclass(frozen=True)
 class Subject:
     """A question whose truth an enumeration finds.
@@ -120,6 +147,11 @@ class Subject:
         """The model of the simulated user."""
         actor = TURNS["simulated user"][1]
         return self._wrap(actor.table, 2, fault, name="the user's table")
+
+    def open_provider(self, fault: Fault) -> ChatProvider:
+        """A provider of both models."""
+        user = TURNS["simulated user"][1].table
+        return ChatProvider({"m": chat_table(3), "u": user}, fault)
 
     def ask(
         self,

@@ -18,10 +18,12 @@ from helpers.conversations import (
     chat_table,
     enumerate_conversations,
 )
+from helpers.fake_server import running
 from helpers.interval_watch import IntervalWatch
 from helpers.marks import long
 from helpers.questions import check_anytime, check_conversation
 from helpers.random_tables import Balance, ReadBalance, ReadSpoilt, Spoilt
+from helpers.served_models import DIALECTS, connected, fake_chat
 from helpers.served_tables import ServedTable
 from scipy.stats import binom
 
@@ -36,6 +38,7 @@ from llmchecker.checking.question import Question
 from llmchecker.checking.runs import answer_question, answer_side_by_side
 from llmchecker.models.continuation import Continuation
 from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.processes.conversation import Conversation
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.pattern import Pattern
@@ -354,3 +357,22 @@ def test_questions_side_by_side_get_the_answers_that_each_gets_alone():
         assert found[index].certain == alone.certain
         assert found[index].sampled == alone.sampled
         assert found[index].passes == alone.passes
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_server_holds_conversations(tmp_path, dialect):
+    """Over HTTP each part continues the prompt that the template writes, and both bounds contain
+    the truth."""
+    setting = find_setting("scripted")
+    truth, chat = float(setting.truth), Chat((("user", "ab"),))
+    conversation = Conversation(chat, build_conversation(setting.turns)[0].later_turns)
+    asked = ask(setting.formula, setting.length, setting.quantifiers)
+    server = fake_chat(tmp_path, setting.model, dialect)
+    with running(server) as address:
+        model = connected(tmp_path, server, address, seconds=5)
+        for seed in range(4):
+            limits = Budget(passes=80, confidence=1 - 1e-6, seed=seed)
+            answer = check_conversation(model, conversation, asked, limits)
+            assert answer.lower - 1e-9 <= truth <= answer.upper + 1e-9
+            assert answer.low <= truth <= answer.high
+            assert answer.samples > 8
