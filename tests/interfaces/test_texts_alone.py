@@ -17,7 +17,7 @@ from helpers.random_tables import table_model
 import llmchecker as lc
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError, InterruptedCheck
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.check_on_model import INTERRUPTED_NOTE
 from llmchecker.interfaces.cli.main import main
 from llmchecker.models.servers import text_client
@@ -196,27 +196,6 @@ def test_a_model_with_probabilities_is_compared_with_texts_alone(folder):
     assert figures["P(versus)"].lstrip().startswith("estimate [")
 
 
-def test_a_provider_that_fails_leaves_the_answer_so_far(capsys):
-    """The answers before a failure are shown with the error, and are right."""
-    provider = FakeProvider("openai-chat", share(1.0))
-
-    def fault(server, reply):
-        return raising(lambda: Status(500))(server, reply) if len(server.questions) > 30 else reply
-
-    provider.fault = fault
-    with running(provider) as address:
-        status, out, err = call(capsys, "check", f"P=? [ {YES} ]", *PROMPT, *name(address))
-        provider.questions = []
-        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
-        with pytest.raises(InterruptedCheck) as caught:
-            lc.ask(f"P=? [ {YES} ]", model, user="Is it?", yes=lc.Words(["yes"]))
-    assert status == 3
-    assert "status 500" in err
-    assert "estimate" in out
-    assert caught.value.result.costs.answers >= 30
-    assert caught.value.result.low <= 1 <= caught.value.result.high
-
-
 def test_ctrl_c_leaves_the_answer_so_far(capsys):
     """Ctrl-C ends `check` and `compare` by texts alone with what they have, and status 130."""
     query = ["P=? [ F (G yes > 0) ]", *PROMPT, "--json"]
@@ -330,24 +309,6 @@ def test_a_rate_limit_is_waited_for(error, capsys):
         found, out, _ = call(capsys, *arguments)
     assert found == 0
     assert json.loads(out)["answers"] == 30
-
-
-def test_a_watch_ends_the_work_with_the_answer_so_far():
-    """A watch that returns true ends the work, without a further round."""
-    provider = FakeProvider("openai-chat", share(1.0))
-    with running(provider) as address:
-        model = lc.load({"source": address, "api": "openai-chat", "served_as": MODEL})
-        rounds = []
-        found = lc.ask(
-            f"P=? [ {YES} ]",
-            model,
-            user="Is it?",
-            yes=lc.Words(["yes"]),
-            watch=lambda now: rounds.append(now) or len(rounds) == 3,
-        )
-    assert len(rounds) == 3
-    assert found.costs.answers == rounds[-1].passes < 10
-    assert found.low == pytest.approx(rounds[-1].low)
 
 
 def test_a_budget_of_money_limits_a_check(capsys):

@@ -19,7 +19,7 @@ from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.confidence_sequence import ConfidenceSequence
 from llmchecker.checking.measurement import Measurement, average_measurements
-from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError, UnusableText
+from llmchecker.errors import ConfigError, InvalidEstimate, LLMCheckerError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines, read_results
@@ -523,21 +523,6 @@ def test_results_of_another_suite_are_not_continued(tmp_path):
         with pytest.raises(LLMCheckerError, match="; name another file"):
             run(suite, log=tmp_path / "text.jsonl")
         assert (tmp_path / "text.jsonl").read_text() == content
-
-
-def test_an_error_is_repeated_in_the_next_run(tmp_path):
-    """An error may have been temporary, so a later run evaluates the case again."""
-    suite = load(tmp_path, [{"start": "once", "require": ["P>=0.1 [ F step = 3 ]"]}])
-    model = words_model()
-
-    def fail(start: str) -> tuple[int, ...]:
-        raise UnusableText("not now")
-
-    broken = lc.TableModel(WORDS, model.distribution)
-    broken.encode = fail
-    log = tmp_path / "log.jsonl"
-    assert run(suite, broken, log=log).counts.errors == 1
-    assert run(suite, model, log=log).counts.holds == 1
 
 
 def build_answer() -> Answer:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from helpers.fake_provider import MODEL, FakeProvider, share
-from helpers.fake_server import Status as ServerStatus
-from helpers.fake_server import raising, running
+from helpers.fake_server import running
 from helpers.questions import check_conversation
 from helpers.text_sampler import TextSampler
 from scipy.stats import binom
@@ -168,17 +167,6 @@ def test_a_suite_decides_conversations_of_a_provider(tmp_path):
         ["user"],
         ["user", "assistant", "user"],
     )
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_failing_provider_is_an_error_of_the_case(tmp_path):
-    """A refused request is the error of its case."""
-    provider = FakeProvider("openai-chat", share(1.0))
-    provider.fault = raising(ServerStatus(400))
-    with running(provider) as address:
-        suite = load_suite(write(tmp_path, address, [{"equals": "yes", "at_least": 0.5}]))
-        (found,) = run_suite(suite).results
-    assert found.status is Status.ERROR
 
 
 def test_an_api_without_messages_is_refused_with_its_place(tmp_path):

@@ -312,36 +312,6 @@ def test_a_second_ctrl_c_ends_at_once(project, capfd, monkeypatch):
     assert err.endswith("interrupted\n")
 
 
-def test_a_model_that_fails_leaves_the_answer_so_far(project, capfd, monkeypatch):
-    """The answer of the passes before the failure is printed, then the error, with status 3."""
-
-    def fail():
-        raise RuntimeError("the device is gone")
-
-    after_batches(monkeypatch, 3, fail)
-    answer = answered(capfd, status=3)
-    assert 0 < answer["passes"] < 80
-    assert 0 <= answer["lower"] <= answer["upper"] <= 1
-    after_batches(monkeypatch, 3, fail)
-    assert main(asked()) == 3
-    out, err = capfd.readouterr()
-    assert "certain      [" in out
-    assert "error: gpt2: the model failed: RuntimeError: the device is gone" in err
-
-
-def test_a_model_that_fails_at_once_leaves_no_answer(project, capfd, monkeypatch):
-    """Without a pass nothing is printed but the error, which keeps its traceback."""
-
-    def fail():
-        raise RuntimeError("the device is gone")
-
-    after_batches(monkeypatch, 0, fail)
-    assert main(asked()) == 3
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.endswith("RuntimeError: the device is gone\n")
-
-
 def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch):
     """The line of progress has certain bounds, the passes, their rate and the time left."""
     texts = []

@@ -12,7 +12,6 @@ from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import (
     ConfigError,
     ImpossibleCondition,
-    InterruptedCheck,
     InvalidBound,
     InvalidEstimate,
     InvalidQuery,
@@ -312,24 +311,6 @@ def test_a_plot_has_both_intervals_and_the_threshold(model):
     assert number.plot(axes=axes) is axes
     number = number.plot()
     assert [text.get_text() for text in number.get_legend().get_texts()] == ["certain"]
-
-
-def test_a_model_that_fails_leaves_the_answer_so_far(model):
-    """The error of a failing model holds the answer of the passes before it."""
-    calls = []
-
-    def distribution(tokens):
-        calls.append(tokens)
-        if len(calls) > 9:
-            raise OSError("the device is gone")
-        return model.distribution(tokens)
-
-    failing = lc.TableModel(WORDS, distribution)
-    with pytest.raises(InterruptedCheck, match="table: the model failed: OSError: ") as caught:
-        lc.ask("P=? [ F he > 0 ]", failing, "once", length=5, passes=500, he=he)
-    answer = caught.value.result
-    assert answer.lower <= 1 - 0.75**5 <= answer.upper
-    assert 0 < answer.passes < 500
 
 
 @pytest.mark.parametrize(
