@@ -30,6 +30,7 @@ import plots
 import pyarrow.parquet as pq
 import quantifying
 import real_models
+import structured
 from matplotlib.figure import Figure
 
 from llmchecker import Truncation
@@ -235,6 +236,10 @@ TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
     ("cache",): ("Forward passes saved", named("cache", CACHE_DEFINITIONS)),
     ("quantify",): ("Quantifying", named("quantify", quantifying.DEFINITIONS)),
     ("host",): ("The host's cost", named("host", host_cost.DEFINITIONS)),
+    ("structured",): (
+        "Structured output",
+        named("structured.{model}", structured.DEFINITIONS),
+    ),
     ("seconds",): ("Equal seconds", named("seconds.{model}", real_models.SECONDS_DEFINITIONS)),
     ("chat",): ("Free-form answers", named("chat.{model}", chat.DEFINITIONS)),
     ("refine",): ("Refining", named("refine", narrowing.REFINE_DEFINITIONS)),
@@ -277,6 +282,17 @@ def _measure_host(run: Run) -> Found:
     measure = partial(host_cost.measure, report=run.report)
     found = in_own_process(measure, directory, run.sizes.host_passes, directory=run.project)
     return named("host", found), []
+
+
+def _measure_structured(run: Run) -> Found:
+    """Measure answers that satisfy a schema."""
+    found: Figures = {}
+    for name, directory in run.models.items():
+        run.report(f"structured output of {name}")
+        measure = partial(structured.measure, report=run.report)
+        of_model = in_own_process(measure, directory, run.sizes.host_passes, directory=run.project)
+        found |= named(f"structured.{name}", of_model)
+    return found, []
 
 
 def _measure_growth(run: Run) -> Found:
@@ -339,6 +355,7 @@ def _measure_checks(run: Run) -> Found:
 PARTS: dict[str, Callable[[Run], Found]] = {
     "workflow": _measure_workflow,
     "host": _measure_host,
+    "structured": _measure_structured,
     "growth": _measure_growth,
     "equal-seconds": _measure_equal_seconds,
     "chat": _measure_chat,
