@@ -9,7 +9,10 @@ from fractions import Fraction
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from helpers.conversations import chat_table, enumerate_conversations
+from helpers.fake_server import running
+from helpers.served_models import fake_chat
 from helpers.suites import OpenTable, load
 
 from llmchecker.errors import ConfigError
@@ -18,6 +21,7 @@ from llmchecker.properties.quantifiers.pattern import Pattern
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import read_results
 from llmchecker.suites.junit import format_junit
+from llmchecker.suites.load import load_suite
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
@@ -297,3 +301,37 @@ def test_a_failing_conversation_is_an_error_of_its_case(tmp_path):
     assert first.status is Status.ERROR
     assert "drops the answer" in first.error
     assert second.status is Status.HOLDS
+
+
+def test_a_server_with_probabilities_holds_conversations(tmp_path, monkeypatch):
+    """Turns and a simulated user on a server have certain verdicts around the enumerated truth."""
+    table, turns = chat_table(3), ["ab", "b{1}"]
+    tree = enumerate_conversations(table, turns, 3, {"b": Pattern("b")})
+    truth = float(tree.probability_of(("F", None, ("atom", "b", "=", 1))))
+    assert 0.55 < truth < 0.9
+    monkeypatch.chdir(tmp_path)
+    server = fake_chat(tmp_path, table, "vllm")
+    with running(server) as address:
+        model = {"label": "S", "source": f"server:{address}", "api": "vllm", "tokens": 3}
+        models = {"m": {**model, "tokenizer": "path:tokenizer"}}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump({"models": models}))
+        require = ["P>=0.5 [ F b = 1 ]", "P>=0.95 [ F b = 1 ]"]
+        user = {"simulated_user": {"model": "m", "system": "b", "length": 2}}
+        suite = {
+            "model": "m",
+            "config": "config.yaml",
+            "length": 3,
+            "budget": {"passes": 400},
+            "properties": {"b": {"type": "pattern", "pattern": "b"}},
+            "cases": [
+                {"turns": [{"user": "ab"}, {"user": "b{answer 1}"}], "require": require},
+                {"turns": [{"user": "ab"}, user], "require": require[:1]},
+            ],
+        }
+        (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+        scripted, above, simulated = run_suite(load_suite(tmp_path / "suite.yaml")).results
+    assert [scripted.status, above.status] == [Status.HOLDS, Status.VIOLATED]
+    assert above.is_certain
+    assert above.answer.probability.lower <= truth <= above.answer.probability.upper
+    assert simulated.status is Status.HOLDS
+    assert "simulated user (S, temperature 1) writes turn 2" in " ".join(simulated.answer.notes)
