@@ -287,7 +287,7 @@ _SYNONYMS = {
 _ABSENT_FEATURES = {
     **dict.fromkeys(
         ("stop", "stop_sequences", "stop_strings"),
-        "there are no stop sequences; a text ends at the model's end token or its length",
+        "stops are a setting of a model; write `stop` next to `decoding`",
     ),
     "n": "each answer is a sample of its own; limit their number by `answers`",
     "seed": "each answer has a seed of its own, from the seed of the run",

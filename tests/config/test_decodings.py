@@ -43,7 +43,7 @@ def test_a_model_has_the_decoding_that_is_written(entry, expected):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decoding": {"stop": 1}}, "models.m.decoding: unknown key 'stop': there are no stop"),
+        ({"decoding": {"stop": 1}}, "models.m.decoding: unknown key 'stop': stops are a setting"),
         ({"decoding": {"topp": 1}}, "models.m.decoding: unknown key 'topp', did you mean 'top_p'"),
         (
             {"decoding": {"temperature": -1}},

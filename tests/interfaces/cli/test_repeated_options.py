@@ -58,7 +58,7 @@ def test_an_option_given_twice_is_named(command, capsys):
         (["chek"], "invalid choice: 'chek', did you mean 'check'? See llmchecker --help"),
         (["judgecheck"], "did you mean 'judge-check'?"),
         (["completion", "bahs"], "did you mean 'bash'?"),
-        (["check", "--stop", "x", "--user=y"], "--stop: there are no stop sequences; a text ends"),
+        (["check", "--stop-strings", "x", "--user=y"], "--stop-strings: stops are a setting"),
         (
             ["check", "--regex", "x", "--user=y"],
             "--regex, did you mean '--matches'?",

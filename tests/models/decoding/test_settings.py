@@ -370,7 +370,7 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
         ({"logit_bias": [1]}, r"logit_bias: \[1\] is not a bias by token id"),
         ({"logit_bias": {1: 101}}, "logit_bias: 101 is not from -100 to 100"),
         ({"logit_bias": {"a": 1}}, "logit_bias: 'a' is not a token id"),
-        ({"stop": ["a"]}, "unknown key 'stop': there are no stop sequences; a text ends at the"),
+        ({"stop": ["a"]}, "unknown key 'stop': stops are a setting of a model; write"),
         ({"temprature": 0.2}, "unknown key 'temprature', did you mean 'temperature'"),
         ({"temperature": -0.1}, "temperature: -0.1 is not at least 0"),
         ({"temperature": 0, "top_p": 0.9}, r"top_p: no effect with greedy \(temperature: 0\)"),
