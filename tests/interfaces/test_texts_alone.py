@@ -424,3 +424,21 @@ def test_the_library_refuses_what_has_no_effect(folder):
     }.items():
         with pytest.raises(ConfigError, match=problem):
             attempt()
+
+
+def test_options_of_stops_and_thoughts(capsys):
+    """Stops and marks of the command line leave the answer, of which a query is about."""
+    text = "<think>yes</think> No.User: yes"
+    provider = FakeProvider("openai-chat", lambda drawn: (text, True))
+    query = ["check", f"P>=0.5 [ {YES} ]", *PROMPT, "--length=9", "--answers=20"]
+    with running(provider) as address:
+        asked = [*query, *name(address), "--stop=User:"]
+        assert call(capsys, *asked, "--thought", "<think>", "</think>")[0] == 1
+        assert provider.questions[-1][1]["stop"] == ["User:"]
+        assert call(capsys, *asked, "--no-thought")[0] == 0
+        status, _, error = call(capsys, *asked, "--include-stop")
+        assert status == 3
+        assert "include_stop: providers return texts without the stop" in error
+        status, _, error = call(capsys, *asked, "--no-thought", "--thought", "<t>", "</t>")
+        assert status == 3
+        assert "--no-thought: the option --thought has marks" in error

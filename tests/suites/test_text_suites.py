@@ -604,5 +604,8 @@ def test_requirements_on_texts_are_about_the_answer_after_a_thought(tmp_path):
     ]
     result = run(tmp_path, provider, *require, thought=thought)
     assert [case.status for case in result.results] == [CaseStatus.HOLDS, CaseStatus.VIOLATED]
-    result = run(tmp_path, provider, *require)
+    result = run(tmp_path, provider, *require, thought=False)
     assert [case.status for case in result.results] == [CaseStatus.VIOLATED, CaseStatus.HOLDS]
+    # the usual marks need no key
+    result = run(tmp_path, provider, *require)
+    assert [case.status for case in result.results] == [CaseStatus.HOLDS, CaseStatus.VIOLATED]

@@ -155,3 +155,16 @@ def test_settings_are_described() -> None:
     }
     assert AnswerReader(finds_marks=False).as_json == {"thought": False}
     assert AnswerReader().as_json == {}
+
+
+def test_the_usual_marks_of_texts_alone_are_found() -> None:
+    """A usual mark at the start begins a thought, and an end without a beginning is refused."""
+    reader = AnswerReader()
+    assert reader.find_marks("\n<think>yes</think>No") == AnswerReader(marks=MARKS)
+    assert reader.find_marks("What is <think>?") is reader
+    stated = AnswerReader(marks=ThoughtMarks("<t>", "</t>"))
+    assert stated.find_marks("<think>yes</think>") is stated
+    with pytest.raises(ConfigError, match=r"'</think>' and does not begin .* open: true"):
+        reader.find_marks("yes</think>No")
+    off = AnswerReader(finds_marks=False)
+    assert off.find_marks("yes</think>No") is off

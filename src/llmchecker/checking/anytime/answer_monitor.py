@@ -82,10 +82,12 @@ class AnswerMonitor:
         if (name := self._scored) is not None:
             start = self._start
             quantifier = self._quantifiers[name]
-            read = self._reader.read(text, is_whole=True).select(find_part(quantifier))
+            reading = self._reader.find_marks(text).read(text, is_whole=True)
+            read = reading.select(find_part(quantifier))
             score = int(score_pairs(quantifier, [(start, read)], name)[0])
             return score, {name: score}
-        answer = _Answer(self._quantifiers, self._start, text, has_ended, self._reader)
+        reader = self._reader.find_marks(text)
+        answer = _Answer(self._quantifiers, self._start, text, has_ended, reader)
         found = self._evaluate(self._path, answer)
         return found, answer.scores
 

@@ -102,6 +102,7 @@ _READING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": ("BEGIN", "END"),
         "help": "marks of a thought before an answer (default: those of the chat template)",
     },
+    "no-thought": {"action": "store_true", "help": "count a thought as part of the answer"},
 }
 _BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "width": {"type": float, "help": "stop when the interval is this narrow"},
@@ -538,6 +539,10 @@ def _collect_reading(arguments: argparse.Namespace) -> dict[str, Any]:
         keys["include_stop"] = True
     if (thought := getattr(arguments, "thought", None)) is not None:
         keys["thought"] = dict(zip(("begin", "end"), thought, strict=True))
+    if getattr(arguments, "no_thought", False):
+        if thought is not None:
+            raise ConfigError("--no-thought: the option --thought has marks; remove either")
+        keys["thought"] = False
     return keys
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from llmchecker.errors import ConfigError
-from llmchecker.models.decoding.answer_format import ThoughtMarks, find_answer_format
+from llmchecker.models.decoding.answer_format import AnswerFormat, ThoughtMarks, find_answer_format
 from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.utils.printable_text import quote_value
 
@@ -139,6 +139,25 @@ class AnswerReader:
         if self.marks is None or not prompt.rstrip().endswith(self.marks.begin):
             return self
         return replace(self, marks=replace(self.marks, is_open=True))
+
+    def find_marks(self, text: str) -> "AnswerReader":
+        """Return the reader of an answer of texts alone, whose own marks show a thought.
+
+        Raises:
+            ConfigError: the answer has the end of a thought that it does not begin.
+        """
+        marks = AnswerFormat().thought
+        if self.marks is not None or not self.finds_marks or marks is None:
+            return self
+        if text.lstrip().startswith(marks.begin):
+            return replace(self, marks=marks)
+        # an answer that was cut within such a thought has no mark at all
+        if marks.end in text:
+            raise ConfigError(
+                f"thought: an answer has {quote_value(marks.end)} and does not begin with "
+                f"{quote_value(marks.begin)}; write {{begin, end, open: true}} or false"
+            )
+        return self
 
     def read(self, text: str, *, is_whole: bool) -> Reading:
         """Read a text that was generated.

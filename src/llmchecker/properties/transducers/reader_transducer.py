@@ -76,7 +76,8 @@ class PartAutomaton:
         self._reader, self._part = reader, part
         self._numbers: dict[_State, int] = {}
         self._states: list[_State] = []
-        self._moves: dict[tuple[int, str], _Move] = {}
+        # the move, and whether the part receives the character itself, if it is not in the alphabet
+        self._moves: dict[tuple[int, str | bool], tuple[_Move, bool]] = {}
         patterns = [*reader.stop, *((self._marks.begin, self._marks.end) if self._marks else ())]
         # from a state that holds nothing back, other characters lead back to it
         firsts = sorted({pattern[0] for pattern in patterns})
@@ -145,14 +146,18 @@ class PartAutomaton:
         return number
 
     def _move(self, state: int, character: str) -> _Move:
-        if character not in self._alphabet:
-            after, text = self._advance(self._states[state], character)
-            return _Move(self._number(after), text)
-        key = state, character
+        # no pattern has other characters, so that only white space differs among them
+        is_other = character not in self._alphabet
+        key = state, character.isspace() if is_other else character
         if key not in self._moves:
             after, text = self._advance(self._states[state], character)
-            self._moves[key] = _Move(self._number(after), text)
-        return self._moves[key]
+            is_received = is_other and text.endswith(character)
+            self._moves[key] = (
+                _Move(self._number(after), text[: len(text) - is_received]),
+                is_received,
+            )
+        move, is_received = self._moves[key]
+        return _Move(move.state, move.text + character) if is_received else move
 
     def _advance(self, state: _State, character: str) -> tuple[_State, str]:
         """Read one character of a text that has not stopped."""
