@@ -28,7 +28,12 @@ DECODING = {
     **{"do_sample": True, "temperature": 0.5, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
     **{"typical_p": 0.9, "repetition_penalty": 1.1, "no_repeat_ngram_size": 2},
     **{"encoder_repetition_penalty": 1.2, "encoder_no_repeat_ngram_size": 3},
-    **{"bad_words_ids": [[1, 2]], "suppress_tokens": [3]},
+    **{"bad_words_ids": [[1, 2]], "suppress_tokens": [3], "logit_bias": {4: 1.5}},
+    **{"frequency_penalty": 0.5, "presence_penalty": 0.5, "min_new_tokens": 1},
+}
+GRAMMARS = {
+    **{"json_schema": {"type": "boolean"}, "regex": "yes|no", "grammar": 'start: "yes"'},
+    "choice": ["yes", "no"],
 }
 ASKED = {"label": "E", "interest": "I", "start": "s", "L": 2, "queries": [QUERY]}
 FULL = {
@@ -39,6 +44,10 @@ FULL = {
             "template": {"enable_thinking": False, "date": "2026-11-28"},
             **{"stop": ["a", "b"], "include_stop": True},
             "thought": {"begin": "<t>", "end": "</t>", "open": True},
+        },
+        **{
+            f"{number}": {"label": name, "source": "path:g", "decoding": {name: value}}
+            for number, (name, value) in enumerate(GRAMMARS.items())
         },
         "wheel": {"label": "B", "source": "pypi:b==1", "file": "b.gguf", "sha256": DIGEST},
         "parts": {
@@ -79,6 +88,10 @@ FULL = {
         ASKED
         | {"answer": ANSWER}
         | {"label": "F", "L": 3, "models": ["local"], "decoding": DECODING},
+        *(
+            ASKED | {"label": name, "L": 3, "models": ["local"], "decoding": {name: value}}
+            for name, value in GRAMMARS.items()
+        ),
     ],
     "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "answer": ANSWER},
     "suites": {"chat": {"file": "chat.yaml", "models": ["local"], "shards": 2}},

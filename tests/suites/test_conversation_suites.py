@@ -276,13 +276,6 @@ def test_errors_are_named_with_their_line_before_a_model_is_loaded(content, prob
     assert re.search(r"suite\.yaml, line \d+", str(error.value))
 
 
-def test_a_model_behind_a_server_is_refused(tmp_path):
-    """Conversations need the distributions of a model in this process, or texts alone."""
-    server = {"source": "http://localhost:1", "api": "vllm", "tokenizer": "./m"}
-    with pytest.raises(ConfigError, match=r"cases\[0\]\.turns: a server returns the prob"):
-        load(tmp_path, [case("P>=0.5 [ G leaks = 0 ]")], properties=PROPERTIES, model=server)
-
-
 def test_a_failing_conversation_is_an_error_of_its_case(tmp_path):
     """A template that drops answers is the error of the case, and other cases go on."""
     suite = load(

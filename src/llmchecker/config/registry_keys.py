@@ -27,6 +27,7 @@ RENAMED_KEYS = dict.fromkeys(("estimate", "refine"), "answer: {passes: 500}")
 """Former keys of answers, at the top level and in sections."""
 
 _Token = Annotated[int, Field(ge=0, le=10_000_000)]
+_Bias = Annotated[float, Field(ge=-100, le=100)]
 
 
 class DecodingKeys(Section):
@@ -60,7 +61,7 @@ class DecodingKeys(Section):
     """What the logit of a token loses for each time that the answer has it."""
     presence_penalty: OptionalKey[float] = Field(default=None, ge=-2, le=2)
     """What the logit of a token loses if the answer has it."""
-    logit_bias: OptionalKey[dict[int, float]] = None
+    logit_bias: OptionalKey[dict[str | int, _Bias]] = None
     """What the logits of tokens gain, from -100 to 100, by token id."""
     min_new_tokens: OptionalKey[int] = Field(default=None, ge=0, le=10_000_000)
     """The least number of tokens of an answer before its end."""
