@@ -11,6 +11,7 @@ from llmchecker.checking.question import Question
 from llmchecker.config.prompt import change_prompt
 from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
+from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
@@ -140,4 +141,9 @@ def vary_question(
         raise ConfigError(
             "compare: both sides are the same; change the model, the prompt or the decoding"
         )
-    return replace(question, model=model, prompt=prompt)
+    conversation = question.conversation
+    if conversation is not None:
+        if not isinstance(prompt, Chat):
+            raise ConfigError(f"{place}start: a text has no turns; give {place}user in its place")
+        conversation = replace(conversation, chat=prompt)
+    return replace(question, model=model, prompt=prompt, conversation=conversation)

@@ -32,6 +32,40 @@ def test_the_answer_is_that_of_all_conversations():
     assert answer.turns == 2
 
 
+def test_a_comparison_is_about_the_same_turns():
+    """The difference of two models over one conversation is that of both enumerations."""
+    tables = [chat_table(seed, is_truncated=True) for seed in (3, 7)]
+    event = ("X", ("X", ("atom", "balance", ">", 0)))
+    truths = [
+        enumerate_conversations(each, ("ab", "c{1}a"), 2, {"balance": BALANCE}).probability_of(
+            event
+        )
+        for each in tables
+    ]
+    found = lc.compare(
+        "P=? [ F (turn = 2 & balance > 0) ]",
+        tables[0],
+        versus_model=tables[1],
+        **{"user": "ab", "turns": TURNS, "length": 2, "passes": 2000, "balance": BALANCE},
+    )
+    difference = pytest.approx(float(truths[0] - truths[1]))
+    assert (found.lower, found.upper) == (difference, difference)
+    assert "in 2 turns of at most 2 tokens" in str(found)
+
+
+def test_a_comparison_with_a_text_has_no_turns():
+    """The second side of a conversation is a chat too."""
+    with pytest.raises(ConfigError, match="versus_start: a text has no turns; give versus_user"):
+        lc.compare(
+            "P=? [ F (turn = 2 & balance > 0) ]",
+            chat_table(3),
+            user="ab",
+            versus_start="ab",
+            turns=TURNS,
+            balance=BALANCE,
+        )
+
+
 def test_a_notebook_shows_the_answers_of_each_turn():
     """The view is a drawing with an edge for each answer, and the sign of those that decide."""
     tree = ask("P=? [ G balance > 0 ]").tree

@@ -161,7 +161,7 @@ def ask(
     options |= {"user": user, "system": system, "turns": turns}
     scorers = merge_scorers(quantifiers, keywords, options)
     prompt = parse_prompt({"start": start, "user": user, "system": system})
-    conversation = _build_conversation(prompt, turns, length) if turns else None
+    conversation = build_conversation(prompt, turns, length)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(
         resolve_scorers(query, length, scorers, turn_count),
@@ -208,12 +208,16 @@ def build_question(
     )
 
 
-def _build_conversation(prompt: "Start", turns: Sequence[str], length: int | str) -> Conversation:
-    """Build the conversation that begins with a prompt.
+def build_conversation(
+    prompt: "Start", turns: Sequence[str], length: int | str
+) -> Conversation | None:
+    """Build the conversation that begins with a prompt; None without turns.
 
     Raises:
         ConfigError: the prompt is no chat, a turn is no text, or refers to a later answer.
     """
+    if not turns:
+        return None
     if not isinstance(prompt, Chat):
         raise ConfigError(f"turns: they follow messages, not {prompt!r}; give user in its place")
     if isinstance(turns, str) or not all(isinstance(text, str) for text in turns):

@@ -18,7 +18,12 @@ from llmchecker.config.question import (
     vary_question,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
-from llmchecker.interfaces.python.ask import build_question, check_model, combine_watches
+from llmchecker.interfaces.python.ask import (
+    build_conversation,
+    build_question,
+    check_model,
+    combine_watches,
+)
 from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
@@ -55,6 +60,7 @@ def compare(
     *,
     user: str | None = None,
     system: str | None = None,
+    turns: Sequence[str] = (),
     versus_model: "LanguageModel | TextModel | None" = None,
     versus_start: str | Sequence[Mapping[str, str]] | None = None,
     versus_user: str | None = None,
@@ -82,7 +88,7 @@ def compare(
     Args:
         query: a query with =?, as a text or parsed, or an assertion without a probability.
         model: a model that `load` returned.
-        start, user, system: the prompt, as in `ask`.
+        start, user, system, turns: the prompt and the turns after it, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
         length: the horizon in tokens, as in `ask`.
@@ -109,7 +115,8 @@ def compare(
         "seed": seed,
         "certain": certain,
     }
-    scorers = merge_scorers(quantifiers, keywords, options | {"user": user, "system": system})
+    options |= {"user": user, "system": system, "turns": turns}
+    scorers = merge_scorers(quantifiers, keywords, options)
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
         check_model(each)
@@ -121,10 +128,14 @@ def compare(
         with prefix_errors("versus_decoding"):
             parsed_decoding = parse_decoding(versus_decoding)
         second_model = apply_decoding(second_model, parsed_decoding)
+    prompt = parse_prompt({"start": start, "user": user, "system": system})
+    conversation = build_conversation(prompt, turns, length)
+    turn_count = None if conversation is None else conversation.turn_count
     question = build_question(
-        resolve_scorers(query, length, scorers),
+        resolve_scorers(query, length, scorers, turn_count),
         [model, second_model],
-        parse_prompt({"start": start, "user": user, "system": system}),
+        prompt,
+        conversation,
         width=width,
         passes=passes,
         answers=answers,
