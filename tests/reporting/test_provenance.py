@@ -97,14 +97,15 @@ def without_times(content: object) -> object:
 def contents(project: Project, suffix: str) -> dict[str, bytes]:
     """The results of one format, by their path among the results.
 
-    Stored distributions are no result: their files are named by chance, for jobs to share them.
+    What is kept is no result: files of distributions are named by chance, for jobs to share them,
+    and those of crosschecks by the verdict with its times.
     """
     results = project.directory / "results"
     found = {str(path.relative_to(results)): path for path in results.rglob(f"*.{suffix}")}
     return {
         name: path.read_bytes()
         for name, path in found.items()
-        if not name.startswith("distributions/")
+        if not name.startswith(("distributions/", "cached/"))
     }
 
 

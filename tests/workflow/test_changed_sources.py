@@ -126,8 +126,8 @@ class Letters:
 """A class that makes a change when a job first scores a text."""
 REPLACED = """
 text = open("{file}").read()
-assert "{old}" in text
-open("{file}", "w").write(text.replace("{old}", "{new}"))
+assert {old!r} in text
+open("{file}", "w").write(text.replace({old!r}, {new!r}))
 """
 WITHIN = {
     "weights/model.safetensors": """
