@@ -37,6 +37,8 @@ def row_of(truth: np.ndarray, number: int) -> Row:
         zeros,
         zeros[0],
         np.ones(len(truth), bool),
+        np.zeros(len(truth), bool),
+        zeros[0],
     )
 
 
