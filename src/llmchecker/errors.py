@@ -290,7 +290,7 @@ _ABSENT_FEATURES = {
         "stops are a setting of a model; write `stop` next to `decoding`",
     ),
     "n": "each answer is a sample of its own; limit their number by `answers`",
-    "seed": "each answer has a seed of its own, from the seed of the run",
+    "seed": "the seed of a run is that of `answer` or of the suite, and each answer has its own",
 }
 """Reasons why features of other programs are absent, by their names there."""
 _NEGATION = "not_"

@@ -81,7 +81,8 @@ ONE = ("models", "one")
 PYPI = "pypi:wheel==1.0.0"
 BAD = [
     (("modles", {}), "config: unknown key 'modles', did you mean 'models'?"),
-    (("seed", 1), "config: unknown key 'seed'; known keys are models, start_strings, quantifiers"),
+    (("seed", 1), "config: unknown key 'seed': the seed of a run is that of `answer` or of"),
+    (("sed", 1), "config: unknown key 'sed'; known keys are models, start_strings, quantifiers"),
     ((*FIRST, "apha", 1), "experiments[0]: unknown key 'apha', did you mean 'alpha'?"),
     ((*ONE, "digest", "x"), "models.one: unknown key 'digest'; known keys are label, source"),
     (("expansion", "thread", 1), "expansion: unknown key 'thread', did you mean 'threads'?"),

@@ -363,7 +363,7 @@ def test_published_settings_that_are_not_clear_are_refused(settings, message, ra
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"seed": 1}, "unknown key 'seed': each answer has a seed of its own"),
+        ({"seed": 1}, "unknown key 'seed': the seed of a run is that of"),
         ({"n": 2}, "unknown key 'n': each answer is a sample of its own"),
         ({"min_tokens": 2}, "unknown key 'min_tokens', did you mean 'min_new_tokens'"),
         ({"frequency_penalty": 3}, "frequency_penalty: 3 is not from -2 to 2"),
