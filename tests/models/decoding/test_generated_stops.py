@@ -32,7 +32,7 @@ def test_stops_end_answers_where_generate_ends_them(smollm2):
             end = _find_end(reader, tokenizer, free, begun)
             assert cut == free[:end], (prompt, stop)
             stopped += end < begun + LENGTH
-    assert stopped > len(STOPS)
+    assert stopped >= 5
 
 
 def _find_end(reader: AnswerReader, tokenizer, tokens: list[int], begun: int) -> int:
