@@ -178,7 +178,7 @@ TURNS = [{"user": "a"}, {"simulated_user": USER}]
         ),
         (
             {"turns": [{"user": "a"}, {"simulated_user": {**USER, "model": "openai:gpt-4o"}}]},
-            r"turns\[1\]\.simulated_user: openai:gpt-4o returns texts alone, and m is in this",
+            r"turns\[1\]\.simulated_user: openai:gpt-4o returns texts alone, and m its prob",
         ),
         (
             {"turns": [{"user": "a"}, {"simulated_user": {**USER, "decoding": {"top": 1}}}]},
@@ -214,7 +214,7 @@ def test_calls_without_any_tools_are_an_error(tmp_path):
 
 
 def test_a_limit_of_money_needs_the_prices_of_simulated_users(tmp_path):
-    """Messages of a simulated user cost money too, and tools need a template in this process."""
+    """Messages of a simulated user cost money too."""
     source = {"source": "http://localhost:1", "api": "openai-chat", "served_as": "x"}
     model = {**source, "prices": {"input": "1 USD / 1M tokens", "output": "1 USD / 1M tokens"}}
     turns = [{"user": "a"}, {"simulated_user": {**USER, "model": {**source, "label": "buyer"}}}]
@@ -222,5 +222,3 @@ def test_a_limit_of_money_needs_the_prices_of_simulated_users(tmp_path):
     assert load_cases(tmp_path, [entry], model=model, budget={"answers": 9}).cases
     with pytest.raises(LLMCheckerError, match=r"budget\.dollars: buyer has no prices"):
         load_cases(tmp_path, [entry], model=model, budget={"answers": 9, "dollars": 1})
-    with pytest.raises(LLMCheckerError, match=r"turns: tools: .* returns texts alone"):
-        load_cases(tmp_path, [{**entry, "tools": [TOOL]}], model=model)
