@@ -217,6 +217,7 @@ listed = {
     each.name: {
         "outputs": list(each.output),
         "code": each.params.get("code"),
+        "captions": each.params.get("captions") or [],
         "others": [repr(v) for v in each.params if not is_compared(v) and not callable(v)],
     }
     for each in workflow.rules
@@ -258,8 +259,8 @@ def rules(tmp_path_factory) -> dict[str, dict]:
 
 
 PUBLISHED = {
-    **dict.fromkeys(("audit", "comparison"), ("table2.csv",)),
-    "invariants_tables": ("invariants.csv",),
+    **dict.fromkeys(("audit", "comparison"), ("resources/published/table2.csv",)),
+    "invariants_tables": ("resources/published/invariants.csv",),
 }
 """The published tables that scripts read, by the name of the script."""
 
@@ -278,7 +279,7 @@ def test_every_rule_has_a_digest_of_its_code(rules):
             assert rule["code"] is None, name
         else:
             also = [BUILTIN_TYPES["gender"].module, PROVABLE] if script in SCORING else []
-            data = [ROOT / "resources/published" / name for name in PUBLISHED.get(script, ())]
+            data = [ROOT / file for file in (*PUBLISHED.get(script, ()), *rule["captions"])]
             assert rule["code"] == compute_code_digest(SCRIPTS[script], also, data), name
     assert seen == set(SCRIPTS)
 
