@@ -286,13 +286,7 @@ def _measure_host(run: Run) -> Found:
 
 def _measure_structured(run: Run) -> Found:
     """Measure answers that satisfy a schema."""
-    found: Figures = {}
-    for name, directory in run.models.items():
-        run.report(f"structured output of {name}")
-        measure = partial(structured.measure, report=run.report)
-        of_model = in_own_process(measure, directory, run.sizes.host_passes, directory=run.project)
-        found |= named(f"structured.{name}", of_model)
-    return found, []
+    return _measure_models(run, "structured", structured.measure, run.sizes.host_passes)
 
 
 def _measure_growth(run: Run) -> Found:
@@ -308,25 +302,22 @@ def _measure_growth(run: Run) -> Found:
 
 
 def _measure_equal_seconds(run: Run) -> Found:
-    found: Figures = {}
-    for name, directory in run.models.items():
-        run.report(f"equal seconds with {name}")
-        measure = partial(real_models.measure_equal_seconds, report=run.report)
-        of_model = in_own_process(measure, directory, run.sizes.models, directory=run.project)
-        found |= named(f"seconds.{name}", of_model)
-    return found, []
+    return _measure_models(run, "seconds", real_models.measure_equal_seconds, run.sizes.models)
 
 
 def _measure_chat(run: Run) -> Found:
     """Measure free-form answers of the models that have a chat template."""
+    return _measure_models(run, "chat", chat.measure, run.sizes.models.seconds)
+
+
+def _measure_models(run: Run, topic: str, measure: Callable[..., Figures], size: object) -> Found:
+    """Measure each model in a process of its own; a figure begins with the topic and the model."""
     found: Figures = {}
     for name, directory in run.models.items():
-        run.report(f"free-form answers of {name}")
-        measure = partial(chat.measure, report=run.report)
-        of_model = in_own_process(
-            measure, directory, run.sizes.models.seconds, directory=run.project
-        )
-        found |= named(f"chat.{name}", of_model)
+        run.report(f"{topic}: {name}")
+        reporting = partial(measure, report=run.report)
+        of_model = in_own_process(reporting, directory, size, directory=run.project)
+        found |= named(f"{topic}.{name}", of_model)
     return found, []
 
 

@@ -88,6 +88,16 @@ def test_a_suite_gates_an_application(tmp_path):
     assert len({request[1]["question"] for request in provider.questions}) == 1
 
 
+def test_another_pointer_reads_another_answer():
+    """Stored answers are those of the pointers: a changed one asks the application again."""
+    provider = FakeProvider("json", share(1.0))
+    with running(provider) as address:
+        assert ask(address, answers=9).low > 0.5
+        assert ask(address, answers=9, answer="/reply/end").high < 0.5
+        ask(address, answers=9, finish="/reply/end")
+    assert len(provider.questions) == 27
+
+
 @pytest.mark.parametrize(
     ("reply", "message"),
     [

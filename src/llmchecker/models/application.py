@@ -18,7 +18,7 @@ from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format
 
 _Messages = list[dict[str, Any]]
 """Messages as `{"role": "user", "content": "Is it so?"}`."""
-Answering = Callable[..., str | TextAnswer | Awaitable[str | TextAnswer]]
+AnswerFunction = Callable[..., str | TextAnswer | Awaitable[str | TextAnswer]]
 """A function, or a coroutine function, from messages to an answer."""
 
 _OPTIONS = ("max_tokens", "seed")
@@ -54,7 +54,7 @@ class Application:
 
     def __init__(
         self,
-        function: Answering,
+        function: AnswerFunction,
         *,
         name: str | None = None,
         concurrency: int = 8,
@@ -187,12 +187,12 @@ def _list_messages(prompt: Start) -> _Messages:
     return prompt.as_json if isinstance(prompt, Chat) else [{"role": "user", "content": prompt}]
 
 
-def _is_coroutine(function: Answering) -> bool:
+def _is_coroutine(function: AnswerFunction) -> bool:
     # an object with a method `__call__` is no function
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def _find_options(function: Answering) -> tuple[str, ...]:
+def _find_options(function: AnswerFunction) -> tuple[str, ...]:
     """Return the names of the options that a function takes."""
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -14,7 +14,7 @@ from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
-from llmchecker.models.application import Answering, Application
+from llmchecker.models.application import AnswerFunction, Application
 from llmchecker.models.decoding.answer_reader import apply_reader, build_reader
 from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.decoding.template_settings import TemplateSettings
@@ -260,7 +260,7 @@ def _check_network(network: object, tokenizer: object) -> PreTrainedTokenizerBas
     return tokenizer
 
 
-def texts(function: Answering, **options: Any) -> Application:
+def texts(function: AnswerFunction, **options: Any) -> Application:
     """Make a model that returns texts alone of a function that answers messages.
 
         model = lc.texts(answer)

@@ -61,7 +61,7 @@ _DISTRIBUTION_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """Keys that APIs of texts alone reject; a chat uses `tokens` as the limit of an answer."""
 
-_EXCHANGE_KEYS = ("body", "answer", "finish", "headers")
+EXCHANGE_KEYS = ("body", "answer", "finish", "headers")
 """Keys of the requests and responses of an application of the user's own."""
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
@@ -135,7 +135,12 @@ class ServerSource:
         return cls(
             parse_source(record["source"]),
             tokenizer=None if tokenizer is None else parse_source(tokenizer),
-            **{key: record[key] for key in SERVER_KEYS if key != "tokenizer"},
+            # records of servers with probabilities may be older than the keys of applications
+            **{
+                key: record[key]
+                for key in SERVER_KEYS
+                if key != "tokenizer" and (key in record or key not in EXCHANGE_KEYS)
+            },
         )
 
     @property
@@ -243,7 +248,7 @@ def _check_exchange(source: Source, entry: Mapping[str, Any]) -> None:
         ConfigError: one is missing, has no effect, or is invalid.
     """
     if entry.get("api") != "json":
-        for key in _EXCHANGE_KEYS:
+        for key in EXCHANGE_KEYS:
             if key in entry:
                 raise ConfigError(f"{key}: only the api json has it; remove the key")
         return

@@ -29,7 +29,7 @@ from llmchecker.models.servers.answer_store import AnswerFile, derive_seed
 from llmchecker.models.servers.http_client import RequestLimits, ServerClient, ServerSession
 from llmchecker.models.servers.json_api import JsonApi
 from llmchecker.models.servers.schema import quote
-from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.servers.settings import EXCHANGE_KEYS, ServerSource
 from llmchecker.models.servers.spending import Prices, Spending
 from llmchecker.models.servers.text_apis import (
     TEXT_APIS,
@@ -322,8 +322,8 @@ class TextClient:
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),
             **({"template": self._template.as_json} if self._template else {}),
-            # what an application gets determines its answers
-            **{key: value for key in ("body", "headers") if (value := vars(self.source)[key])},
+            # what an application gets, and what is read of its response
+            **{key: value for key in EXCHANGE_KEYS if (value := getattr(self.source, key))},
         }
 
     def _check_model(self, model: str | None) -> None:
