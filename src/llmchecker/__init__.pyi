@@ -1,7 +1,7 @@
 """The public names, for `__init__.py`, editors and type checkers."""
 
 from . import errors as errors
-from .interfaces.python.answer import Answer as Answer
+from .checking.answer import Answer as Answer
 from .interfaces.python.ask import ask as ask
 from .interfaces.python.ask import check as check
 from .interfaces.python.compare import Comparison as Comparison
@@ -13,6 +13,7 @@ from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite
 from .interfaces.python.tree import AnswerTree as AnswerTree
 from .interfaces.python.tree import Tree as Tree
+from .interfaces.python.tree import find_tree as find_tree
 from .interfaces.python.tree import grow as grow
 from .models.table_model import TableModel as TableModel
 from .models.text_answer import Finish as Finish

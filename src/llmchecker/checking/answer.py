@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from llmchecker.checking.endings import Beginnings, Endings, describe_endings, f
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.measurement import Measurement, find_threshold
 from llmchecker.checking.witnesses import Witness
-from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError
+from llmchecker.errors import CheckFailed, DamagedFile, LLMCheckerError, NoTruthValue
 from llmchecker.properties.definitions import describe_quantifiers, encode, format_definitions
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.parser import parse
@@ -299,6 +300,52 @@ class Answer:
         """Return the fields for a copy or another process, without what stays in memory."""
         state = {each.name: getattr(self, each.name) for each in fields(Answer)}
         return state | {"evidence": None}
+
+    def __bool__(self) -> bool:
+        """Return whether the query holds.
+
+        Raises:
+            NoTruthValue: this is unknown, or the query has =?.
+        """
+        if self.holds is not None:
+            return self.holds
+        text = self.query.text
+        if not self.query.is_numeric:
+            raise NoTruthValue(
+                f"{text}: the outcome is UNKNOWN; test answer.holds, or allow more passes"
+            )
+        raise NoTruthValue(
+            f"{text}: the answer is a number; compare answer.low and answer.high, or ask with a "
+            "threshold"
+        )
+
+    def __repr__(self) -> str:
+        """Return the query and its figures on one line, without texts and costs."""
+        line: str = _load_views().format_line(self)
+        return line
+
+    def __str__(self) -> str:
+        text: str = _load_views().format_text(self)
+        return text
+
+    def _repr_html_(self) -> str:
+        html: str = _load_views().render_html(self)
+        return html
+
+    def plot(self, label: str | None = None, *, axes: Any = None) -> Any:
+        """Plot the answer, and return the axes of matplotlib.
+
+        On a model: both intervals against the passes, and any threshold as a line. On a tree: value
+        and bounds; for a query without =?, the texts that decide it.
+
+        Args:
+            label: on a tree, the label of the row; the start string if it is None.
+            axes: axes of the plot of another answer, to which this one is added; None for new axes.
+
+        Raises:
+            InvalidQuery: on a tree, the query has no =?, and no single text decides it.
+        """
+        return _load_views().draw_plot(self, label, axes)
 
     @property
     def decision(self) -> Decision | None:
@@ -586,6 +633,15 @@ def select_trivial_interval(query: Query) -> Interval:
         return TRUTHS
     # a quantifier may have no limits, so no finite ends hold for all scores
     return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
+
+
+def _load_views() -> Any:
+    """Load the module of the views, by its name.
+
+    An import would make them a part of the code that computes answers, so that a change of a colour
+    would compute all answers of the workflow again.
+    """
+    return import_module("llmchecker.reporting.answer_views")
 
 
 def _encode_end(end: float | bool) -> float | bool | None:

@@ -168,7 +168,9 @@ def build_rows(answer: Answer) -> dict[str, Row]:
     # a conversation is no chain of tokens
     if answer.turns is not None:
         return rows | build_text_rows({"passes": f"{answer.passes:,}"})
-    sizes = {"states": f"{answer.costs.states:,}", "transitions": f"{answer.costs.transitions:,}"}
+    counts = {"states": answer.costs.states, "transitions": answer.costs.transitions}
+    # the stored answer of a whole model has no sizes
+    sizes = {name: f"{count:,}" for name, count in counts.items() if count is not None}
     # a tree that was built for its bounds has no bounded figure, which belongs to alpha and k
     if answer.passes is not None:
         return rows | build_text_rows(sizes | {"passes": f"{answer.passes:,}"})

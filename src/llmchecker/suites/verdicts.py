@@ -187,7 +187,9 @@ def average_members(
         values: all possible values of a row: probabilities, or scores.
     """
     missing = Measurement(values, values)
-    mean = average_measurements([each.measurement if each.answer else missing for each in results])
+    mean = average_measurements(
+        [missing if each.answer is None else each.measurement for each in results]
+    )
     # which rows have no result may depend on their samples, and their evidence is missing
     is_missing = any(result.status in (Status.ERROR, Status.UNFINISHED) for result in results)
     if is_missing or all(result.evidence is None for result in results):

@@ -54,7 +54,7 @@ def test_enough_passes_give_the_probability(model):
     answer = lc.ask("P=? [ F he > 0 ]", model, "once", length=3, passes=1000, he=he)
     assert (answer.lower, answer.upper) == pytest.approx((TRUTH, TRUTH))
     assert (answer.low, answer.estimate, answer.high) == pytest.approx((TRUTH,) * 3)
-    assert isinstance(answer.tree, lc.Tree)
+    assert isinstance(lc.find_tree(answer), lc.Tree)
     assert "bounded" not in str(answer)
     assert "certain" in str(answer)
 

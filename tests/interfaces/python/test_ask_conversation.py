@@ -68,7 +68,7 @@ def test_a_comparison_with_a_text_has_no_turns():
 
 def test_a_notebook_shows_the_answers_of_each_turn():
     """The view is a drawing with an edge for each answer, and the sign of those that decide."""
-    tree = ask("P=? [ G balance > 0 ]").tree
+    tree = lc.find_tree(ask("P=? [ G balance > 0 ]"))
     assert repr(tree) == f"AnswerTree(model='{tree.answers.model}', 2 turns, states={len(tree)})"
     (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', tree._repr_html_())
     drawing = ElementTree.fromstring(base64.b64decode(image))
@@ -95,7 +95,7 @@ def test_files_have_all_conversations(language, tmp_path):
     """Storm answers also another query than that of the check, which ended early."""
     answer = ask("P>=0.99 [ G balance > 5 ]")
     path = tmp_path / f"c.{language}"
-    getattr(answer.tree, f"write_{language}")(path)
+    getattr(lc.find_tree(answer), f"write_{language}")(path)
     found = getattr(storm, f"check_{language}")(
         path, lc.parse("P=? [ X (F (turn = 2 & balance > 0)) ]")
     )

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
+from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
@@ -15,8 +16,7 @@ from llmchecker.config.question import (
     DEFAULT_SEED,
     build_model_budget,
 )
-from llmchecker.errors import ConfigError, InterruptedCheck
-from llmchecker.interfaces.python.answer import Answer
+from llmchecker.errors import ConfigError
 from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
@@ -26,7 +26,6 @@ from llmchecker.properties.property import Property
 from llmchecker.trees.text_tree import TextTree
 
 if TYPE_CHECKING:
-    from llmchecker.checking.answer import Progress
     from llmchecker.models.decoding.chat_template import Start
     from llmchecker.models.interface import LanguageModel
 
@@ -85,7 +84,7 @@ def _check_tree(query: QueryForm, tree: TextTree, quantifiers: Mapping[str, Scor
 
     scored = ScoredTree.from_quantifiers(tree, asked.quantifiers)
     found = check_query(scored, asked.query, notes=asked.notes)
-    return Answer.from_answer(found.with_property(asked))
+    return found.with_property(asked)
 
 
 def ask(
@@ -107,7 +106,7 @@ def ask(
     certain: bool = False,
     end_of_sequence: Literal["terminal", "ordinary"] = "terminal",
     progress: Callable[[str], None] | None = None,
-    watch: Callable[["Progress"], bool | None] | None = None,
+    watch: Callable[[Progress], bool | None] | None = None,
     quantifiers: Mapping[str, Scorer] | None = None,
     **keywords: Scorer,
 ) -> Answer:
@@ -181,12 +180,7 @@ def ask(
     # imported here, because Storm takes a second to load
     from llmchecker.checking.runs import answer_question
 
-    try:
-        found = answer_question(question, watch=combine_watches(progress, watch, format_line))
-    except InterruptedCheck as error:
-        so_far = Answer.from_answer(error.result)
-        raise InterruptedCheck(error.problem, so_far) from error.__cause__
-    return Answer.from_answer(found)
+    return answer_question(question, watch=combine_watches(progress, watch, format_line))
 
 
 def build_question(
@@ -246,9 +240,9 @@ def _is_model(model: object) -> TypeGuard["LanguageModel | TextModel"]:
 
 def combine_watches(
     progress: Callable[[str], None] | None,
-    watch: Callable[["Progress"], bool | None] | None,
-    format_line: Callable[["Progress"], str] = formatting.format_progress,
-) -> Callable[["Progress"], bool]:
+    watch: Callable[[Progress], bool | None] | None,
+    format_line: Callable[[Progress], str] = formatting.format_progress,
+) -> Callable[[Progress], bool]:
     """Return a function that passes intervals to both functions.
 
     Args:
@@ -257,7 +251,7 @@ def combine_watches(
         format_line: formats the intervals as a line.
     """
 
-    def report(now: "Progress") -> bool:
+    def report(now: Progress) -> bool:
         if progress is not None:
             progress(format_line(now))
         return watch is not None and bool(watch(now))

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
 
 
+_MAX_ANSWERS = 100
+"""The largest number of answers of a conversation that are drawn."""
+
+
 class Tree(TextTree):
     """A `TextTree` with a notebook view, a drawing and a conversion to a pandas frame."""
 
@@ -168,6 +172,21 @@ class AnswerTree:
         from llmchecker.checking.conversations import conversation_files
 
         conversation_files.write_jani(self.explored, path)
+
+
+def find_tree(answer: Answer) -> Tree | AnswerTree | None:
+    """Find the tree that was built for the bounds of an answer of `ask`.
+
+    For a conversation it has the most probable answers.
+
+    Returns:
+        None for an answer on a tree, for texts alone, and for a copy or a file of an answer.
+    """
+    if (evidence := answer.evidence) is None:
+        return None
+    if (explored := evidence.conversation) is not None:
+        return AnswerTree(explored.build_tree(_MAX_ANSWERS), explored)
+    return None if evidence.explore is None else Tree.from_text_tree(evidence.scored.tree)
 
 
 def grow(
