@@ -2,9 +2,9 @@
 
 from . import errors as errors
 from .checking.answer import Answer as Answer
+from .checking.comparison import Comparison as Comparison
 from .interfaces.python.ask import ask as ask
 from .interfaces.python.ask import check as check
-from .interfaces.python.compare import Comparison as Comparison
 from .interfaces.python.compare import compare as compare
 from .interfaces.python.load import load as load
 from .interfaces.python.load import texts as texts

@@ -7,8 +7,8 @@ import pytest
 
 import llmchecker as lc
 from llmchecker.checking.endings import Endings, describe_endings
-from llmchecker.checking.figures import format_display
-from llmchecker.checking.formatting import build_display
+from llmchecker.checking.figures import format_rows
+from llmchecker.checking.formatting import build_rows
 from llmchecker.utils.interval import Interval
 
 TOKENS = ["Q", " dragon", " cat", ""]
@@ -138,7 +138,7 @@ def test_a_verdict_warns_where_longer_texts_may_change_it(query, outcome, warns)
     answer = check(query)
     assert answer.decision.outcome == outcome
     assert (answer.warning is not None) == warns
-    assert (answer.warning in format_display(build_display(answer))) if warns else True
+    assert (answer.warning in format_rows(build_rows(answer))) if warns else True
 
 
 @pytest.mark.parametrize(

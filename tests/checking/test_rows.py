@@ -2,7 +2,7 @@
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure, format_row
-from llmchecker.checking.formatting import build_rows
+from llmchecker.checking.formatting import build_figures
 from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.interval import Interval
 
@@ -17,7 +17,7 @@ def test_a_row_has_the_interval_of_its_text():
         Sampled(interval, 0.3, 0.99, 20),
         costs=Costs(states=9, transitions=12, passes=4),
     )
-    rows = build_rows(answer)
+    rows = build_figures(answer)
     assert rows["certain"] == (Figure("[0.123456, 0.75]", bar=Bar(certain)),)
     detail = " with confidence 0.99, point estimate 0.3, from 20 samples"
     assert rows["estimate"] == (Figure("[0.25, 0.5]", detail, Bar(interval)),)

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from llmchecker.checking import storm
-from llmchecker.checking.answer import Costs, Sampled
+from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.check import check_query
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.markov.scored_tree import ScoredTree
@@ -96,6 +96,11 @@ def results() -> list[AnsweredQuery]:
             )
             found.append(AnsweredQuery(row, label, START, answer))
     return found
+
+
+def render(answer: Answer, details: Mapping[str, str] | None = None) -> str:
+    """The page of one answer on the awkward tree."""
+    return html_report.render_answer(answer, LABELS["one"], START, TREE.truncation, details or {})
 
 
 def write_suite(directory: Path) -> Path:
@@ -539,7 +544,7 @@ def test_a_row_is_a_card_on_a_phone(browser, written):
 def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
     """The page has verdict, figures and texts of one answer, loads nothing and runs no script."""
     path = tmp_path / "answer.html"
-    path.write_text(html_report.render_answer(results()[2], {"<b>": "<i>"}), encoding="utf-8")
+    path.write_text(render(results()[2].result, {"<b>": "<i>"}), encoding="utf-8")
     seen = opened(browser, path)
     assert list(layers_of(seen.page)) == ["certain", "estimate", "verdict (bounded)"]
     assert seen.page.locator(".badge").inner_text().endswith("HOLDS")
@@ -557,7 +562,7 @@ def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
 def test_axe_finds_nothing(browser, written, tmp_path, axe, width, scheme):
     """No rule of axe-core is violated, in the report and in the pages of an answer and a suite."""
     single, suite = tmp_path / "answer.html", tmp_path / "suite.html"
-    single.write_text(html_report.render_answer(results()[2], {"seconds": "1"}), encoding="utf-8")
+    single.write_text(render(results()[2].result, {"seconds": "1"}), encoding="utf-8")
     require = {"ends": "P>=0.5 [ F step = 2 ]", "never": "P<=0.1 [ F step = 2 ]"}
     cases = [{"name": "won", "start": "once", "require": require}]
     write_html(suites.run(suites.load(tmp_path, cases)), suite)
@@ -753,8 +758,7 @@ def test_the_title_of_a_page_is_a_question_with_its_verdict(query, outcome):
     certain = TRUTHS if outcome is Outcome.UNKNOWN else Interval(*[outcome is Outcome.HOLDS] * 2)
     answer = results()[0]
     found = replace(answer.result, query=asked, certain=certain, sampled=None)
-    row = replace(answer.row, check=replace(answer.row.check, query=asked))
-    page = html_report.render_answer(replace(answer, row=row, result=found), {})
+    page = render(found)
     words = (
         f"{query}:"
         if "(G" in query
@@ -784,9 +788,7 @@ def test_a_legend_explains_the_marks_that_are_drawn(change, expected):
     """The legend of an answer's page has each mark of its axis, and no other."""
     answer = results()[0]
     found = replace(answer.result, **change)
-    check = replace(answer.row.check, query=found.query)
-    shown = replace(answer, row=replace(answer.row, check=check), result=found)
-    text = html_report.render_answer(shown, {})
+    text = render(found)
     legend = "".join(re.findall(r'<p class="legend">.*?</p>', text, re.DOTALL))
     marks = [
         {kind for kind in ("bounds", "likely", "estimate", "value") if f'class="{kind}"' in part}

@@ -4,15 +4,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from llmchecker.checking.figures import Bar, Display, Figure, TextList
-from llmchecker.reporting.html_rows import render_display, render_row
+from llmchecker.checking.figures import Bar, Figure, Rows, TextList
+from llmchecker.reporting.html_rows import render_row, render_rows
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
 def test_all_texts_are_inert():
     """Names, figures, notes, headings and texts are escaped; figures of a row are one cell."""
     row = (Figure("<b>", "; ]"), Figure("x"))
-    page = render_display(Display({"<i>": row}, ("<u>",), (TextList("<s>", (("0.5", "<q>{0}"),)),)))
+    page = render_rows(Rows({"<i>": row}, ("<u>",), (TextList("<s>", (("0.5", "<q>{0}"),)),)))
     tags = {element.tag for element in ElementTree.fromstring(f"<div>{page}</div>").iter()}
     assert tags == {"div", "table", "tr", "th", "td", "p"}
     assert "&lt;b&gt;; ]; x</td>" in page

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from llmchecker.checking.answer import Answer, Costs, Sampled, select_trivial_interval
-from llmchecker.checking.figures import format_display
-from llmchecker.checking.formatting import build_display
+from llmchecker.checking.figures import format_rows
+from llmchecker.checking.formatting import build_rows
 from llmchecker.checking.witnesses import Witness
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.errors import CheckFailed, DamagedFile
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
-from llmchecker.reporting.html_rows import render_display
+from llmchecker.reporting.html_rows import render_rows
 from llmchecker.reporting.table_io import write_csv, write_table
 from llmchecker.reporting.tables import AnsweredQuery
 from llmchecker.trees.text_tree import Horizon, Truncation
@@ -274,8 +274,8 @@ def test_witnesses_show_the_start_string_once():
     page = tables.format_witnesses([answer("gemma3-270m", shown)])
     assert page.count("Be brief.") == 1
     assert "| ` He` |" in page
-    assert format_display(build_display(shown)).count("Be brief.") == 1
-    assert render_display(build_display(shown)).count("Be brief.") == 1
+    assert format_rows(build_rows(shown)).count("Be brief.") == 1
+    assert render_rows(build_rows(shown)).count("Be brief.") == 1
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
-from llmchecker.checking.figures import format_display
-from llmchecker.checking.formatting import build_display
+from llmchecker.checking.figures import format_rows
+from llmchecker.checking.formatting import build_rows
 from llmchecker.properties.logic.parser import parse
-from llmchecker.reporting.html_rows import render_display
+from llmchecker.reporting.html_rows import render_rows
 from llmchecker.reporting.table_io import _write_latex, _write_markdown, format_cell
 from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
@@ -36,7 +36,7 @@ def test_only_an_exact_0_or_1_prints_as_one(number, digits):
         assert (Decimal(form(number, digits)) in (0, 1)) == (number in (0, 1))
 
 
-@pytest.mark.parametrize("render", [format_display, render_display])
+@pytest.mark.parametrize("render", [format_rows, render_rows])
 def test_a_verdict_prints_its_bounds_outwards(render):
     """Certain bounds and the interval of an estimate are rounded outwards in text and HTML."""
     answer = Answer(
@@ -47,7 +47,7 @@ def test_a_verdict_prints_its_bounds_outwards(render):
         bounded=0.9999997,
         costs=Costs(states=1, transitions=1),
     )
-    text = render(build_display(answer))
+    text = render(build_rows(answer))
     assert "[0.999999, 0.99999999]" in text
     assert "[0.123456, 0.123457]" in text
     assert "0.9999997" in text

@@ -321,15 +321,15 @@ class Answer:
 
     def __repr__(self) -> str:
         """Return the query and its figures on one line, without texts and costs."""
-        line: str = _load_views().format_line(self)
+        line: str = load_views().format_line(self)
         return line
 
     def __str__(self) -> str:
-        text: str = _load_views().format_text(self)
+        text: str = load_views().format_text(self)
         return text
 
     def _repr_html_(self) -> str:
-        html: str = _load_views().render_html(self)
+        html: str = load_views().render_html(self)
         return html
 
     def plot(self, label: str | None = None, *, axes: Any = None) -> Any:
@@ -345,7 +345,7 @@ class Answer:
         Raises:
             InvalidQuery: on a tree, the query has no =?, and no single text decides it.
         """
-        return _load_views().draw_plot(self, label, axes)
+        return load_views().draw_plot(self, label, axes)
 
     @property
     def decision(self) -> Decision | None:
@@ -635,8 +635,8 @@ def select_trivial_interval(query: Query) -> Interval:
     return NUMBERS if isinstance(query.root, Expectation) else PROBABILITIES
 
 
-def _load_views() -> Any:
-    """Load the module of the views, by its name.
+def load_views() -> Any:
+    """Load the module of the views of answers and comparisons, by its name.
 
     An import would make them a part of the code that computes answers, so that a change of a colour
     would compute all answers of the workflow again.

@@ -2,11 +2,27 @@
 
 from dataclasses import dataclass, field
 
-from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.answer import Answer, Progress, load_views
 from llmchecker.checking.decision import ComparisonOutcome, describe_certainty
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.measurement import Measurement
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.utils.interval import Interval
+
+
+@dataclass(frozen=True)
+class SideLabel:
+    """The words of a side of a comparison.
+
+    Attributes:
+        model: the name of its model.
+        decoding: its decoding; empty without settings.
+        prompt: its prompt.
+    """
+
+    model: str
+    decoding: str
+    prompt: Start
 
 
 @dataclass(frozen=True)
@@ -20,6 +36,7 @@ class Comparison:
         history: both intervals of the difference after each round.
         forecast: the costs of a decision or of the wanted width; None if they are reached or
             unknown.
+        sides: the words of the first and of the second side; empty without any.
     """
 
     first: Answer
@@ -28,6 +45,15 @@ class Comparison:
     seconds: float
     history: tuple[Progress, ...] = field(default=(), repr=False)
     forecast: Forecast | None = None
+    sides: tuple[SideLabel, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        text: str = load_views().format_text(self)
+        return text
+
+    def _repr_html_(self) -> str:
+        html: str = load_views().render_html(self)
+        return html
 
     @property
     def difference(self) -> Measurement:

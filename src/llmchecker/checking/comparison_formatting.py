@@ -7,12 +7,11 @@ first − versus  certain [-0.02, 0]; estimate [-0.01, 0] with confidence 0.99
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.comparison import Comparison
+from llmchecker.checking.comparison import Comparison, SideLabel
 from llmchecker.checking.decision import ComparisonOutcome
-from llmchecker.checking.figures import Bar, Display, Figure, Row, build_text_rows
+from llmchecker.checking.figures import Bar, Figure, Row, Rows, build_text_rows
 from llmchecker.checking.formatting import (
     CERTAIN_MEANING,
     UNKNOWN,
@@ -22,7 +21,7 @@ from llmchecker.checking.formatting import (
     format_start,
     list_continuations,
 )
-from llmchecker.models.decoding.chat_template import Chat, Start
+from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_number
@@ -33,36 +32,23 @@ _MAX_TEXTS = 5
 """Maximum number of texts of each side."""
 
 
-@dataclass(frozen=True)
-class SideLabel:
-    """The words of a side of a comparison.
-
-    Attributes:
-        model: the name of its model.
-        decoding: its decoding; empty without settings.
-        prompt: its prompt.
-    """
-
-    model: str
-    decoding: str
-    prompt: Start
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The words of the model, the decoding, the system prompt and the other prompt."""
-        prompt, system = self.prompt, "no system prompt"
-        if isinstance(prompt, Chat) and prompt.messages[0][0] == "system":
-            system = f"system {format_start(prompt.messages[0][1])}"
-            prompt = Chat(prompt.messages[1:])
-        return self.model, self.decoding or "temperature 1, uncut", system, format_start(prompt)
+def _list_parts(side: SideLabel) -> tuple[str, ...]:
+    """List the words of the model, the decoding, the system prompt and the other prompt."""
+    prompt, system = side.prompt, "no system prompt"
+    if isinstance(prompt, Chat) and prompt.messages[0][0] == "system":
+        system = f"system {format_start(prompt.messages[0][1])}"
+        prompt = Chat(prompt.messages[1:])
+    return side.model, side.decoding or "temperature 1, uncut", system, format_start(prompt)
 
 
 def describe_sides(sides: Sequence[SideLabel]) -> dict[str, str]:
-    """Describe what both sides have in common, and what differs."""
-    first, versus = (side.parts for side in sides)
+    """Describe what both sides have in common, and what differs; empty without words."""
+    if not sides:
+        return {}
+    first, versus = map(_list_parts, sides)
     pairs = list(zip(first, versus, strict=True))
     # the system prompt and the decoding of both are shown only if there are any
-    hidden = SideLabel("", "", "").parts
+    hidden = _list_parts(SideLabel("", "", ""))
     same = [one for one, other in pairs if one == other and one not in hidden]
     differing = [pair for pair in pairs if pair[0] != pair[1]] or [(first[0], versus[0])]
     if first == versus:
@@ -86,13 +72,8 @@ def _format_outcome(comparison: Comparison) -> str:
     return f"{outcome}, {comparison.certainty}{meaning}"
 
 
-def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display:
-    """Build the display of a comparison: outcome, difference, both sides, costs and texts.
-
-    Args:
-        comparison: the comparison.
-        sides: the words of the first and of the second side.
-    """
+def build_rows(comparison: Comparison) -> Rows:
+    """Build the rows of a comparison: outcome, difference, both sides, costs and texts."""
     query = comparison.first.query
     is_score = isinstance(query.root, Expectation)
     outcome = Figure(_format_outcome(comparison), outcome=comparison.outcome.value)
@@ -102,7 +83,7 @@ def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display
             {
                 "query": " ".join(query.text.split()),
                 **escape_definitions(comparison.first),
-                **describe_sides(sides),
+                **describe_sides(comparison.sides),
             }
         ),
         "verdict": (outcome,),
@@ -127,7 +108,7 @@ def build_display(comparison: Comparison, sides: Sequence[SideLabel]) -> Display
             query, answer.witnesses[:_MAX_TEXTS], f"Continuations of the {_ORDINALS[name]} side"
         )
     ]
-    return Display(rows, comparison.notes, tuple(lists))
+    return Rows(rows, comparison.notes, tuple(lists))
 
 
 def _describe_horizons(comparison: Comparison) -> dict[str, str]:

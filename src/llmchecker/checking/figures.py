@@ -46,8 +46,6 @@ class Figure:
 
 Row = tuple[Figure, ...]
 """The figures of a row."""
-Rows = Mapping[str, Row]
-"""The rows of an output by their names."""
 _NAME_WIDTH = 13
 """The smallest width of the column of names in a text."""
 
@@ -66,16 +64,16 @@ class TextList:
 
 
 @dataclass(frozen=True)
-class Display:
-    """The content of an output about an answer.
+class Rows:
+    """The rows of an output: figures, notes and texts.
 
     Attributes:
-        rows: the figures by their names.
+        figures: the figures of each row by its name.
         notes: sentences after the figures.
         lists: the lists of texts after the notes.
     """
 
-    rows: Rows
+    figures: Mapping[str, Row]
     notes: tuple[str, ...] = ()
     lists: tuple[TextList, ...] = ()
 
@@ -90,13 +88,13 @@ def format_row(row: Row) -> str:
     return "; ".join(map(str, row))
 
 
-def format_display(display: Display) -> str:
-    """Format a display as text: a line for each figure, note and text."""
-    figures = [(name, format_row(row)) for name, row in display.rows.items()]
-    width = max(_NAME_WIDTH, *(len(name) + 2 for name in display.rows))
-    pairs = [*figures, *(("note", note) for note in display.notes)]
+def format_rows(rows: Rows) -> str:
+    """Format rows as text: a line for each figure, note and text."""
+    figures = [(name, format_row(row)) for name, row in rows.figures.items()]
+    width = max(_NAME_WIDTH, *(len(name) + 2 for name in rows.figures))
+    pairs = [*figures, *(("note", note) for note in rows.notes)]
     lines = [f"{name:<{width}}{text}" for name, text in pairs]
-    for each in display.lists:
+    for each in rows.lists:
         lines += ["", each.heading]
         lines += [f"  {probability:<12}{text}" for probability, text in each.texts]
     return "\n".join(lines)

@@ -1,17 +1,16 @@
 """Readable answers: the parts of an answer and the format of each number.
 
-A `Display` is what the shell and notebooks show. The report lays out the same `Figures` itself.
+`Rows` are what the shell, notebooks and Python show. The report lays out the same figures itself.
 """
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.answer import Answer, Progress, Sampled
 from llmchecker.checking.figures import (
     Bar,
-    Display,
     Figure,
     Row,
     Rows,
@@ -78,66 +77,19 @@ def _format_ends(
     )
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The formatted figures of an answer.
-
-    Attributes:
-        bounded: the figure of the bounded process.
-        lower, upper: the ends of the bounds for the whole model.
-        bounds: both ends; for a query without =?, the certain answer or `unknown`.
-        estimate, low, high: the estimate and the ends of its interval, or None for each.
-        interval: both ends of that interval, or None.
-        confidence: the confidence of the interval, or None.
-        samples: the number of samples with its noun, or None.
-    """
-
-    bounded: str
-    lower: str
-    upper: str
-    bounds: str
-    estimate: str | None = None
-    low: str | None = None
-    high: str | None = None
-    interval: str | None = None
-    confidence: str | None = None
-    samples: str | None = None
-
-
-def format_figures(
-    answer: Answer,
-    digits: int = DIGITS,
-    unlimited: tuple[str, str] = _UNLIMITED,
-) -> Figures:
-    """Format the figures of an answer.
+def format_bounds(
+    answer: Answer, digits: int = DIGITS, unlimited: tuple[str, str] = _UNLIMITED
+) -> str:
+    """Format the certain bounds; for a query without =?, the certain answer or `unknown`.
 
     Args:
         answer: the answer.
         digits: number of significant digits.
         unlimited: the lower and the upper end of bounds without a limit.
     """
-    lower, upper = answer.lower, answer.upper
-    if not answer.query.is_numeric:
-        # a query without =? has truth values as ends
-        ends = format_value(lower), format_value(upper)
-        bounds = ends[0] if answer.certain.is_exact else UNKNOWN
-    else:
-        ends = _format_ends(answer.certain, digits, unlimited)
-        bounds = f"[{', '.join(ends)}]"
-    figures = (format_value(answer.bounded, digits), *ends, bounds)
-    sampled = answer.sampled
-    if sampled is None:
-        return Figures(*figures)
-    interval = sampled.interval
-    return Figures(
-        *figures,
-        estimate=format_value(answer.estimate, digits),
-        low=format_lower(interval.lower, digits),
-        high=format_upper(interval.upper, digits),
-        interval=format_interval(interval, digits),
-        confidence=format_number(sampled.confidence),
-        samples=format_count(sampled.samples, "sample"),
-    )
+    if answer.query.is_numeric:
+        return f"[{', '.join(_format_ends(answer.certain, digits, unlimited))}]"
+    return format_value(answer.lower) if answer.certain.is_exact else UNKNOWN
 
 
 def format_progress(progress: Progress, *, is_text_only: bool = False) -> str:
@@ -159,9 +111,9 @@ def _format_answer_progress(progress: Progress) -> str:
     return ", ".join([*parts, format_count(progress.passes, "answer")])
 
 
-def build_rows(answer: Answer) -> dict[str, Row]:
+def build_figures(answer: Answer) -> dict[str, Row]:
     """Build the figures of an answer by name: verdict or certain, estimate, bounded, and sizes."""
-    rows = _build_answer_rows(answer, format_figures(answer))
+    rows = _build_answer_rows(answer)
     # texts without probabilities have no chain
     if answer.is_text_only:
         return rows | build_text_rows({"answers": _describe_answers(answer)})
@@ -201,7 +153,7 @@ def name_bounded_figure(query: Query) -> str:
     return "score (bounded)" if isinstance(query.root, Expectation) else "probability (bounded)"
 
 
-def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
+def _build_answer_rows(answer: Answer) -> dict[str, Row]:
     """Build the rows of the query, its certain answer and any estimate."""
     rows = build_text_rows({"query": _join_lines(answer.query.text), **escape_definitions(answer)})
     # an expected score has no axis
@@ -211,7 +163,7 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
         rows["estimate"] = (Figure(UNKNOWN),)
     if answer.decision is None and not answer.is_text_only:
         bar = Bar(answer.certain) if has_axis else None
-        rows["certain"] = (Figure(figures.bounds, bar=bar),)
+        rows["certain"] = (Figure(format_bounds(answer), bar=bar),)
     elif answer.decision is not None:
         outcome = answer.decision.outcome.value
         rows["verdict"] = (Figure(str(answer.decision), outcome=outcome),)
@@ -223,7 +175,7 @@ def _build_answer_rows(answer: Answer, figures: Figures) -> dict[str, Row]:
         threshold = find_threshold(answer.query)
         limit = None if threshold is None else float(threshold.number)
         bar = Bar(sampled.interval, threshold=limit) if has_axis else None
-        detail = _format_estimate_detail(answer, figures)
+        detail = _format_estimate_detail(answer, sampled)
         rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
     return rows | build_text_rows({"horizon": answer.about})
 
@@ -240,13 +192,13 @@ def format_exactness(answer: Answer) -> str:
     return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(width, 1)}"
 
 
-def _format_estimate_detail(answer: Answer, figures: Figures) -> str:
+def _format_estimate_detail(answer: Answer, sampled: Sampled) -> str:
     """Format the confidence of an interval, its point estimate and its samples."""
-    parts = [f" with confidence {figures.confidence}"]
+    parts = [f" with confidence {format_number(sampled.confidence)}"]
     # the estimate of a query without =? is a truth, which the verdict contains
     if answer.decision is None:
-        parts.append(f"point estimate {figures.estimate}")
-    return ", ".join([*parts, f"from {figures.samples}"])
+        parts.append(f"point estimate {format_value(answer.estimate)}")
+    return ", ".join([*parts, f"from {format_count(sampled.samples, 'sample')}"])
 
 
 def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
@@ -294,23 +246,23 @@ def summarize_witnesses(answer: Answer) -> str:
     return f"{summary} {share}:"
 
 
-def build_display(answer: Answer, rows: Rows | None = None) -> Display:
-    """Build the display of an answer: its figures, notes and witnesses.
+def build_rows(answer: Answer, figures: Mapping[str, Row] | None = None) -> Rows:
+    """Build the rows of an answer: its figures, notes and witnesses.
 
     Args:
         answer: the answer.
-        rows: the figures; None for those of `build_rows`, a forecast and the start string.
+        figures: the figures; None for those of `build_figures`, a forecast and the start string.
     """
     witnesses = answer.witnesses
-    if rows is None:
-        rows = build_rows(answer) | build_forecast_row(answer.forecast)
-        has_start = witnesses and answer.turns is None
-        rows |= build_text_rows({"start": _quote(find_start_text(witnesses))} if has_start else {})
-    rows = _explain_certain(rows)
+    if figures is None:
+        figures = build_figures(answer) | build_forecast_row(answer.forecast)
+        if witnesses and answer.turns is None:
+            figures |= build_text_rows({"start": _quote(find_start_text(witnesses))})
+    figures = _explain_certain(figures)
     if answer.turns is None:
-        return Display(rows, answer.remarks, list_continuations(answer.query, witnesses))
+        return Rows(figures, answer.remarks, list_continuations(answer.query, witnesses))
     texts = list_continuations(answer.query, witnesses, "Conversations", _join_messages)
-    return Display(rows, answer.remarks, texts)
+    return Rows(figures, answer.remarks, texts)
 
 
 def list_continuations(
@@ -339,10 +291,10 @@ def list_continuations(
     return (TextList(heading, texts),)
 
 
-def _explain_certain(rows: Rows) -> Rows:
-    """Return rows whose certain answer is explained."""
+def _explain_certain(figures: Mapping[str, Row]) -> dict[str, Row]:
+    """Return figures whose certain answer is explained."""
     explained = {}
-    for name, row in rows.items():
+    for name, row in figures.items():
         is_certain = name == "certain" or (name == "verdict" and str(row[0]).endswith(", certain"))
         if is_certain:
             row = (replace(row[0], detail=f"{row[0].detail} ({CERTAIN_MEANING})"), *row[1:])

@@ -1,20 +1,21 @@
-"""Views of an answer: its line, its text, its view in a notebook and its plot.
+"""Views of answers and comparisons: line, text, view in a notebook and plot.
 
-They are methods of `Answer`, which imports this module at their first use.
+They are methods of these values, which load this module at their first use.
 """
 
 from typing import Any
 
-from llmchecker.checking import formatting
+from llmchecker.checking import comparison_formatting, formatting
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.figures import format_display, format_row
-from llmchecker.reporting.html_rows import render_display
+from llmchecker.checking.comparison import Comparison
+from llmchecker.checking.figures import Rows, format_row, format_rows
+from llmchecker.reporting.html_rows import render_rows
 from llmchecker.utils.optional_packages import explain_missing_packages
 
 
 def format_line(answer: Answer) -> str:
     """Format the query and its figures on one line, without texts and costs."""
-    rows = formatting.build_rows(answer)
+    rows = formatting.build_figures(answer)
     # the bounded figure has the name of its kind
     bounded = formatting.name_bounded_figure(answer.query)
     names = ("assertion", "quantifiers", "verdict", "certain", "estimate", "horizon", bounded)
@@ -22,14 +23,14 @@ def format_line(answer: Answer) -> str:
     return f"<Answer {format_row(rows['query'])}: {', '.join(figures)}>"
 
 
-def format_text(answer: Answer) -> str:
+def format_text(shown: Answer | Comparison) -> str:
     """Format figures, notes and texts, each on a line of its own."""
-    return format_display(formatting.build_display(answer))
+    return format_rows(_build_rows(shown))
 
 
-def render_html(answer: Answer) -> str:
+def render_html(shown: Answer | Comparison) -> str:
     """Render figures, notes and texts as HTML."""
-    return render_display(formatting.build_display(answer))
+    return render_rows(_build_rows(shown))
 
 
 def draw_plot(answer: Answer, label: str | None, axes: Any) -> Any:
@@ -46,3 +47,9 @@ def draw_plot(answer: Answer, label: str | None, axes: Any) -> Any:
     if not answer.history:
         return draw_answer(answer, label, axes)
     return draw_history(answer, axes)
+
+
+def _build_rows(shown: Answer | Comparison) -> Rows:
+    if isinstance(shown, Comparison):
+        return comparison_formatting.build_rows(shown)
+    return formatting.build_rows(shown)

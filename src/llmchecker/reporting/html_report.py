@@ -11,6 +11,7 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from llmchecker.checking import witnesses
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.formatting import (
+    FEW_DIGITS,
     format_exactness,
+    format_value,
     name_bounded_figure,
     name_formula,
     summarize_witnesses,
@@ -30,7 +34,9 @@ from llmchecker.checking.formatting import (
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
+from llmchecker.properties.logic.query import Query
 from llmchecker.reporting.html_rows import render_row
 from llmchecker.reporting.query_wording import describe_outcome, describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures
@@ -41,11 +47,16 @@ from llmchecker.reporting.table_io import (
     format_heading,
     read_table,
 )
-from llmchecker.reporting.tables import AnsweredQuery, format_answer
+from llmchecker.reporting.tables import AnsweredQuery, format_answer, format_few_bounds
 from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
-from llmchecker.trees.text_tree import StateKind
+from llmchecker.trees.text_tree import Horizon, StateKind, Truncation
 from llmchecker.utils.atomic_files import read_with_checksum
-from llmchecker.utils.number_format import format_count, format_number
+from llmchecker.utils.number_format import (
+    format_count,
+    format_lower,
+    format_number,
+    format_upper,
+)
 from llmchecker.utils.printable_text import escape_unprintable
 
 _MAX_SHOWN_STATES = 1500
@@ -217,7 +228,7 @@ def render_report(
         "report.html",
         questions=_group_by_question(answers),
         answers=answers,
-        marks=_find_marks(answers),
+        marks=_find_marks(answer.result for answer in answers),
         counts=_count_outcomes(answers),
         failures=find_failures(answers),
         filters=_collect_filters(answers),
@@ -233,14 +244,32 @@ def render_report(
     )
 
 
-def render_answer(answer: AnsweredQuery, details: Mapping[str, str]) -> str:
+def render_answer(
+    answer: Answer,
+    model: str,
+    prompt: Start,
+    truncation: Truncation | Horizon,
+    details: Mapping[str, str],
+) -> str:
     """Render one answer as a page of its own, with its deciding texts.
 
     Args:
-        answer: the answer; label and interest of its row are not shown.
+        answer: the answer.
+        model: the model's label, with the decoding if it has one.
+        prompt: the start string, or the chat to answer.
+        truncation: the truncation of the tree; a horizon if there is no tree.
         details: costs and files of the answer, each by its name.
     """
-    return _render("answer.html", answer=answer, marks=_find_marks([answer]), details=details)
+    return _render(
+        "answer.html",
+        answer=answer,
+        model=model,
+        prompt=prompt,
+        truncation=truncation,
+        is_bounded=isinstance(truncation, Truncation),
+        marks=_find_marks([answer]),
+        details=details,
+    )
 
 
 def _render(template: str, **values: Any) -> str:
@@ -254,6 +283,7 @@ def _render(template: str, **values: Any) -> str:
             outcome_signs=_OUTCOME_SIGNS,
             truths=_TRUTHS,
             exactness=format_exactness,
+            bounds_of=format_few_bounds,
             in_words=describe_query,
             headline=describe_outcome,
             bounded_name=name_bounded_figure,
@@ -288,6 +318,9 @@ def build_environment() -> Environment:
         "from_page": _relative_path,
         "figures": render_row,
         "number": format_number,
+        "value": partial(format_value, digits=FEW_DIGITS),
+        "rounded_down": partial(format_lower, digits=FEW_DIGITS),
+        "rounded_up": partial(format_upper, digits=FEW_DIGITS),
     }
     return environment
 
@@ -297,20 +330,18 @@ def _relative_path(path: str) -> str:
     return path.removeprefix("results/")
 
 
-def _is_on_axis(answer: AnsweredQuery) -> bool:
+def _is_on_axis(answer: Answer) -> bool:
     """Return whether the answer has intervals of a probability, which fit a 0-1 axis."""
-    query = answer.row.check.query
-    if query.is_numeric:
-        return not isinstance(query.root, Expectation)
+    if answer.query.is_numeric:
+        return not isinstance(answer.query.root, Expectation)
     # The bounds of a query without =? are truth values; only its samples have an interval.
-    return bool(answer.result.samples)
+    return bool(answer.samples)
 
 
-def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
+def _find_marks(answers: Iterable[Answer]) -> frozenset[str]:
     """Return the kinds of marks on the axes of answers, which a legend explains."""
     marks = set()
-    for answer in filter(_is_on_axis, answers):
-        result = answer.result
+    for result in filter(_is_on_axis, answers):
         has_number = result.query.is_numeric
         found = {
             "certain": has_number and not result.is_text_only,
@@ -322,15 +353,16 @@ def _find_marks(answers: Iterable[AnsweredQuery]) -> frozenset[str]:
     return frozenset(marks)
 
 
-def _find_threshold(answer: AnsweredQuery) -> float | None:
+def _find_threshold(query: Query) -> float | None:
     """Return the threshold of P>=p and the like; None for other queries."""
-    threshold = find_threshold(answer.row.check.query)
+    threshold = find_threshold(query)
     return None if threshold is None else float(threshold.number)
 
 
 def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:
     """Count the requirements of each outcome that occurs, by the outcome in words."""
-    outcomes = [answer.decision.outcome for answer in answers if answer.decision is not None]
+    decisions = [answer.result.decision for answer in answers]
+    outcomes = [decision.outcome for decision in decisions if decision is not None]
     return {
         words: outcomes.count(outcome)
         for outcome, words in _OUTCOME_WORDS.items()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from llmchecker.checking.figures import Bar, Display, Figure, Row
+from llmchecker.checking.figures import Bar, Figure, Row, Rows
 from llmchecker.utils.interval import Interval
 
 _LEFT = Markup(' style="text-align: left"')
@@ -23,18 +23,17 @@ _THRESHOLD = Markup(
 )
 
 
-def render_display(display: Display) -> Markup:
+def render_rows(rows: Rows) -> Markup:
     """Render figures by their names, notes and texts."""
-    rows = Markup().join(
+    figures = Markup().join(
         Markup("<tr><th{}>{}</th><td{}>{}</td></tr>").format(_LEFT, name, _LEFT, render_row(row))
-        for name, row in display.rows.items()
+        for name, row in rows.figures.items()
     )
-    notes = Markup().join(Markup("<p>{}</p>").format(note) for note in display.notes)
+    notes = Markup().join(Markup("<p>{}</p>").format(note) for note in rows.notes)
     lists = Markup().join(
-        Markup("<p>{}</p>{}").format(each.heading, _render_table(each.texts))
-        for each in display.lists
+        Markup("<p>{}</p>{}").format(each.heading, _render_table(each.texts)) for each in rows.lists
     )
-    return Markup("<table>{}</table>{}{}").format(rows, notes, lists)
+    return Markup("<table>{}</table>{}{}").format(figures, notes, lists)
 
 
 def render_row(row: Row) -> Markup:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from llmchecker.checking.answer import Answer
 from llmchecker.checking.decision import Outcome
 from llmchecker.reporting.query_wording import describe_outcome
 from llmchecker.reporting.tables import AnsweredQuery
@@ -27,13 +28,13 @@ class Remark:
     text: str
 
 
-def compute_gap(answer: AnsweredQuery) -> float:
+def compute_gap(answer: Answer) -> float:
     """Return the distance of the bounded figure from the estimate's interval.
 
     Returns:
         0 inside the interval, without either, and for a query without =?.
     """
-    bounded, low, high = answer.bounded, answer.result.low, answer.result.high
+    bounded, low, high = answer.bounded, answer.low, answer.high
     if not isinstance(bounded, float) or low is None or high is None:
         return 0.0
     # The figure and an end of the interval may be equal numbers with different rounding errors.
@@ -48,7 +49,7 @@ def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
     """Find the requirements that are violated, then the unknown ones."""
     failures: dict[Outcome, list[Remark]] = {Outcome.VIOLATED: [], Outcome.UNKNOWN: []}
     for number, answer in enumerate(answers):
-        decision = answer.decision
+        decision = answer.result.decision
         if decision is not None and decision.outcome in failures:
             text = describe_outcome(answer.row.check.query, decision)
             failures[decision.outcome].append(Remark(number, answer, text))

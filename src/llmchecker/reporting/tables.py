@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.decision import Decision
 from llmchecker.checking.formatting import (
     FEW_DIGITS,
     UNKNOWN,
-    Figures,
-    format_figures,
+    format_bounds,
+    format_interval,
+    format_value,
     name_bounded_figure,
     summarize_witnesses,
 )
@@ -72,16 +72,6 @@ class AnsweredQuery:
             return None
         return UNKNOWN if self.result.bounded is None else self.result.bounded
 
-    @property
-    def decision(self) -> Decision | None:
-        """Whether the query holds for the whole model; None for a query with =?."""
-        return self.result.decision
-
-    @property
-    def figures(self) -> Figures:
-        """The formatted figures for the report and for tables."""
-        return format_figures(self.result, FEW_DIGITS, ("−∞", "∞"))
-
 
 def read_answers(
     rows: Iterable[TableRow],
@@ -133,15 +123,23 @@ def format_answer(answer: AnsweredQuery) -> str:
 
     For example `certain [0.05, 0.9], estimate 0.06 in [0.05, 0.1], probability (bounded) 0.05`.
     """
-    query, figures, decision = answer.row.check.query, answer.figures, answer.decision
-    parts = [f"certain {figures.bounds}" if decision is None else str(decision)]
-    if figures.estimate is not None:
-        interval = f"{figures.interval} with confidence {figures.confidence}"
+    result, query = answer.result, answer.row.check.query
+    decision, sampled = result.decision, result.sampled
+    parts = [f"certain {format_few_bounds(result)}" if decision is None else str(decision)]
+    if sampled is not None:
+        interval = format_interval(sampled.interval, FEW_DIGITS)
         # The verdict contains the estimate of a query without =?.
-        parts.append(f"estimate {f'{figures.estimate} ' * query.is_numeric}in {interval}")
+        estimate = f"{format_value(result.estimate, FEW_DIGITS)} " if query.is_numeric else ""
+        confidence = format_number(sampled.confidence)
+        parts.append(f"estimate {estimate}in {interval} with confidence {confidence}")
     if answer.row.check.is_bounded:
-        parts.append(f"{name_bounded_figure(query)} {figures.bounded}")
+        parts.append(f"{name_bounded_figure(query)} {format_value(result.bounded, FEW_DIGITS)}")
     return ", ".join(parts)
+
+
+def format_few_bounds(answer: Answer) -> str:
+    """Format the certain bounds with the digits and the signs of tables."""
+    return format_bounds(answer, FEW_DIGITS, ("−∞", "∞"))
 
 
 def build_table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
@@ -154,6 +152,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
     records = []
     for answer in answers:
         row, costs = answer.row, answer.result.costs
+        decision = answer.result.decision
         truncation = row.check.tree.truncation
         records.append(
             {
@@ -165,7 +164,7 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "k": getattr(truncation, "k", None),
                 "L": truncation.length,
                 "query": row.check.query.text,
-                "verdict": None if answer.decision is None else str(answer.decision),
+                "verdict": None if decision is None else str(decision),
                 "states": costs.states,
                 "transitions": costs.transitions,
                 "states_explored": costs.states_explored,

@@ -5,7 +5,8 @@ import json
 import pytest
 import yaml
 
-from llmchecker.checking.comparison_formatting import SideLabel, describe_sides
+from llmchecker.checking.comparison import SideLabel
+from llmchecker.checking.comparison_formatting import describe_sides
 from llmchecker.config.opening import open_model
 from llmchecker.interfaces.cli.arguments import parse_question, parse_versus
 from llmchecker.interfaces.cli.commands import build_parser

@@ -9,9 +9,9 @@ import yaml
 
 from llmchecker.checking.answer import Answer, Costs, Sampled
 from llmchecker.checking.figures import Bar, Figure
-from llmchecker.checking.formatting import build_display, build_rows
+from llmchecker.checking.formatting import build_figures, build_rows
 from llmchecker.checking.witnesses import Witness
-from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.display import show_rows
 from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.cli.terminal import draw_bar, print_outcome
 from llmchecker.properties.logic.parser import parse
@@ -66,7 +66,7 @@ def answer(query: str = QUERY, certain: Interval = CERTAIN) -> Answer:
 
 
 def print_shown(shown: Answer) -> None:
-    show_display(build_display(shown, build_rows(shown)))
+    show_rows(build_rows(shown, build_figures(shown)))
 
 
 def plain(text: str) -> str:
@@ -142,7 +142,7 @@ def test_a_bar_covers_its_interval(low, high, least, width, ascii_only):
 
 def name_bars(shown: Answer) -> list[str]:
     """The names of the rows with a bar."""
-    rows = build_rows(shown)
+    rows = build_figures(shown)
     return [name for name, row in rows.items() if any(figure.bar for figure in row)]
 
 

@@ -4,11 +4,16 @@ import argparse
 import contextlib
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import charge_judges
 from llmchecker.config.registry import Registry
-from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
+from llmchecker.interfaces.cli.answer_output import (
+    build_answer_rows,
+    format_answer_json,
+    write_answer_page,
+)
 from llmchecker.interfaces.cli.arguments import (
     add_budget_arguments,
     add_question_arguments,
@@ -20,7 +25,7 @@ from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
 )
 from llmchecker.interfaces.cli.check_on_model import check_on_model
-from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.display import show_rows
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     print_answer,
@@ -31,6 +36,10 @@ from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.models.decoding.chat_template import find_prompt_date, format_date_notes
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.trees.text_tree import Truncation
+
+# Imported for types only: Storm takes a second to load, which would delay --help.
+if TYPE_CHECKING:
+    from llmchecker.checking.answer import Answer
 
 
 def add_check_command(commands: SubParsers) -> None:
@@ -62,31 +71,36 @@ def add_check_command(commands: SubParsers) -> None:
 def _run_check(arguments: argparse.Namespace) -> int:
     # Before the work, and before the current directory changes.
     page = None if arguments.html is None else check_output_file("--html", arguments.html)
+    growth: dict[str, Any] = {}
+    failure = None
     with redirect_stdout():
         registry, question = parse_question(arguments)
         with contextlib.chdir(registry.project):
             if question.truncation is not None:
-                answered = check_on_tree(registry, question, question.truncation)
+                answer, growth = check_on_tree(registry, question, question.truncation)
             else:
                 spending = parse_spending(arguments)
                 with charge_judges(spending):
-                    answered = check_on_model(registry, question, spending)
+                    answer, failure = check_on_model(registry, question, spending)
     if arguments.json:
-        print_answer(answered.as_json())
+        print_answer(format_answer_json(question, answer, growth))
     else:
-        show_display(answered.build_display())
+        show_rows(build_answer_rows(question, answer, growth))
     if page is not None:
-        answered.write_page(page)
+        write_answer_page(page, question, answer, growth)
     # the error or the interrupt follows the answer so far
-    if answered.failure is not None:
-        raise answered.failure
-    return answered.answer.exit_status
+    if failure is not None:
+        raise failure
+    return answer.exit_status
 
 
 def check_on_tree(
     registry: Registry, question: Question, truncation: Truncation
-) -> AnsweredQuestion:
+) -> "tuple[Answer, dict[str, Any]]":
     """Answer the query of a question on its tree.
+
+    Returns:
+        The answer, and the file of the tree with the seconds to grow and to score it.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
@@ -107,19 +121,12 @@ def check_on_tree(
     notes = (*_describe_date(question), *decoding_notes, *question.asked.notes)
     answer = check_query(scored, question.query, seconds, notes)
     answer = answer.with_property(question.asked)
-    # A tree from the cache took no time in this run.
-    growth_text = f"growing {growing_seconds:.1f}" if growing_seconds else "tree from the cache"
-    costs = {
-        "seconds": f"{growth_text}, scoring {scoring_seconds:.1f}, "
-        f"checking {answer.costs.check_seconds:.1f}",
-        "tree": str(path),
-    }
-    fields = {
+    growth = {
         "tree": str(path),
         "growing_seconds": growing_seconds,
         "scoring_seconds": scoring_seconds,
     }
-    return AnsweredQuestion(question, answer, costs, fields)
+    return answer, growth
 
 
 def _describe_date(question: Question) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from llmchecker.checking.question import Question
 from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.registry import Registry
 from llmchecker.errors import InterruptedCheck
-from llmchecker.interfaces.cli.answered_question import AnsweredQuestion
 from llmchecker.models.servers.spending import Spending
 from llmchecker.utils import job_logging
 
@@ -27,13 +26,19 @@ INTERRUPTED_NOTE = "Ctrl-C interrupted the work; this is the answer so far"
 """The note of an answer whose work Ctrl-C ended."""
 
 
-def check_on_model(registry: Registry, question: Question, spending: Spending) -> AnsweredQuestion:
+def check_on_model(
+    registry: Registry, question: Question, spending: Spending
+) -> "tuple[Answer, InterruptedCheck | KeyboardInterrupt | None]":
     """Answer the query of a question within its budget.
 
     Args:
         registry: the configuration.
         question: the question.
         spending: the limits of a model that returns texts alone.
+
+    Returns:
+        The answer, and what ended the work early: the error of a model that failed after it had
+        evaluated texts, or Ctrl-C.
 
     Raises:
         LLMCheckerError: the model cannot be fetched or loaded, or the query cannot be answered.
@@ -57,8 +62,7 @@ def check_on_model(registry: Registry, question: Question, spending: Spending) -
         was_interrupted = is_cancelled()
     if was_interrupted:
         answer, failure = mark_interrupted(answer), failure or KeyboardInterrupt()
-    costs = {"seconds": f"{answer.seconds:.1f}"}
-    return AnsweredQuestion(question, answer, costs, failure=failure)
+    return answer, failure
 
 
 def format_status(progress: "Progress", question: Question) -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from llmchecker.checking import comparison_formatting
+from llmchecker.checking.comparison import SideLabel
 from llmchecker.checking.decision import ComparisonOutcome
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import charge_judges
@@ -35,7 +36,7 @@ from llmchecker.interfaces.cli.check_on_model import (
     format_status,
     mark_interrupted,
 )
-from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.display import show_rows
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -87,13 +88,8 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_answer(_format_json(first, versus, comparison))
     else:
-        sides = [
-            comparison_formatting.SideLabel(
-                question.model.label, question.model.describe_decoding(), question.prompt
-            )
-            for question in (first, versus)
-        ]
-        show_display(comparison_formatting.build_display(comparison, sides))
+        sides = tuple(map(_describe_words, (first, versus)))
+        show_rows(comparison_formatting.build_rows(replace(comparison, sides=sides)))
     # the error or the interrupt follows the answer so far
     if failure is not None:
         raise failure
@@ -185,6 +181,11 @@ def _format_json(first: Question, versus: Question, comparison: "Comparison") ->
         "answers": comparison.answers,
         "seed": first.budget.seed,
     }
+
+
+def _describe_words(question: Question) -> SideLabel:
+    model = question.model
+    return SideLabel(model.label, model.describe_decoding(), question.prompt)
 
 
 def _describe_side(question: Question, answer: "Answer") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.budget import Budget
-from llmchecker.checking.figures import Bar, Display, Figure, Row, TextList
+from llmchecker.checking.figures import Bar, Figure, Row, Rows, TextList
 from llmchecker.checking.formatting import format_interval
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
 from llmchecker.config.judges import create_quantifier_or_judge
@@ -23,7 +23,7 @@ from llmchecker.interfaces.cli.arguments import (
     add_server_arguments,
     name_deployment,
 )
-from llmchecker.interfaces.cli.display import show_display
+from llmchecker.interfaces.cli.display import show_rows
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.properties.quantifiers.judge import Judge
@@ -106,7 +106,7 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_answer(measurement.as_json())
     else:
-        show_display(_build_display(measurement))
+        show_rows(_build_rows(measurement))
     return ExitStatus.SUCCESS
 
 
@@ -143,8 +143,8 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
     return judge
 
 
-def _build_display(measurement: JudgeMeasurement) -> Display:
-    rows: dict[str, Row] = {
+def _build_rows(measurement: JudgeMeasurement) -> Rows:
+    figures: dict[str, Row] = {
         "judge": (Figure(escape_unprintable(measurement.judge)),),
         "agreement": _build_row(measurement.agreement, measurement.confidence),
         "precision": _build_row(measurement.precision, measurement.confidence),
@@ -165,7 +165,7 @@ def _build_display(measurement: JudgeMeasurement) -> Display:
     )
     count = format_count(len(measurement.differences), "text")
     texts_list = TextList(f"{count} with another grade (label → grade):", texts)
-    return Display(rows, tuple(notes), (texts_list,) if texts else ())
+    return Rows(figures, tuple(notes), (texts_list,) if texts else ())
 
 
 def _build_row(share: Share, confidence: float) -> Row:

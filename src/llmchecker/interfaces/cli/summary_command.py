@@ -11,7 +11,7 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmchecker.checking.figures import Bar, Display, Figure
+from llmchecker.checking.figures import Bar, Figure, Rows
 from llmchecker.checking.formatting import FEW_DIGITS, format_interval
 from llmchecker.errors import ConfigError
 from llmchecker.interfaces.cli.output import is_terminal
@@ -72,10 +72,10 @@ def _print_answer(row: Mapping[str, str]) -> None:
 def _draw_answer(row: Mapping[str, str]) -> None:
     """Print one answer on a terminal, with its intervals as bars."""
     # Imported here, because an answer in a pipe needs no rich.
-    from llmchecker.interfaces.cli.terminal import print_display, print_line
+    from llmchecker.interfaces.cli.terminal import print_line, print_rows
 
     print_line(_format_subject(row))
-    print_display(Display({word: (figure,) for word, figure in _build_figures(row).items()}))
+    print_rows(Rows({word: (figure,) for word, figure in _build_figures(row).items()}))
 
 
 def _format_subject(row: Mapping[str, str]) -> str:

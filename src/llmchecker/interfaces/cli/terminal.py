@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llmchecker.checking.figures import Bar, Display, Figure, Row
+from llmchecker.checking.figures import Bar, Figure, Row, Rows
 from llmchecker.interfaces.cli.output import escape_unencodable
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -51,11 +51,11 @@ def _create_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def print_display(display: Display) -> None:
+def print_rows(rows: Rows) -> None:
     """Print named figures, with bars next to their intervals, then notes and texts."""
     console = _create_console()
-    console.print(_build_figures(console, display))
-    for each in display.lists:
+    console.print(_build_figures(console, rows))
+    for each in rows.lists:
         grid = _create_grid()
         for probability, text in each.texts:
             grid.add_row(_create_text(f"  {probability}", "bold"), _create_text(text))
@@ -116,20 +116,20 @@ def print_line(text: str) -> None:
     _create_console().print(_create_text(text))
 
 
-def _build_figures(console: Console, display: Display) -> Table:
-    rows = display.rows
+def _build_figures(console: Console, rows: Rows) -> Table:
+    figures = rows.figures
     grid = _create_grid()
-    room = console.width - max(map(len, rows)) - 2
+    room = console.width - max(map(len, figures)) - 2
     # the bars of all rows begin in one column
-    drawn_rows = [row for row in rows.values() if any(figure.bar for figure in row)]
+    drawn_rows = [row for row in figures.values() if any(figure.bar for figure in row)]
     width = max(map(_measure_heads, drawn_rows), default=0)
-    for name, row in rows.items():
+    for name, row in figures.items():
         is_small = name in _SMALL_ROWS or name.endswith("(bounded)")
         style = "dim" if is_small else ""
         value = _draw_figures(console, row, room, width)
         value.stylize_before(style)
         grid.add_row(_create_text(name, style or "cyan"), value)
-    for note in display.notes:
+    for note in rows.notes:
         grid.add_row(_create_text("note", "yellow"), _create_text(note))
     return grid
 

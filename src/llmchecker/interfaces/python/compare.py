@@ -1,14 +1,12 @@
 """Comparison of two models, start strings or decodings by one query."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from llmchecker.checking import comparison, comparison_formatting
 from llmchecker.checking.answer import Progress
-from llmchecker.checking.comparison_formatting import SideLabel
+from llmchecker.checking.comparison import Comparison, SideLabel
 from llmchecker.checking.comparison_run import compare_answers
-from llmchecker.checking.figures import format_display
 from llmchecker.checking.question import Question
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
@@ -29,27 +27,9 @@ from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
-from llmchecker.reporting.html_rows import render_display
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison(comparison.Comparison):
-    """A comparison with a format for terminals and for notebooks.
-
-    Attributes:
-        sides: the words of the first and of the second side.
-    """
-
-    sides: tuple[SideLabel, SideLabel] = field(repr=False)
-
-    def __str__(self) -> str:
-        return format_display(comparison_formatting.build_display(self, self.sides))
-
-    def _repr_html_(self) -> str:
-        return render_display(comparison_formatting.build_display(self, self.sides))
 
 
 def compare(
@@ -155,18 +135,11 @@ def compare(
     try:
         compared = compare_answers(first, second, watch=watch_both)
     except InterruptedCheck as error:
-        so_far = _make_readable(error.result, sides)
+        so_far = replace(error.result, sides=sides)
         raise InterruptedCheck(error.problem, so_far) from error.__cause__
-    return _make_readable(compared, sides)
+    return replace(compared, sides=sides)
 
 
 def _describe(side: Question) -> SideLabel:
     """Return the words of a side: its model, the decoding of a local one, and its prompt."""
     return SideLabel(side.model.name, describe_decoding(side.model), side.prompt)
-
-
-def _make_readable(
-    compared: comparison.Comparison, sides: tuple[SideLabel, SideLabel]
-) -> Comparison:
-    columns = {each.name: getattr(compared, each.name) for each in fields(comparison.Comparison)}
-    return Comparison(**columns, sides=sides)
