@@ -100,7 +100,7 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
     assert found["high"] - found["low"] < 0.5
     # the library reads the answers that the command stored
     assert (same.low, same.high, len(provider.questions)) == (found["low"], found["high"], 80)
-    assert (same.lower, same.upper, same.tree) == (0, 1, None)
+    assert (same.lower, same.upper, lc.find_tree(same)) == (0, 1, None)
     assert "certain" not in repr(same) + str(same) + same._repr_html_()
 
 
