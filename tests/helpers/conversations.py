@@ -11,7 +11,9 @@ from itertools import pairwise
 
 from helpers import oracle
 from helpers.random_tables import PARTS
+from helpers.read_texts import read_whole
 
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.tools import parse_tools
 from llmchecker.models.table_model import TableModel
@@ -33,7 +35,7 @@ DECODING = "a table"
 class ChatTable(TableModel):
     """A table of letters that answers chats: each message is its mark and its letters."""
 
-    drops_answers = drops_results = False
+    drops_answers = drops_results = keeps_thoughts = False
 
     def encode(self, start):
         messages = start.messages if isinstance(start, Chat) else [("user", start)]
@@ -41,18 +43,26 @@ class ChatTable(TableModel):
             messages = [each for each in messages if each[0] != "tool"]
         if self.drops_answers:
             messages = [each for each in messages if each[0] != "assistant"]
+        thoughts = dict(start.thoughts) if self.keeps_thoughts else {}
         tokens = []
-        for role, text in messages:
+        for number, (role, content) in enumerate(messages):
+            text = thoughts.get(number, "") + content
             tokens.append(MODEL if role == "assistant" else USER)
             # other letters than those of the table have a token too
             tokens += [LETTERS.index(c) if c in LETTERS else ord(c) % 3 for c in text]
         return (*tokens, MODEL)
 
 
-def chat_table(seed: int, *, is_truncated: bool = False, calls: bool = False) -> ChatTable:
+def chat_table(
+    seed: int,
+    *,
+    is_truncated: bool = False,
+    calls: bool = False,
+    pieces: Sequence[str] = LETTERS,
+) -> ChatTable:
     """A table whose next letter depends on the whole chat, with probabilities of 64ths.
 
-    With `calls`, the last letter is written as a call of a tool.
+    The pieces are the texts of its letters. With `calls`, the last one is a call of a tool.
     """
 
     def distribution(tokens):
@@ -65,7 +75,7 @@ def chat_table(seed: int, *, is_truncated: bool = False, calls: bool = False) ->
         cuts = [0, *(round(PARTS * sum(weights[: i + 1]) / total) for i in range(END + 1))]
         return [*((after - before) / PARTS for before, after in pairwise(cuts)), 0.0, 0.0]
 
-    letters = [*LETTERS[:-1], CALL] if calls else LETTERS
+    letters = [*pieces[:-1], CALL] if calls else pieces
     return ChatTable([*letters, ".", "<u>", "<m>"], distribution, frozenset([END]))
 
 
@@ -101,10 +111,14 @@ def build_conversation(turns: list) -> tuple[Conversation, dict]:
 
 
 def iter_answers(
-    model: ChatTable, messages: Sequence[tuple[str, str]], length: int
+    model: ChatTable,
+    messages: Sequence[tuple[str, str]],
+    length: int,
+    thoughts: Sequence[tuple[int, str]] = (),
+    reader: AnswerReader = WHOLE_OUTPUT,
 ) -> Iterator[tuple[str, bool, Fraction]]:
     """Yield each answer to messages, whether it ended, and its probability."""
-    prompt = model.encode(Chat(tuple(messages), TOOLS))
+    prompt = model.encode(Chat(tuple(messages), TOOLS, thoughts=tuple(thoughts)))
     waiting = [((), Fraction(1))]
     while waiting:
         tokens, mass = waiting.pop()
@@ -112,40 +126,50 @@ def iter_answers(
             if probability == 0:
                 continue
             longer, share = (*tokens, token), mass * Fraction(probability)
-            if token in model.end_tokens or len(longer) == length:
-                text = "".join(model.vocabulary[t] for t in longer if t != END)
-                yield text, token in model.end_tokens, share
+            text = "".join(model.vocabulary[t] for t in longer if t != END)
+            has_ended = token in model.end_tokens or read_whole(reader, text)[1]
+            if has_ended or len(longer) == length:
+                yield text, has_ended, share
             else:
                 waiting.append((longer, share))
 
 
 def enumerate_conversations(
-    model: ChatTable, turns: Sequence[str | Result | Actor], length: int, quantifiers: Mapping
+    model: ChatTable,
+    turns: Sequence[str | Result | Actor],
+    length: int,
+    quantifiers: Mapping,
+    reader: AnswerReader = WHOLE_OUTPUT,
 ) -> oracle.Tree:
     """Return all conversations as a tree of answers, whose first state is before the first one.
 
     `{1}` in a text is the first answer. A conversation ends where no call precedes a result.
+    Messages have no thoughts, which the table gets apart.
     """
     parents, chances, kinds = [-1], [1], [0]
     columns = {name: [0] for name in ("turn", *quantifiers)}
-    waiting = [(0, [("user", turns[0])], [], Fraction(1))]
+    waiting = [(0, [("user", turns[0])], [], [], Fraction(1))]
     while waiting:
-        state, messages, answers, share = waiting.pop()
+        state, messages, thoughts, answers, share = waiting.pop()
         # a quantifier reads the visible messages as its start
         start = "".join(f"{role}: {message}\n" for role, message in messages)
-        for text, has_ended, chance in iter_answers(model, messages, length):
+        for raw, has_ended, chance in iter_answers(model, messages, length, thoughts, reader):
+            parts = read_whole(reader, raw)[0]
             parents.append(state)
             chances.append(share * chance)
             kinds.append(2 if has_ended else 0)
             columns["turn"].append(len(answers) + 1)
             for name, quantifier in quantifiers.items():
-                columns[name].append(quantifier(start, text))
-            said = [*answers, text]
+                read = parts.get(getattr(quantifier, "of", "answer"), parts["answer"])
+                columns[name].append(quantifier(start, read))
+            said = [*answers, parts["answer"]]
             if len(said) == len(turns):
                 continue
-            longer = [*messages, ("assistant", text)]
+            longer = [*messages, ("assistant", parts["answer"])]
+            own = [(len(messages), parts["thought"].strip())] if parts["thought"].strip() else []
             for role, message, part in _iter_messages(turns[len(said)], longer, said):
-                waiting.append((len(parents) - 1, [*longer, (role, message)], said, part))
+                following = [*longer, (role, message)], [*thoughts, *own], said
+                waiting.append((len(parents) - 1, *following, part))
     return oracle.Tree(parents, chances, kinds, columns, read=lambda chance: chance)
 
 

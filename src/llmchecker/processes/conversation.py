@@ -13,6 +13,9 @@ text of the user, the result of a tool, or a message that another model writes.
 
 The result of a tool follows an answer whose only call is one of this tool. Any other answer ends
 the conversation, since no program would return the result.
+
+Later messages see the answers after their thoughts. Thoughts go to the chat template apart from
+the answers, so that it drops or keeps them.
 """
 
 import json
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader
 from llmchecker.models.decoding.chat_template import Chat
 
 _REFERENCE = re.compile(r"\{answer ([0-9]+)\}")
@@ -96,6 +100,7 @@ class Conversation:
     Attributes:
         chat: the messages before the first answer.
         later_turns: the turn after the first answer, the second one, and so on.
+        reader: the parts of the answers, whose stops have ended them.
 
     Raises:
         ConfigError: a turn refers to an answer that does not precede it, or is the result of a tool
@@ -104,6 +109,7 @@ class Conversation:
 
     chat: Chat
     later_turns: tuple[Turn, ...] = ()
+    reader: AnswerReader = WHOLE_OUTPUT
 
     def __post_init__(self) -> None:
         tools = [tool.name for tool in self.chat.tools]
@@ -170,13 +176,14 @@ class Conversation:
         """Return the messages before the next answer, or before the next simulated message.
 
         Args:
-            answers: the answers so far, none of which ends the conversation.
+            answers: all that the model wrote in each turn so far, none of which ends the
+                conversation.
             simulated: the messages of the simulated users so far.
             user: the simulated user that reads the messages; None for the model.
         """
         messages = (*self.chat.messages, *self._iter_messages(answers, simulated))
         if user is None:
-            return replace(self.chat, messages=messages)
+            return self._add_thoughts(replace(self.chat, messages=messages), answers)
         exchanged: list[tuple[str, str]] = [("system", user.system)]
         for role, text in messages:
             if role == "tool":
@@ -193,20 +200,54 @@ class Conversation:
         """
         # the last answer ends the lines
         messages = list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
+        messages[::2] = [("assistant", answer) for answer in answers]
         return format_messages(messages).split("\n")
+
+    def _add_thoughts(self, chat: Chat, answers: Sequence[str]) -> Chat:
+        """Return the chat with the thoughts of the answers, which the messages leave out."""
+        if self.reader.marks is None:
+            return chat
+        thought = replace(self.reader.marks, is_open=False)
+        first = len(self.chat.messages)
+        thoughts = [self._read_thought(answer) for answer in answers]
+        return replace(
+            chat,
+            answer_format=replace(chat.answer_format, thought=thought),
+            thoughts=tuple(
+                (first + 2 * index, text) for index, text in enumerate(thoughts) if text
+            ),
+        )
+
+    def _read_thought(self, answer: str) -> str:
+        """Return the thought of an answer, as the message of an API contains it."""
+        thought = self.reader.read(answer, is_whole=True).thought.strip()
+        return self.chat.answer_format.clean_thought(thought)
+
+    def _read_content(self, answer: str, *, calls_tool: bool = False) -> str:
+        """Return what later messages see of an answer.
+
+        Args:
+            answer: all that the model wrote.
+            calls_tool: whether the answer has a call, which is then a part of the content.
+        """
+        content = self.reader.read(answer, is_whole=True).answer
+        # gpt-oss calls in a channel before the final one
+        return answer if calls_tool and not content else content
 
     def _iter_messages(
         self, answers: Sequence[str], simulated: Sequence[str]
     ) -> Iterator[tuple[str, str]]:
         """Yield the role and text of each answer, and of each turn after one that is known."""
         texts = iter(simulated)
+        contents = [self._read_content(answer) for answer in answers]
         for index, answer in enumerate(answers):
-            yield "assistant", answer
-            if index == len(self.later_turns):
+            turn = self.later_turns[index] if index < len(self.later_turns) else None
+            calls_tool = isinstance(turn, ScriptedTurn) and bool(turn.tool)
+            yield "assistant", self._read_content(answer, calls_tool=calls_tool)
+            if turn is None:
                 return
-            turn = self.later_turns[index]
             if isinstance(turn, ScriptedTurn):
-                yield "tool" if turn.tool else "user", turn.insert(answers)
+                yield "tool" if turn.tool else "user", turn.insert(contents)
             elif (text := next(texts, None)) is not None:
                 yield "user", text
 

@@ -61,11 +61,13 @@ class Part(ABC):
         stage: the stage.
         messages: the messages before it, as quantifiers read them; None for a start string.
         cut_count: number of the answers before it that the horizon cut.
+        is_thought_cut: whether the first of these was cut within a thought.
     """
 
     stage: Stage
     messages: str | None
     cut_count: int
+    is_thought_cut: bool = False
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.tree_export import build_scored_tree, list_sampled_texts
 from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.answer_format import find_answer_format
-from llmchecker.models.decoding.answer_reader import find_answer_reader
+from llmchecker.models.decoding.answer_reader import find_prompt_reader
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
 from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
 from llmchecker.models.interface import LanguageModel
@@ -50,13 +50,12 @@ class AnswerProcess(CheckedProcess):
         self.model = model
         prompt = model.encode(start)
         # a template may begin the thought that the model goes on with
-        (prompt_text,) = model.decode_unfinished([prompt])
-        reader = find_answer_reader(model, start).continue_prompt(prompt_text)
+        reader = find_prompt_reader(model, start, prompt)
         if reader.marks is not None and reader.marks.is_open:
             check_thinking(model)
         self.stages = (Stage(model, 0, length, reader=reader),)
         self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
-        self._answer_format = find_answer_format(model, start)
+        self._answer_format = reader.adapt_format(find_answer_format(model, start))
         messages = None if isinstance(start, str) else start.as_text
         self.first = _WholeAnswer(self.stages[0], prompt, messages)
 
@@ -65,14 +64,13 @@ class AnswerProcess(CheckedProcess):
         raise AssertionError("the end of an answer ends the text")
 
     def create_tree(self, asked: Property) -> ExploredTree:
-        """Create the tree that a check of a query explores."""
-        quantifiers = bind_quantifiers(asked.quantifiers, self._answer_format)
         """Create the tree that a check of a query explores.
 
         Raises:
             ConfigError: a quantifier reads thoughts that the answers do not have.
         """
         check_parts(asked.quantifiers, self.stages[0].reader)
+        quantifiers = bind_quantifiers(asked.quantifiers, self._answer_format)
         return ExploredTree(
             self, Estimand.from_query(asked), quantifiers, end_scores=asked.end_scores
         )

@@ -822,7 +822,11 @@ class ExploredTree(TextColumns):
             or any(stage.reader.stop for stage in self.process.stages),
             is_thinking=None
             if self.process.stages[0].reader.marks is None
-            else self.automaton.find_thinking(self.reading),
+            else np.where(
+                has_cut,
+                np.array([part.is_thought_cut for part in self.parts])[self.part],
+                self.automaton.find_thinking(self.reading),
+            ),
         )
 
     def check_law(self, count: int = 64) -> None:

@@ -29,11 +29,11 @@ from llmchecker.errors import ConfigError, UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.answer_reader import (
     WHOLE_OUTPUT,
-    find_answer_reader,
+    find_prompt_reader,
     find_reader,
 )
 from llmchecker.models.decoding.chat_template import describe_prompt_date
-from llmchecker.models.decoding.settings import list_decoding_notes
+from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.conversation import (
     Conversation,
@@ -42,7 +42,7 @@ from llmchecker.processes.conversation import (
 )
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.property import Property
-from llmchecker.properties.quantifiers.interface import bind_quantifiers
+from llmchecker.properties.quantifiers.interface import bind_quantifiers, check_parts
 from llmchecker.properties.transducers.interface import HasTransducer
 
 _MAX_WITNESSES = 5
@@ -66,7 +66,7 @@ class ConversationProcess(CheckedProcess):
 
     Raises:
         UnusableText: a model cannot read the conversation, whatever its answers are.
-        ConfigError: the answers have thoughts, or a simulated user has stops.
+        ConfigError: a simulated user has stops or thoughts.
     """
 
     def __init__(
@@ -78,15 +78,18 @@ class ConversationProcess(CheckedProcess):
         *,
         decides_early: bool = True,
     ) -> None:
-        answer_format = find_answer_format(model, conversation.chat)
-        chat = replace(conversation.chat, answer_format=answer_format)
-        self.model, self.conversation = model, replace(conversation, chat=chat)
-        self._reader = find_answer_reader(model, conversation.chat)
-        if self._reader.marks is not None:
-            raise ConfigError(
-                f"turns: {model.name}: a conversation has no thoughts; write `thought: false` to "
-                "count them as answers"
-            )
+        self.model, self._reader = (
+            model,
+            find_prompt_reader(model, conversation.chat, model.encode(conversation.chat)),
+        )
+        if self._reader.marks is not None and self._reader.marks.is_open:
+            check_thinking(model)
+        answer_format = self._reader.adapt_format(find_answer_format(model, conversation.chat))
+        self.conversation = replace(
+            conversation,
+            chat=replace(conversation.chat, answer_format=answer_format),
+            reader=self._reader.without_stops,
+        )
         for each in user_models.values():
             if find_reader(each):
                 raise ConfigError(
@@ -147,6 +150,7 @@ class ConversationProcess(CheckedProcess):
         simulated = tuple(each.message for each in given if each.message is not None)
         if message is not None:
             simulated = (*simulated, message)
+        cut = next((answer.text for answer in given if answer.has_ended is False), "")
         return TurnPart(
             self._stages[1 + len(given), user is None],
             given,
@@ -154,6 +158,7 @@ class ConversationProcess(CheckedProcess):
             # quantifiers read no message of a simulated user
             "" if user else self.conversation.build_chat(answers, simulated).as_text,
             lambda: self._encode(user, answers, simulated),
+            is_thought_cut=self._reader.without_stops.read(cut, is_whole=True).is_thinking,
         )
 
     def create_tree(self, asked: Property) -> ExploredTree:
@@ -161,7 +166,9 @@ class ConversationProcess(CheckedProcess):
 
         Raises:
             InvalidQuery: the query is not about the turns of the conversation.
+            ConfigError: a quantifier reads thoughts that the answers do not have.
         """
+        check_parts(asked.quantifiers, self._reader)
         conversation = self.conversation
         check_turn_query(asked.query, asked.quantifiers, conversation.turn_count)
         turns = TurnMonitor(
@@ -230,7 +237,8 @@ class ConversationProcess(CheckedProcess):
         """Check that the models read later turns, and find the tokens that their prompts share.
 
         Raises:
-            UnusableText: a chat template rejects or drops messages, or the context is too short.
+            UnusableText: a chat template rejects or drops messages, or begins a thought before
+                some of the answers alone, or the context is too short.
         """
         conversation, model = self.conversation, self.model
         answers: Texts = ()
@@ -241,10 +249,11 @@ class ConversationProcess(CheckedProcess):
             tool = turn.tool if isinstance(turn, ScriptedTurn) else ""
             # the result of a tool follows a call alone
             first, second = (_write_call(tool, x) for x in ({}, {"x": 1})) if tool else ("A", "B")
-            earlier, answers = answers, (*answers, first)
+            earlier, answers = answers, (*answers, self._write_answer(first))
             if (user := conversation.find_simulated_user(answers)) is not None:
                 one, other = (
-                    self._encode(user, (*earlier, answer), simulated) for answer in ("A", "B")
+                    self._encode(user, (*earlier, self._write_answer(answer)), simulated)
+                    for answer in ("A", "B")
                 )
                 stage = self._stages[1 + count, False]
                 self._check_read(stage, one, other, "the answer before it")
@@ -260,6 +269,11 @@ class ConversationProcess(CheckedProcess):
             if tool:
                 changed.append(((*before, answer, (role, f"{message}A")), "the result of the tool"))
             stage = self._stages[1 + count, True]
+            if find_prompt_reader(model, chat, one) != self._reader:
+                raise UnusableText(
+                    f"turns[{stage.turn - 1}]: the chat template of {model.name} begins a thought "
+                    "before some answers alone; write `thought: false`"
+                )
             for messages, part in changed:
                 with self.locate(stage):
                     other = tuple(model.encode(replace(chat, messages=messages)))
@@ -270,6 +284,12 @@ class ConversationProcess(CheckedProcess):
             with self.locate(self.stages[-1]):
                 model.open_prefix(one, self._length)
             self._share_beginnings(prompts)
+
+    def _write_answer(self, content: str) -> str:
+        """Return an answer with a thought, where answers have some."""
+        if (marks := self._reader.marks) is None:
+            return content
+        return f"{'' if marks.is_open else marks.begin}A{marks.end}{content}"
 
     def _check_read(
         self, stage: Stage, one: tuple[int, ...], other: tuple[int, ...], part: str

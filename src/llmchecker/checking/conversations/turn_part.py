@@ -22,6 +22,7 @@ class TurnPart(Part):
         given, message: as above.
         messages: the messages before it, as quantifiers read them.
         encode: returns the tokens of the messages before it.
+        is_thought_cut: as in `Part`.
     """
 
     def __init__(
@@ -31,9 +32,12 @@ class TurnPart(Part):
         message: str | None,
         messages: str,
         encode: Callable[[], tuple[int, ...]],
+        *,
+        is_thought_cut: bool,
     ) -> None:
         self.stage, self.given, self.message, self.messages = stage, given, message, messages
         self.cut_count = sum(answer.has_ended is False for answer in given)
+        self.is_thought_cut = is_thought_cut
         self._encode = encode
 
     @cached_property
@@ -42,5 +46,5 @@ class TurnPart(Part):
 
     @property
     def answers(self) -> Texts:
-        """The texts of the answers before it."""
+        """The texts of the answers before it, thoughts and marks included."""
         return tuple(answer.text for answer in self.given)

@@ -17,6 +17,7 @@ from llmchecker.models.decoding.call_formats import (
     Schemas,
     ToolCall,
     read_any_calls,
+    read_harmony_analysis,
 )
 
 
@@ -98,6 +99,12 @@ class AnswerFormat:
             return calls
         calls = read_any_calls(text, schemas)
         return calls if self.calls is None or not calls else [INVALID_CALL]
+
+    def clean_thought(self, thought: str) -> str:
+        """Return a thought as the message of an API contains it, without inner marks."""
+        # gpt-oss thinks in whole messages of a channel
+        is_harmony = self.thought is not None and self.thought.end == "final<|message|>"
+        return read_harmony_analysis(thought) if is_harmony else thought
 
     def find_single_call(self, text: str) -> ToolCall | None:
         """Return the call of a text with exactly one; None for another text."""

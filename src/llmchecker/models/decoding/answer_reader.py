@@ -28,6 +28,9 @@ ANSWER, THOUGHT, OUTPUT = "answer", "thought", "output"
 READ_PARTS = (ANSWER, THOUGHT, OUTPUT)
 """Parts of what a model writes; the output is all of it, marks included."""
 
+_MARK_TOKENS = 64
+"""The largest number of tokens of a mark that ends a prompt, with white space after it."""
+
 _ModelT = TypeVar("_ModelT")
 
 
@@ -133,6 +136,15 @@ class AnswerReader:
         elif not self.finds_marks:
             words.append("thoughts in answers")
         return ", ".join(words)
+
+    @property
+    def without_stops(self) -> "AnswerReader":
+        """The reader of texts that stops have ended."""
+        return replace(self, stop=(), include_stop=False)
+
+    def adapt_format(self, answer_format: AnswerFormat) -> AnswerFormat:
+        """Return a format of answers with the marks of the reader, if it has some."""
+        return replace(answer_format, thought=self.marks or answer_format.thought)
 
     def continue_prompt(self, prompt: str) -> "AnswerReader":
         """Return the reader of texts after a prompt, which may begin a thought."""
@@ -262,6 +274,18 @@ def find_answer_reader(model: object, start: Start) -> AnswerReader:
                     f"which texts leave out; {fix}"
                 )
     return reader
+
+
+def find_prompt_reader(model: Any, start: Start, prompt: Sequence[int]) -> AnswerReader:
+    """Return the reader of `find_answer_reader`, of which the prompt may begin the thought.
+
+    Args:
+        model, start: as there.
+        prompt: the tokens of the start.
+    """
+    # the mark is among the last tokens
+    (end_of_prompt,) = model.decode_unfinished([prompt[-_MARK_TOKENS:]])
+    return find_answer_reader(model, start).continue_prompt(end_of_prompt)
 
 
 def _find_control_token(model: Any, text: str) -> str | None:

@@ -242,19 +242,19 @@ class _PythonCalls(_MarkedCalls):
 class HarmonyCalls(CallFormat):
     """Calls as messages to functions: gpt-oss."""
 
-    _MESSAGE = re.compile(
+    MESSAGE = re.compile(
         r"(?P<header>.*?)<\|message\|>(?P<content>.*?)(?:<\|(?:end|call|return)\|>|\Z)", re.DOTALL
     )
-    _RECIPIENT = re.compile(r"\bto=(?P<name>[^\s<]+)")
+    RECIPIENT = re.compile(r"\bto=(?P<name>[^\s<]+)")
 
     def read(self, text: str, schemas: Schemas) -> Iterator[ToolCall]:
         """Yield the calls of a text, whose first header begins in the prompt."""
         for part in text.split("<|start|>"):
-            message = self._MESSAGE.match(part)
+            message = self.MESSAGE.match(part)
             # a text may end within a header, or have none
             is_header = message is not None or re.match(r"\s*(to=|<\|channel\|>)", part)
             header = message["header"] if message else part
-            recipient = self._RECIPIENT.search(header) if is_header else None
+            recipient = self.RECIPIENT.search(header) if is_header else None
             if recipient is None:
                 continue
             name = recipient["name"]
@@ -262,6 +262,16 @@ class HarmonyCalls(CallFormat):
                 yield ToolCall(name.removeprefix("functions."), _parse_json(message["content"]))
             else:
                 yield INVALID_CALL
+
+
+def read_harmony_analysis(text: str) -> str:
+    """Return the contents of messages that call nothing: the thought of gpt-oss."""
+    messages = map(HarmonyCalls.MESSAGE.match, text.split("<|start|>"))
+    return "\n".join(
+        message["content"]
+        for message in messages
+        if message is not None and HarmonyCalls.RECIPIENT.search(message["header"]) is None
+    )
 
 
 class _BareCalls(CallFormat):

@@ -35,6 +35,9 @@ _DATE_MARK = "\ue000"
 """A private character, which a template writes in place of a date."""
 _DATE_PATTERN = re.compile(r"""strftime_now\(\s*(["'])([^"'\\]*)\1\s*\)""")
 
+THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking")
+"""The keys of thoughts in messages for chat templates."""
+
 _QUESTION = {"role": "user", "content": "Is it so?"}
 _PROBE_CHATS = (
     [_QUESTION],
@@ -57,6 +60,7 @@ class Chat:
             of the call that the message before it makes.
         tools: the functions that the model may call.
         answer_format: the format of the model's calls.
+        thoughts: the number and the thought of each message that has one, for chat templates.
 
     Raises:
         ConfigError: no messages, an unknown role, a content that is not text, a last message
@@ -66,6 +70,7 @@ class Chat:
     messages: tuple[tuple[str, str], ...]
     tools: tuple[Tool, ...] = ()
     answer_format: AnswerFormat = field(default=AnswerFormat(), compare=False, repr=False)
+    thoughts: tuple[tuple[int, str], ...] = ()
 
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
@@ -266,9 +271,7 @@ class ChatTemplate:
                 f"chat template of {self.name}: it rejects these messages: {error}"
             ) from error
 
-    def render_chat(
-        self, chat: Chat, contents: Sequence[str] | None = None, **arguments: Any
-    ) -> Any:
+    def render_chat(self, chat: Chat, texts: Sequence[str] | None = None, **arguments: Any) -> Any:
         """Return the text of a chat, as `render` does.
 
         Calls are in the text of a message. A template that rejects the result of such a call gets
@@ -276,19 +279,25 @@ class ChatTemplate:
 
         Args:
             chat: the chat.
-            contents: other contents of its messages; None for its own.
+            texts: other contents of its messages, and then other thoughts; None for its own.
             arguments: as in `render`.
         """
-        contents = [content for _, content in chat.messages] if contents is None else contents
+        texts = list_texts(chat) if texts is None else texts
+        count = len(chat.messages)
+        contents, thoughts = texts[:count], texts[count:]
+
+        def render(messages: Sequence[Mapping[str, Any]]) -> Any:
+            return self.render(_write_thoughts(messages, chat, thoughts), **arguments)
+
         try:
-            return self.render(chat.replace_contents(contents), **arguments)
+            return render(chat.replace_contents(contents))
         except UnusableText:
             if all(role != "tool" for role, _ in chat.messages):
                 raise
             try:
-                return self.render(chat.write_calls(contents, as_text=False), **arguments)
+                return render(chat.write_calls(contents, as_text=False))
             except UnusableText:
-                return self.render(chat.write_calls(contents, as_text=True), **arguments)
+                return render(chat.write_calls(contents, as_text=True))
 
     def check_settings(self, chat: Chat) -> None:
         """Check that the template reads each of its settings, in a chat or in a simple one.
@@ -340,10 +349,11 @@ def encode_chat(
     template = ChatTemplate(tokenizer, name, chat.tools, settings)
     template.check_settings(chat)
 
-    def render(contents: Sequence[str], **arguments: Any) -> Any:
-        return template.render_chat(chat, contents, **arguments)
+    def render(texts: Sequence[str], **arguments: Any) -> Any:
+        return template.render_chat(chat, texts, **arguments)
 
-    contents = [content for _, content in chat.messages]
+    contents = list_texts(chat)
+    messages = [*chat.messages, *(("assistant", thought) for _, thought in chat.thoughts)]
     text = render(contents)
     if chat.tools:
         _check_tools(tokenizer, chat.tools)
@@ -360,12 +370,12 @@ def encode_chat(
             _check_control_tokens(tokenizer, contents, text)
             return tokens
         rendered = RenderedChat(tokenizer, text, tokens, tuple(encoding["offset_mapping"]))
-        typed_tokens = rendered.find_typed_tokens(chat.messages, render)
+        typed_tokens = rendered.find_typed_tokens(messages, render)
         return rendered.encode_as_text(
             {
                 token: number
                 for token, number in typed_tokens.items()
-                if chat.messages[number][0] != "assistant"
+                if messages[number][0] != "assistant"
                 or not any(token.text in mark for mark in marks)
             }
         )
@@ -421,6 +431,21 @@ def format_date_notes(date_text: str | None) -> tuple[str, ...]:
         f"the chat template writes the date {date_text} into the prompt, whatever the day of the "
         "run",
     )
+
+
+def list_texts(chat: Chat) -> list[str]:
+    """Return the contents of the messages of a chat, and then its thoughts."""
+    return [content for _, content in chat.messages] + [thought for _, thought in chat.thoughts]
+
+
+def _write_thoughts(
+    messages: Sequence[Mapping[str, Any]], chat: Chat, thoughts: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return messages with thoughts under each key by which templates read them."""
+    written = [dict(message) for message in messages]
+    for (number, _), thought in zip(chat.thoughts, thoughts, strict=True):
+        written[number] |= dict.fromkeys(THOUGHT_KEYS, thought)
+    return written
 
 
 def _check_tools(tokenizer: "PreTrainedTokenizerBase", tools: Sequence[Tool]) -> None:

@@ -21,7 +21,12 @@ from llmchecker.models.decoding.call_formats import (
     ToolCall,
     read_arguments,
 )
-from llmchecker.models.decoding.chat_template import Chat, ChatTemplate
+from llmchecker.models.decoding.chat_template import (
+    THOUGHT_KEYS,
+    Chat,
+    ChatTemplate,
+    list_texts,
+)
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.decoding.tools import Tool
 
@@ -30,10 +35,6 @@ if TYPE_CHECKING:
 
 _QUESTION, _THOUGHT, _ANSWER = "\ue001", "\ue002", "\ue003"
 """Private characters as contents of rendered messages, which no template changes."""
-
-_THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""The keys of thoughts in messages."""
-
 
 _KNOWN_THOUGHTS = (
     ThoughtMarks("<think>", "</think>"),
@@ -243,7 +244,7 @@ class _ResponseTemplateCalls(CallFormat):
 def _find_thought_marks(template: ChatTemplate) -> ThoughtMarks:
     """Return the marks that the template writes around a thought, or else contains."""
     message: dict[str, Any] = {"role": "assistant", "content": _ANSWER}
-    message |= dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
+    message |= dict.fromkeys(THOUGHT_KEYS, _THOUGHT)
     question = {"role": "user", "content": _QUESTION}
     try:
         text = template.render([question, message], add_generation_prompt=False)
@@ -259,8 +260,9 @@ def _find_thought_marks(template: ChatTemplate) -> ThoughtMarks:
 
 def _is_open(marks: ThoughtMarks, template: ChatTemplate, chat: Chat) -> bool:
     """Return whether the template begins a thought after the last message, and does not end it."""
-    contents = [content for _, content in chat.messages[:-1]]
-    text = template.render_chat(chat, [*contents, _QUESTION])
+    texts = list_texts(chat)
+    texts[len(chat.messages) - 1] = _QUESTION
+    text = template.render_chat(chat, texts)
     beginning = text.rpartition(_QUESTION)[2]
     is_open: bool = beginning.rfind(marks.begin) > beginning.rfind(marks.end)
     return is_open
