@@ -30,7 +30,7 @@ from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.reporting import tables
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow
 from llmchecker.trees.text_tree import StateKind, TextTree, Truncation
 from llmchecker.utils.printable_text import escape_unprintable
 
@@ -468,11 +468,10 @@ def decides(found, comparison, threshold):
     return True if holds else False if fails else None
 
 
-def answer(found: Answer) -> AnsweredQuery:
+def answer(found: Answer) -> AnsweredRow:
     """A verdict as the answer to a row of Table II."""
     tree = TreeSpec("m", "player", Truncation(0.5, 3, 2))
-    row = TableRow("Player|1", "Gender", Check(tree, found.query))
-    return AnsweredQuery(row, "Model", "w", found)
+    return TableRow("Player|1", "Gender", Check(tree, found.query), "Model", "w"), found
 
 
 def verdict(query: str, value: float | bool, found=()) -> Answer:

@@ -2,12 +2,16 @@
 
 import copy
 import pickle
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from llmchecker.checking import answer as answer_module
-from llmchecker.checking.answer import Answer, Progress, Sampled
+from llmchecker.checking.answer import Answer, Costs, Progress, Sampled
+from llmchecker.checking.endings import Endings
+from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.witnesses import Witness
 from llmchecker.interfaces.snakemake.code_dependencies import source_files_of
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import answer_views
@@ -30,6 +34,39 @@ def test_views_are_no_part_of_the_code_that_computes_answers():
     files = source_files_of(Path(answer_module.__file__))
     assert files
     assert not [file for file in files if "reporting" in file.parts]
+
+
+def test_every_field_survives_a_copy_a_pickle_and_a_file(tmp_path):
+    """No field but the evidence in memory is lost, not even one that is not compared."""
+    limits = Interval(0.125, 0.75)
+    full = replace(
+        ANSWER,
+        bounded=0.25,
+        witnesses=(Witness(1, "once He", 0.1, "witness", False, 4, "ended", {"gender": 1}),),
+        notes=("It is hard.",),
+        costs=Costs(*range(1, 10)),
+        versions={"storm": "2.0"},
+        probability=limits,
+        endings=Endings(limits, 0.5, (1, 4), Interval(0.25, 0.5)),
+        forecast=Forecast(10, 1.5, 0.25, 5, 20, 7, 9, "answer"),
+        turns=2,
+        quantifiers={"gender": {"type": "gender"}},
+        assertion={"contains": "He", "at_least": 0.9},
+        tally=(12, 4),
+    )
+    full.write(tmp_path / "answer.json")
+    defaults = Answer(ANSWER.query, 3, limits)
+    copies = (
+        copy.copy(full),
+        pickle.loads(pickle.dumps(full)),
+        Answer.read(tmp_path / "answer.json"),
+    )
+    for name in [each.name for each in fields(Answer) if each.name != "evidence"]:
+        # a new field must be in this test
+        assert name in ("query", "horizon", "certain") or getattr(full, name) != getattr(
+            defaults, name
+        )
+        assert [getattr(same, name) for same in copies] == [getattr(full, name)] * 3
 
 
 def test_each_view_is_that_of_the_reporting(tmp_path):

@@ -37,7 +37,7 @@ from llmchecker.reporting.paper.comparison import build_comparison_table
 from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow
 from llmchecker.reporting.tree_drawing import escape_unprintable
 from llmchecker.suites.html_page import write_html
 from llmchecker.trees.text_tree import Horizon, StateKind, TextTree, Truncation
@@ -82,7 +82,7 @@ ESTIMATE = Sampled(Interval(0.203125, 0.25), 0.21875, 0.99, 1200)
 """An invented estimate within the certain bounds of the probability, [0.15625, 0.3125]."""
 
 
-def results() -> list[AnsweredQuery]:
+def results() -> list[AnsweredRow]:
     """Every query of every model, with the verdicts that Storm gives."""
     scores = {"gender": GENDER}
     found = []
@@ -91,10 +91,8 @@ def results() -> list[AnsweredQuery]:
         if query.root.__class__ is Probability:
             answer = answer.with_samples(ESTIMATE)
         for model, label in LABELS.items():
-            row = TableRow(
-                "<i>Label</i>", "A & B", Check(TreeSpec(model, "awkward", TREE.truncation), query)
-            )
-            found.append(AnsweredQuery(row, label, START, answer))
+            check = Check(TreeSpec(model, "awkward", TREE.truncation), query)
+            found.append((TableRow("<i>Label</i>", "A & B", check, label, START), answer))
     return found
 
 
@@ -113,7 +111,7 @@ def write_suite(directory: Path) -> Path:
     return folder / "results.jsonl"
 
 
-def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
+def write_results(directory: Path, found: list[AnsweredRow]) -> None:
     """Write the files of a run, by the functions by which the workflow writes them."""
     findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
     made = {
@@ -129,16 +127,16 @@ def write_results(directory: Path, found: list[AnsweredQuery]) -> None:
     mass = mass.assign(lower_quartile=[0.125, 0.25], upper_quartile=[0.5, 0.75])
     (directory / "figures").mkdir()
     figures.write_figure(figures.draw_mass_figure(mass), [directory / "figures/figure3.svg"])
-    for check in (answer.row.check for answer in found):
+    for check in (row.check for row, _ in found):
         for path in (f"prism/{check.tree}/gender.prism", f"checks/{check}.json"):
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).touch()
 
 
-def page_of(directory: Path, found: list[AnsweredQuery], **changes) -> Path:
+def page_of(directory: Path, found: list[AnsweredRow], **changes) -> Path:
     """Write the page beside its results."""
     view = (
-        html_report.build_tree_view(found[0], ScoredTree(TREE, {"gender": GENDER}))
+        html_report.build_tree_view(found[0][0], ScoredTree(TREE, {"gender": GENDER}))
         if found
         else None
     )
@@ -296,7 +294,7 @@ def test_the_tree_shows_texts_probabilities_scores_and_what_decides(page):
     signs = page.locator(".tree .sign").all_inner_texts()
     assert all(sign.startswith("✓ satisfies the query") for sign in signs)
     masses = [float(sign.get_attribute("value")) for sign in page.locator(".sign data").all()]
-    assert sum(masses) == results()[0].result.bounded
+    assert sum(masses) == results()[0][1].bounded
 
 
 @pytest.mark.few(1)
@@ -434,11 +432,11 @@ def test_filters_choose_answers_and_their_witnesses(page):
 
 
 def with_interval(
-    answer: AnsweredQuery, interval: Interval, estimate: float = 0.21875
-) -> AnsweredQuery:
+    answered: AnsweredRow, interval: Interval, estimate: float = 0.21875
+) -> AnsweredRow:
     """The answer with other samples."""
-    sampled = replace(ESTIMATE, interval=interval, estimate=estimate)
-    return replace(answer, result=replace(answer.result, sampled=sampled))
+    row, answer = answered
+    return row, replace(answer, sampled=replace(ESTIMATE, interval=interval, estimate=estimate))
 
 
 def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
@@ -447,7 +445,7 @@ def test_failures_and_misleading_figures_are_named(browser, written, tmp_path):
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     numeric, threshold = results()[0], results()[2]
     # a bounded figure that is an end of the interval does not mislead
-    ends = with_interval(numeric, Interval(numeric.result.bounded, 0.25))
+    ends = with_interval(numeric, Interval(numeric[1].bounded, 0.25))
     low = with_interval(numeric, Interval(0.25, 0.3), 0.28)
     violated = with_interval(threshold, Interval(0.1, 0.15))
     seen = opened(browser, page_of(tmp_path, [ends, low, violated], view=None))
@@ -544,11 +542,11 @@ def test_a_row_is_a_card_on_a_phone(browser, written):
 def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
     """The page has verdict, figures and texts of one answer, loads nothing and runs no script."""
     path = tmp_path / "answer.html"
-    path.write_text(render(results()[2].result, {"<b>": "<i>"}), encoding="utf-8")
+    path.write_text(render(results()[2][1], {"<b>": "<i>"}), encoding="utf-8")
     seen = opened(browser, path)
     assert list(layers_of(seen.page)) == ["certain", "estimate", "verdict (bounded)"]
     assert seen.page.locator(".badge").inner_text().endswith("HOLDS")
-    assert seen.page.locator("tbody tr").count() == len(results()[2].result.witnesses)
+    assert seen.page.locator("tbody tr").count() == len(results()[2][1].witnesses)
     assert "<b>" in seen.page.locator("footer").inner_text()
     assert seen.page.locator("script").count() == 0
     assert seen.complaints == []
@@ -562,7 +560,7 @@ def test_a_page_of_one_answer_is_inert_and_complete(browser, tmp_path):
 def test_axe_finds_nothing(browser, written, tmp_path, axe, width, scheme):
     """No rule of axe-core is violated, in the report and in the pages of an answer and a suite."""
     single, suite = tmp_path / "answer.html", tmp_path / "suite.html"
-    single.write_text(render(results()[2].result, {"seconds": "1"}), encoding="utf-8")
+    single.write_text(render(results()[2][1], {"seconds": "1"}), encoding="utf-8")
     require = {"ends": "P>=0.5 [ F step = 2 ]", "never": "P<=0.1 [ F step = 2 ]"}
     cases = [{"name": "won", "start": "once", "require": require}]
     write_html(suites.run(suites.load(tmp_path, cases)), suite)
@@ -575,9 +573,10 @@ def test_axe_finds_nothing(browser, written, tmp_path, axe, width, scheme):
 
 def test_witnesses_are_those_of_the_verdicts(page):
     """Each witness is listed with its probability, as text; `…` marks one that goes on in rest."""
-    for section, result in zip(page.locator("details.witnesses").all(), results(), strict=True):
+    sections = page.locator("details.witnesses").all()
+    for section, (_, answer) in zip(sections, results(), strict=True):
         values = [cell.get_attribute("value") for cell in section.locator("td data").all()]
-        witnesses = result.result.witnesses
+        witnesses = answer.witnesses
         assert [float(value) for value in values] == [each.probability for each in witnesses]
         texts = section.locator("td.verbatim").all_text_contents()
         shown = [escape_unprintable(each.continuation) for each in witnesses]
@@ -629,7 +628,7 @@ def test_a_large_tree_is_cut_to_its_most_probable_states(browser, written, tmp_p
     found = results()[0]
     tree = replace(full(3, 4), truncation=Truncation(1.0, 3, 4))
     gender = {"gender": tree.step}
-    view = html_report.build_tree_view(found, ScoredTree(tree, gender), max_states=30)
+    view = html_report.build_tree_view(found[0], ScoredTree(tree, gender), max_states=30)
     uids = [node.uid for node in view.nodes]
     assert len(uids) == 30
     assert {tree.parent[uid] for uid in uids if uid} <= set(uids)
@@ -656,11 +655,9 @@ def mass_of_paths(tree: TextTree) -> np.ndarray:
 def test_an_unknown_value_is_told(browser, written, tmp_path):
     """Where no value is known the page says so and why, and its axis has bounds alone."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
-    decided = results()[0]
-    found = replace(
-        decided.result, bounded=None, witnesses=(), notes=("<b> is hard.",), sampled=None
-    )
-    seen = opened(browser, page_of(tmp_path, [replace(decided, result=found)], view=None))
+    row, decided = results()[0]
+    found = replace(decided, bounded=None, witnesses=(), notes=("<b> is hard.",), sampled=None)
+    seen = opened(browser, page_of(tmp_path, [(row, found)], view=None))
     card = seen.page.locator(".answer")
     assert card.locator(".result").text_content() == "unknown"
     assert "<b> is hard." in card.text_content()
@@ -674,10 +671,10 @@ def test_an_unknown_value_is_told(browser, written, tmp_path):
 def test_an_answer_without_a_tree_has_bounds_and_interval(browser, written, tmp_path):
     """The page shows its three layers without a value, and links to its file instead of a chain."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
-    bounded = results()[0]
-    check = replace(bounded.row.check, tree=replace(bounded.row.check.tree, truncation=Horizon(2)))
-    found = replace(bounded.result, bounded=None, costs=Costs(passes=4000))
-    alone = replace(bounded, row=replace(bounded.row, check=check), result=found)
+    row, bounded = results()[0]
+    check = replace(row.check, tree=replace(row.check.tree, truncation=Horizon(2)))
+    found = replace(bounded, bounded=None, costs=Costs(passes=4000))
+    alone = replace(row, check=check), found
     (tmp_path / f"answers/{check}.json").parent.mkdir(parents=True)
     (tmp_path / f"answers/{check}.json").touch()
     seen = opened(browser, page_of(tmp_path, [alone], view=None))
@@ -697,9 +694,10 @@ def test_a_chat_is_shown_message_by_message(browser, written, tmp_path):
     """Above answer and tree stands who said what, and beside the label how the model is asked."""
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     said = (("system", "Be <b>terse</b>."), ("user", 'One,\ntwo, "three"?'))
-    asked = replace(results()[0], start=Chat(said), model="One, temperature 0.2, top_p 0.9")
+    row, answer = results()[0]
+    asked = replace(row, prompt=Chat(said), model="One, temperature 0.2, top_p 0.9")
     view = html_report.build_tree_view(asked, ScoredTree(TREE, {"gender": GENDER}))
-    seen = opened(browser, page_of(tmp_path, [asked], view=view))
+    seen = opened(browser, page_of(tmp_path, [(asked, answer)], view=view))
     for place in (seen.page.locator(".card"), seen.page.locator("#tree > details > p").first):
         assert place.locator(".role").all_text_contents() == ["system", "user"]
         quoted = place.locator(".role + q").all_text_contents()
@@ -723,10 +721,10 @@ def test_a_run_without_experiments_has_a_page(browser, written, tmp_path):
 def test_the_smallest_tree_that_a_text_decides_is_shown():
     """The tree to open is the smallest whose query has a witness."""
     decided, undecided = results()[0], results()[-1]
-    costs = replace(decided.result.costs, states=10**6)
-    larger = replace(decided, result=replace(decided.result, costs=costs))
-    assert undecided.result.witnesses == ()
-    assert html_report.find_smallest_with_witness([undecided, larger, decided]) is decided
+    row, answer = decided
+    larger = replace(row), replace(answer, costs=replace(answer.costs, states=10**6))
+    assert undecided[1].witnesses == ()
+    assert html_report.find_smallest_with_witness([undecided, larger, decided]) is row
     assert html_report.find_smallest_with_witness([undecided]) is None
 
 
@@ -756,8 +754,8 @@ def test_the_title_of_a_page_is_a_question_with_its_verdict(query, outcome):
     """Title and heading claim nothing that the verdict contradicts, whatever it is."""
     asked = parse(query)
     certain = TRUTHS if outcome is Outcome.UNKNOWN else Interval(*[outcome is Outcome.HOLDS] * 2)
-    answer = results()[0]
-    found = replace(answer.result, query=asked, certain=certain, sampled=None)
+    _, answer = results()[0]
+    found = replace(answer, query=asked, certain=certain, sampled=None)
     page = render(found)
     words = (
         f"{query}:"
@@ -786,8 +784,8 @@ def test_the_title_of_a_page_is_a_question_with_its_verdict(query, outcome):
 )
 def test_a_legend_explains_the_marks_that_are_drawn(change, expected):
     """The legend of an answer's page has each mark of its axis, and no other."""
-    answer = results()[0]
-    found = replace(answer.result, **change)
+    _, answer = results()[0]
+    found = replace(answer, **change)
     text = render(found)
     legend = "".join(re.findall(r'<p class="legend">.*?</p>', text, re.DOTALL))
     marks = [

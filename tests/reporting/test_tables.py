@@ -16,7 +16,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import tables
 from llmchecker.reporting.html_rows import render_rows
 from llmchecker.reporting.table_io import write_csv, write_table
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow
 from llmchecker.trees.text_tree import Horizon, Truncation
 from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.interval import NUMBERS, TRUTHS, Interval
@@ -47,11 +47,11 @@ def verdict(query: str, value: float | bool) -> Answer:
     return Answer(parse(query), 4, certain, bounded=value, costs=costs, versions={"storm": "2.0.0"})
 
 
-def answer(model: str, found: Answer, start: str = "player", **row: str) -> AnsweredQuery:
+def answer(model: str, found: Answer, start: str = "player", **row: str) -> AnsweredRow:
     """The answer of a model to a query of the experiment "Player"."""
     asked = check(model, found.query.text, start)
     row = {"label": "Player", "interest": "Gender"} | row
-    return AnsweredQuery(TableRow(**row, check=asked), LABELS[model], STARTS[start], found)
+    return TableRow(**row, check=asked, model=LABELS[model], prompt=STARTS[start]), found
 
 
 def cells(table: pd.DataFrame) -> list[list]:
@@ -62,27 +62,27 @@ def cells(table: pd.DataFrame) -> list[list]:
 UNSAMPLED = {"sampled": None}
 
 
-def answered(directory: Path, asked: AnsweredQuery, **changes: object) -> Path:
+def answered(directory: Path, asked: AnsweredRow, **changes: object) -> Path:
     """The file of the answer to a query for the whole model."""
     fields = {
         "certain": Interval(0.2, 0.45),
         "sampled": Sampled(Interval(0.28, 0.34), 0.3, 0.99, 200, 7),
         "costs": Costs(passes=431, seconds=1.5),
     }
-    content = Answer(asked.row.check.query, 4, **(fields | changes)).as_json()
+    check = asked[0].check
+    content = Answer(check.query, 4, **(fields | changes)).as_json()
     path = directory / f"{len(list(directory.iterdir()))}.answer.json"
-    write_json_with_digest(content | {"check": str(asked.row.check)}, path)
+    write_json_with_digest(content | {"check": str(check)}, path)
     return path
 
 
-def read_with(directory: Path, asked: list[AnsweredQuery], answers: list[Path]) -> tuple:
+def read_with(directory: Path, asked: list[AnsweredRow], answers: list[Path]) -> tuple:
     """The answers as they are read from files of verdicts and of answers."""
-    bounded = [each for each in asked if each.row.check.is_bounded]
+    bounded = [found for row, found in asked if row.check.is_bounded]
     paths = [directory / f"{number}.json" for number in range(len(bounded))]
     for each, path in zip(bounded, paths, strict=True):
-        each.result.write(path)
-    rows, models = [each.row for each in asked], [each.model for each in asked]
-    return tables.read_answers(rows, paths, models, STARTS, answers)
+        each.write(path)
+    return tables.read_answers([row for row, _ in asked], paths, answers)
 
 
 def test_answers_stand_beside_the_values_of_their_trees(tmp_path):
@@ -151,7 +151,7 @@ def test_a_certain_answer_to_a_threshold_decides_the_row(lower, upper, tmp_path)
     asked = [answer("gemma3-270m", unknown)]
     path = answered(tmp_path, asked[0], certain=Interval(lower, upper), **UNSAMPLED)
     (found,) = read_with(tmp_path, asked, [path])
-    assert found.result.certain == Interval(lower, upper)
+    assert found[1].certain == Interval(lower, upper)
 
 
 def test_why_nothing_was_estimated_is_told(tmp_path):
@@ -160,7 +160,7 @@ def test_why_nothing_was_estimated_is_told(tmp_path):
     changes = UNSAMPLED | {"certain": TRUTHS, "notes": ("It is hard.",)}
     (found,) = read_with(tmp_path, asked, [answered(tmp_path, asked[0], **changes)])
     assert cells(tables.build_table2([found])[WHOLE_MODEL])[0][2:] == NOTHING
-    assert found.result.notes == ("It is hard.",)
+    assert found[1].notes == ("It is hard.",)
 
 
 def test_an_answer_that_was_changed_is_refused(tmp_path):
@@ -194,8 +194,9 @@ def test_table2_says_which_answer_is_certain(tmp_path):
 def test_an_answer_without_a_tree_has_no_value(tmp_path):
     """Its row has the horizon, bounds and interval; value, alpha, k and sizes are empty."""
     asked = answer("gemma3-270m", verdict(POSITIVE, 0.25))
+    row, found = asked
     spec = TreeSpec("gemma3-270m", "player", Horizon(4))
-    alone = replace(asked, row=replace(asked.row, check=replace(asked.row.check, tree=spec)))
+    alone = replace(row, check=replace(row.check, tree=spec)), found
     text = Witness(1, "The player won. He", 0.1, "witness", rest=False, kept=15)
     path = answered(tmp_path, alone, witnesses=(text,))
     found = read_with(tmp_path, [alone, asked], [path])
@@ -242,18 +243,15 @@ def test_answers_are_read_with_model_and_start_string(tmp_path):
     asked = [answer("gemma3-270m", verdict(POSITIVE, 0.25), "champ")]
     asked.append(answer("smollm2-135m", verdict(NEGATIVE, 0.125)))
     paths = [tmp_path / f"{number}.json" for number in range(2)]
-    for each, path in zip(asked, paths, strict=True):
-        each.result.write(path)
-    rows, models = [each.row for each in asked], [each.model for each in asked]
-    assert tables.read_answers(rows, paths, models, STARTS) == tuple(asked)
+    for (_, each), path in zip(asked, paths, strict=True):
+        each.write(path)
+    assert tables.read_answers([row for row, _ in asked], paths) == tuple(asked)
 
 
 def test_answers_need_a_verdict_for_every_row():
     """A verdict too few is an error, not a shorter table."""
     with pytest.raises(ValueError, match="shorter"):
-        tables.read_answers(
-            [TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [], ["Gemma"], STARTS
-        )
+        tables.read_answers([TableRow("Player", "Gender", check("gemma3-270m", POSITIVE))], [])
 
 
 def test_an_unbounded_expected_score_reaches_infinity(tmp_path):

@@ -13,7 +13,7 @@ rule figure4:
     conda:
         "../../environment.yml"
     params:
-        **list_rows(CONFIG, [TableRow("Figure 4", "", check) for check in CONFIG.figure4]),
+        rows=list_rows(CONFIG, [TableRow("Figure 4", "", check) for check in CONFIG.figure4]),
         # as for labels, the name of a quantifier may contain braces
         code=get_code("figure4"),
         axis=lambda _: describe_answer(

@@ -18,7 +18,7 @@ rule report:
     conda:
         "../../environment.yml"
     params:
-        **list_rows(CONFIG, CONFIG.table2),
+        rows=list_rows(CONFIG, CONFIG.table2),
         code=get_code("report", files=CAPTIONS),
         captions=CAPTIONS,
         ranges={model: collect_ranges(CONFIG.used_quantifiers(model)) for model in CONFIG.models},

@@ -36,7 +36,7 @@ rule table2:
     conda:
         "../../environment.yml"
     params:
-        **list_rows(CONFIG, CONFIG.table2),
+        rows=list_rows(CONFIG, CONFIG.table2),
         code=get_code("table2"),
     message:
         "Table II: every experiment, and the texts that decide each query"
@@ -73,7 +73,7 @@ rule comparison:
     conda:
         "../../environment.yml"
     params:
-        **list_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
+        rows=list_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
         code=get_code("comparison", files=[PUBLISHED]),
     message:
         "Comparing the published table with this run"

@@ -11,9 +11,7 @@ PUBLISHED = Path(__file__).parents[2] / "resources/published/table2.csv"
 
 with job_log(snakemake.log[0]) as work, work():
     params, inputs = snakemake.params, snakemake.input
-    answers = tables.read_answers(
-        params.rows, inputs.verdicts, params.models, params.starts, inputs.get("answers", ())
-    )
+    answers = tables.read_answers(params.rows, inputs.verdicts, inputs.get("answers", ()))
     findings = audit.audit(read_published_rows(PUBLISHED))
     footer = provenance.format_footer(read_json_with_digest(inputs.provenance))
     write_table(comparison.build_comparison_table(findings, answers), snakemake.output, footer)

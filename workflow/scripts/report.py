@@ -12,16 +12,14 @@ CHECKOUT = Path(__file__).parents[2]
 
 with job_log(snakemake.log[0]) as work, work():
     params, inputs = snakemake.params, snakemake.input
-    answers = tables.read_answers(
-        params.rows, inputs.verdicts, params.models, params.starts, inputs.get("answers", ())
-    )
+    answers = tables.read_answers(params.rows, inputs.verdicts, inputs.get("answers", ()))
     view = None
-    if (answer := html_report.find_smallest_with_witness(answers)) is not None:
-        check = answer.row.check
+    if (row := html_report.find_smallest_with_witness(answers)) is not None:
+        check = row.check
         tree = TextTree.read(paths.tree_file(check.tree))
         values = read_all_scores(tree, paths.scores_of_check(check))
         ranges = params.ranges[check.tree.model]
-        view = html_report.build_tree_view(answer, ScoredTree(tree, values, ranges))
+        view = html_report.build_tree_view(row, ScoredTree(tree, values, ranges))
     text = html_report.render_report(
         answers=answers,
         tables=inputs.tables,

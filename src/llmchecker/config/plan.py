@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.query import Query
@@ -68,11 +69,15 @@ class TableRow:
         label: the name of the experiment in tables.
         interest: the subject of the query, such as Gender.
         check: the check whose answer is in the row.
+        model: the model's label, with the decoding if it has one.
+        prompt: the start string, or the chat to answer.
     """
 
     label: str
     interest: str
     check: Check
+    model: str = ""
+    prompt: Start = ""
 
 
 def quantifiers_in(query: Query) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from llmchecker.checking.formatting import (
 from llmchecker.checking.markov.scored_tree import ScoredTree
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.config import paths
+from llmchecker.config.plan import TableRow
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
@@ -47,7 +48,7 @@ from llmchecker.reporting.table_io import (
     format_heading,
     read_table,
 )
-from llmchecker.reporting.tables import AnsweredQuery, format_answer, format_few_bounds
+from llmchecker.reporting.tables import AnsweredRow, format_answer, format_few_bounds
 from llmchecker.reporting.tree_drawing import MEANINGS, SIGNS, Drawing
 from llmchecker.trees.text_tree import Horizon, StateKind, Truncation
 from llmchecker.utils.atomic_files import read_with_checksum
@@ -127,12 +128,12 @@ class _TreeView:
     """The collapsible view of a tree.
 
     Attributes:
-        answer: the answer on the tree.
+        row: the row of the answer on the tree.
         states: number of states of the tree.
         nodes: the states of the view, in preorder.
     """
 
-    answer: AnsweredQuery
+    row: TableRow
     states: int
     nodes: tuple[_TreeNode, ...]
 
@@ -156,14 +157,15 @@ class _ArrangedTable:
     empty: tuple[str, ...]
 
 
-def find_smallest_with_witness(answers: Iterable[AnsweredQuery]) -> AnsweredQuery | None:
-    """Return the answer with witnesses on the smallest tree; else None."""
-    candidates = [a for a in answers if a.row.check.is_bounded and a.result.witnesses]
-    return min(candidates, key=lambda answer: answer.result.costs.states or 0, default=None)
+def find_smallest_with_witness(answers: Iterable[AnsweredRow]) -> TableRow | None:
+    """Return the row whose answer has witnesses on the smallest tree; else None."""
+    found = [(row, answer) for row, answer in answers if row.check.is_bounded and answer.witnesses]
+    smallest = min(found, key=lambda each: each[1].costs.states or 0, default=None)
+    return None if smallest is None else smallest[0]
 
 
 def build_tree_view(
-    answer: AnsweredQuery,
+    row: TableRow,
     scored: ScoredTree,
     max_states: int = _MAX_SHOWN_STATES,
 ) -> _TreeView:
@@ -173,7 +175,7 @@ def build_tree_view(
     probable deciding state is open.
     """
     tree = scored.tree
-    deciding_states = witnesses.find_witnesses(scored, answer.row.check.query, max_witnesses=None)
+    deciding_states = witnesses.find_witnesses(scored, row.check.query, max_witnesses=None)
     kinds = {witness.uid: witness.kind for witness in deciding_states}
     drawing = Drawing(tree, scored.scores, kinds, max_states=max_states)
     open_states = set()
@@ -182,7 +184,7 @@ def build_tree_view(
     while uid >= 0:
         open_states.add(uid)
         uid = int(tree.parent[uid])
-    return _TreeView(answer, len(tree), tuple(_iter_nodes(drawing, open_states)))
+    return _TreeView(row, len(tree), tuple(_iter_nodes(drawing, open_states)))
 
 
 def _render_caption(path: str | Path) -> Markup:
@@ -207,7 +209,7 @@ def _encode_picture(path: str | Path) -> str:
 
 
 def render_report(
-    answers: Sequence[AnsweredQuery],
+    answers: Sequence[AnsweredRow],
     tables: Iterable[str | Path],
     figures: Iterable[str | Path],
     captions: Iterable[str | Path],
@@ -228,7 +230,7 @@ def render_report(
         "report.html",
         questions=_group_by_question(answers),
         answers=answers,
-        marks=_find_marks(answer.result for answer in answers),
+        marks=_find_marks(answer for _, answer in answers),
         counts=_count_outcomes(answers),
         failures=find_failures(answers),
         filters=_collect_filters(answers),
@@ -238,7 +240,7 @@ def render_report(
         titles=_TITLES,
         view=view,
         paths=paths,
-        versions=answers[0].result.versions if answers else {},
+        versions=answers[0][1].versions if answers else {},
         provenance=dict(_flatten(provenance)),
         script=read_asset("report.js"),
     )
@@ -359,9 +361,9 @@ def _find_threshold(query: Query) -> float | None:
     return None if threshold is None else float(threshold.number)
 
 
-def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:
+def _count_outcomes(answers: Iterable[AnsweredRow]) -> dict[str, int]:
     """Count the requirements of each outcome that occurs, by the outcome in words."""
-    decisions = [answer.result.decision for answer in answers]
+    decisions = [answer.decision for _, answer in answers]
     outcomes = [decision.outcome for decision in decisions if decision is not None]
     return {
         words: outcomes.count(outcome)
@@ -370,12 +372,12 @@ def _count_outcomes(answers: Iterable[AnsweredQuery]) -> dict[str, int]:
     }
 
 
-def _collect_filters(answers: Iterable[AnsweredQuery]) -> dict[str, list[str]]:
+def _collect_filters(answers: Sequence[AnsweredRow]) -> dict[str, list[str]]:
     """Collect the choices of each filter with more than one, in order of appearance."""
     choices = {
-        "model": dict.fromkeys(answer.model for answer in answers),
-        "start": dict.fromkeys(answer.row.check.tree.start for answer in answers),
-        "property": dict.fromkeys(answer.row.interest for answer in answers),
+        "model": dict.fromkeys(row.model for row, _ in answers),
+        "start": dict.fromkeys(row.check.tree.start for row, _ in answers),
+        "property": dict.fromkeys(row.interest for row, _ in answers),
     }
     return {name: list(values) for name, values in choices.items() if len(values) > 1}
 
@@ -411,16 +413,16 @@ def _arrange_table(table: TableView) -> _ArrangedTable:
 
 
 def _group_by_question(
-    answers: Sequence[AnsweredQuery],
-) -> list[list[tuple[int, AnsweredQuery]]]:
+    answers: Sequence[AnsweredRow],
+) -> list[list[tuple[int, TableRow, Answer]]]:
     """Group answers of several models to the same query, each with its position."""
-    questions: dict[tuple[object, ...], list[tuple[int, AnsweredQuery]]] = {}
-    for number, answer in enumerate(answers):
-        row, check = answer.row, answer.row.check
+    questions: dict[tuple[object, ...], list[tuple[int, TableRow, Answer]]] = {}
+    for number, (row, answer) in enumerate(answers):
+        check = row.check
         # Models that answer the same query are in one group.
         tree_key = replace(check.tree, model="")
         key = (row.label, row.interest, tree_key, check.query.text)
-        questions.setdefault(key, []).append((number, answer))
+        questions.setdefault(key, []).append((number, row, answer))
     return list(questions.values())
 
 

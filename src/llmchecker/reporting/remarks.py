@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.decision import Outcome
+from llmchecker.config.plan import TableRow
 from llmchecker.reporting.query_wording import describe_outcome
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow
 
 _TOLERANCE = 1e-9
 """Relative rounding error of a bounded figure that equals an end of an interval."""
@@ -19,12 +20,12 @@ class Remark:
 
     Attributes:
         number: position of the answer in the run, from 0.
-        answer: the answer.
+        row: the row of the answer.
         text: the remark, part of a sentence.
     """
 
     number: int
-    answer: AnsweredQuery
+    row: TableRow
     text: str
 
 
@@ -45,12 +46,12 @@ def compute_gap(answer: Answer) -> float:
     return max(low - bounded, bounded - high, 0.0)
 
 
-def find_failures(answers: Iterable[AnsweredQuery]) -> list[Remark]:
+def find_failures(answers: Iterable[AnsweredRow]) -> list[Remark]:
     """Find the requirements that are violated, then the unknown ones."""
     failures: dict[Outcome, list[Remark]] = {Outcome.VIOLATED: [], Outcome.UNKNOWN: []}
-    for number, answer in enumerate(answers):
-        decision = answer.result.decision
+    for number, (row, answer) in enumerate(answers):
+        decision = answer.decision
         if decision is not None and decision.outcome in failures:
-            text = describe_outcome(answer.row.check.query, decision)
-            failures[decision.outcome].append(Remark(number, answer, text))
+            text = describe_outcome(answer.query, decision)
+            failures[decision.outcome].append(Remark(number, row, text))
     return [remark for remarks in failures.values() for remark in remarks]

@@ -1,7 +1,6 @@
 """Answers of a run, and the paper's tables of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from llmchecker.checking.formatting import (
     summarize_witnesses,
 )
 from llmchecker.checking.witnesses import Witness, find_start_text
-from llmchecker.config.plan import Check, TableRow
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.config.plan import TableRow
 from llmchecker.reporting.table_io import format_cell, format_paragraph
 from llmchecker.utils.atomic_files import read_json_with_digest
 from llmchecker.utils.markdown_text import format_code, format_code_cell, format_text
@@ -49,44 +47,20 @@ Start strings and their continuations are code. An ellipsis is a token that was 
 effect on a quantifier is unknown, and the bounded process counts every atom over one as false."""
 
 
-@dataclass(frozen=True)
-class AnsweredQuery:
-    """A query of a run and its answer.
-
-    Attributes:
-        row: the row of Table II with the experiment and the check.
-        model: the model's label, with the decoding if it has one.
-        start: the start string, or the chat to answer.
-        result: the answer: the value of the tree, and bounds and samples for the whole model.
-    """
-
-    row: TableRow
-    model: str
-    start: Start
-    result: Answer
-
-    @property
-    def bounded(self) -> float | bool | str | None:
-        """The figure of the bounded process, or "unknown"; None without such a process."""
-        if not self.row.check.is_bounded:
-            return None
-        return UNKNOWN if self.result.bounded is None else self.result.bounded
+AnsweredRow = tuple[TableRow, Answer]
+"""A row of Table II, and the answer: of the tree, of the whole model, or of both together."""
 
 
 def read_answers(
     rows: Iterable[TableRow],
     verdicts: Iterable[str | Path],
-    models: Iterable[str],
-    start_strings: Mapping[str, Start],
     answers: Iterable[str | Path] = (),
-) -> tuple[AnsweredQuery, ...]:
+) -> tuple[AnsweredRow, ...]:
     """Read the answers to queries, in the given order.
 
     Args:
         rows: the rows of Table II.
         verdicts: the file of the verdict of each row with a tree.
-        models: the label of each row's model.
-        start_strings: the start strings by name.
         answers: files of answers for the whole model, each with the name of its check. A check with
             a tree may lack one.
 
@@ -100,17 +74,11 @@ def read_answers(
     bounded_checks = [row.check for row in rows if row.check.is_bounded]
     files = dict(zip(bounded_checks, verdicts, strict=True))
     return tuple(
-        AnsweredQuery(
-            row=row,
-            model=model,
-            start=start_strings[row.check.tree.start],
-            result=_combine(row.check, files.get(row.check), of_checks.get(str(row.check))),
-        )
-        for row, model in zip(rows, models, strict=True)
+        (row, _combine(files.get(row.check), of_checks.get(str(row.check)))) for row in rows
     )
 
 
-def _combine(check: Check, file: str | Path | None, answer: Answer | None) -> Answer:
+def _combine(file: str | Path | None, answer: Answer | None) -> Answer:
     """Combine the answer of a check's tree, in a file, with that of the whole model."""
     # A check has a tree, an answer, or both.
     answers = [] if file is None else [Answer.read(file)]
@@ -118,22 +86,28 @@ def _combine(check: Check, file: str | Path | None, answer: Answer | None) -> An
     return reduce(Answer.narrow, answers)
 
 
-def format_answer(answer: AnsweredQuery) -> str:
+def describe_bounded(row: TableRow, answer: Answer) -> float | bool | str | None:
+    """Return the figure of the bounded process, or "unknown"; None without such a process."""
+    if not row.check.is_bounded:
+        return None
+    return UNKNOWN if answer.bounded is None else answer.bounded
+
+
+def format_answer(row: TableRow, answer: Answer) -> str:
     """Format an answer on one line: verdict, bounds, estimate, bounded figure.
 
     For example `certain [0.05, 0.9], estimate 0.06 in [0.05, 0.1], probability (bounded) 0.05`.
     """
-    result, query = answer.result, answer.row.check.query
-    decision, sampled = result.decision, result.sampled
-    parts = [f"certain {format_few_bounds(result)}" if decision is None else str(decision)]
+    query, decision, sampled = answer.query, answer.decision, answer.sampled
+    parts = [f"certain {format_few_bounds(answer)}" if decision is None else str(decision)]
     if sampled is not None:
         interval = format_interval(sampled.interval, FEW_DIGITS)
         # The verdict contains the estimate of a query without =?.
-        estimate = f"{format_value(result.estimate, FEW_DIGITS)} " if query.is_numeric else ""
+        estimate = f"{format_value(answer.estimate, FEW_DIGITS)} " if query.is_numeric else ""
         confidence = format_number(sampled.confidence)
         parts.append(f"estimate {estimate}in {interval} with confidence {confidence}")
-    if answer.row.check.is_bounded:
-        parts.append(f"{name_bounded_figure(query)} {format_value(result.bounded, FEW_DIGITS)}")
+    if row.check.is_bounded:
+        parts.append(f"{name_bounded_figure(query)} {format_value(answer.bounded, FEW_DIGITS)}")
     return ", ".join(parts)
 
 
@@ -147,18 +121,17 @@ def build_table1(start_strings: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(start_strings.items(), columns=["name", "start_string"])
 
 
-def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
+def build_table2(answers: Iterable[AnsweredRow]) -> pd.DataFrame:
     """Build Table II: a row for each experiment, model and query, in order."""
     records = []
-    for answer in answers:
-        row, costs = answer.row, answer.result.costs
-        decision = answer.result.decision
+    for row, answer in answers:
+        costs, decision = answer.costs, answer.decision
         truncation = row.check.tree.truncation
         records.append(
             {
                 "label": row.label,
                 "interest": row.interest,
-                "model": answer.model,
+                "model": row.model,
                 # An answer without a tree has no alpha and k.
                 "alpha": getattr(truncation, "alpha", None),
                 "k": getattr(truncation, "k", None),
@@ -171,9 +144,9 @@ def build_table2(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
                 "transitions_explored": costs.transitions_explored,
                 "encode_seconds": costs.encode_seconds,
                 "check_seconds": costs.check_seconds,
-                "value": answer.bounded,
+                "value": describe_bounded(row, answer),
                 **_build_bounds_cells(answer),
-                **_build_estimate_cells(answer.result),
+                **_build_estimate_cells(answer),
             }
         )
     table = pd.DataFrame(records, columns=_TABLE2_COLUMNS)
@@ -202,7 +175,7 @@ def build_mass_table(masses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)[["model", "k", *spread]]
 
 
-def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
+def build_noun_table(answers: Iterable[AnsweredRow]) -> pd.DataFrame:
     """Build the data of Figure 4: the figures of each answer by model and noun.
 
     The noun is the name of the start string. An unknown value or an absent estimate is an empty
@@ -210,23 +183,24 @@ def build_noun_table(answers: Iterable[AnsweredQuery]) -> pd.DataFrame:
     """
     records = [
         {
-            "model": answer.model,
-            "noun": answer.row.check.tree.start,
-            "value": answer.result.bounded,
+            "model": row.model,
+            "noun": row.check.tree.start,
+            "value": answer.bounded,
             **_build_bounds_cells(answer),
-            **_build_estimate_cells(answer.result),
+            **_build_estimate_cells(answer),
         }
-        for answer in answers
+        for row, answer in answers
     ]
     table = pd.DataFrame(records, columns=_FIGURE4_COLUMNS)
     return table.astype({"samples": "Int64"})
 
 
-def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
+def format_table2_notes(answers: Sequence[AnsweredRow]) -> list[str]:
     """Describe the columns of answers of Table II, in paragraphs of plain text."""
     notes = [_CERTAIN_NOTE]
     # Answers without an estimate have no confidence.
-    confidences = {a.result.sampled.confidence for a in answers if a.result.sampled is not None}
+    sampled = [answer.sampled for _, answer in answers if answer.sampled is not None]
+    confidences = {each.confidence for each in sampled}
     if confidences:
         confidence_text = " or ".join(map(format_number, sorted(confidences)))
         notes.append(
@@ -237,7 +211,7 @@ def format_table2_notes(answers: Sequence[AnsweredQuery]) -> list[str]:
     return [*notes, _BOUNDED_NOTE]
 
 
-def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
+def format_witnesses(answers: Iterable[AnsweredRow], footer: str = "") -> str:
     """Format the most probable texts that decide each query as Markdown.
 
     The start string and the continuations are code.
@@ -246,31 +220,31 @@ def format_witnesses(answers: Iterable[AnsweredQuery], footer: str = "") -> str:
         answers: the rows of Table II.
         footer: plain text at the end.
     """
-    sections = ["# The texts that decide each query", _LEGEND, *map(_format_section, answers)]
+    sections = ["# The texts that decide each query", _LEGEND]
+    sections += [_format_section(row, answer) for row, answer in answers]
     return "\n\n".join(sections) + "\n" + format_paragraph(footer)
 
 
-def _format_section(answer: AnsweredQuery) -> str:
+def _format_section(row: TableRow, answer: Answer) -> str:
     """Format the section of one query, with its deciding texts."""
-    row, result = answer.row, answer.result
-    headings = [format_text(format_cell(text)) for text in (row.label, row.interest, answer.model)]
-    query = format_code(format_cell(result.query.text))
+    headings = [format_text(format_cell(text)) for text in (row.label, row.interest, row.model)]
+    query = format_code(format_cell(answer.query.text))
     # Answers to one query can differ in alpha, k or L alone.
     headings.append(str(row.check.tree.truncation))
     lines = [
         f"## {' · '.join(headings)}",
         "",
-        f"{query}: {format_answer(answer)}. {format_text(summarize_witnesses(result))}",
-        *(f"\n{name}: {format_code(words)}" for name, words in result.definitions.items()),
-        *(f"\n{format_text(note)}" for note in result.notes),
+        f"{query}: {format_answer(row, answer)}. {format_text(summarize_witnesses(answer))}",
+        *(f"\n{name}: {format_code(words)}" for name, words in answer.definitions.items()),
+        *(f"\n{format_text(note)}" for note in answer.notes),
     ]
     # Without witnesses, the table would only have a header.
-    if result.witnesses:
-        lines += ["", f"After: {format_code(find_start_text(result.witnesses))}"]
+    if answer.witnesses:
+        lines += ["", f"After: {format_code(find_start_text(answer.witnesses))}"]
         lines += ["", "| probability | continuation |", "|------------:|:-----|"]
     lines += [
         f"| {format_cell(witness.probability)} | {_format_continuation(witness)} |"
-        for witness in result.witnesses
+        for witness in answer.witnesses
     ]
     return "\n".join(lines)
 
@@ -281,8 +255,8 @@ def _format_continuation(witness: Witness) -> str:
     return f"{code} …".lstrip() if witness.rest else code
 
 
-def _build_bounds_cells(answer: AnsweredQuery) -> dict[str, float | bool]:
-    return {"lower": answer.result.lower, "upper": answer.result.upper}
+def _build_bounds_cells(answer: Answer) -> dict[str, float | bool]:
+    return {"lower": answer.lower, "upper": answer.upper}
 
 
 def _build_estimate_cells(answer: Answer) -> dict[str, float | bool | str | None]:

@@ -128,9 +128,9 @@ def test_trees_have_their_own_start_and_shards(config):
 def test_rows_and_answers_have_names_and_budgets(config):
     """Rows have the displayed name of their model; answers have their own budget."""
     rows = list_rows(config, config.table2)
-    assert rows["rows"] == config.table2
-    assert rows["models"] == ("M {x}", "M {x}", "M {x}, top_k 3")
-    assert rows["starts"]["chat"] == Chat((("user", "Who?"),))
+    assert [row.check for row in rows] == [row.check for row in config.table2]
+    assert [row.model for row in rows] == ["M {x}", "M {x}", "M {x}, top_k 3"]
+    assert rows[2].prompt == Chat((("user", "Who?"),))
     assert list_answers(config, "m") == {
         "answers": ((config.table2[2].check, Budget(passes=7)),),
         "starts": {"chat": Chat((("user", "Who?"),))},

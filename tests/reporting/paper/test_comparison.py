@@ -12,7 +12,7 @@ from llmchecker.reporting.paper.audit import AuditRow, audit
 from llmchecker.reporting.paper.comparison import _COMPARISON_COLUMNS, build_comparison_table
 from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.interval import PROBABILITIES
 
@@ -22,13 +22,14 @@ POSITIVE = "P=? [ F gender > 0 ]"
 
 def run(
     model: str, truncation: Truncation, query: str = POSITIVE, label: str = "Player"
-) -> AnsweredQuery:
+) -> AnsweredRow:
     """A run of a model, by its label, whose figures are all different."""
     asked = parse(query)
-    row = TableRow(label, "Gender", Check(TreeSpec("name", "player", truncation), asked))
+    check = Check(TreeSpec("name", "player", truncation), asked)
+    row = TableRow(label, "Gender", check, model, "The player won because")
     costs = Costs(500, 900, 90, 150, 1.5, 0.0625)
     answer = Answer(asked, truncation.length, PROBABILITIES, bounded=0.25, costs=costs)
-    return AnsweredQuery(row, model, "The player won because", answer)
+    return row, answer
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ Each item has all that a job needs, so that a change of another item does not re
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,16 @@ def list_answers(config: Config, model: str) -> dict[str, Any]:
     return {"answers": answers, "starts": _select_starts(config, (c.tree for c, _ in answers))}
 
 
-def list_rows(config: Config, rows: Iterable[TableRow]) -> dict[str, Any]:
-    """List the rows of a table, the name of the model of each, and the start strings by name."""
-    rows = tuple(rows)
-    trees = [row.check.tree for row in rows]
-    return {
-        "rows": rows,
-        # in a list, Snakemake would read the braces of a label as wildcards
-        "models": tuple(config.models[tree.model].display_name(tree.decoding) for tree in trees),
-        "starts": _select_starts(config, trees),
-    }
+def list_rows(config: Config, rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+    """List the rows of a table with the labels of their models and their prompts."""
+    return tuple(
+        replace(
+            row,
+            model=config.models[row.check.tree.model].display_name(row.check.tree.decoding),
+            prompt=config.start_strings[row.check.tree.start],
+        )
+        for row in rows
+    )
 
 
 def list_judges(config: Config, model: str) -> list[str]:

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import pandas as pd
 
+from llmchecker.checking.answer import Answer
+from llmchecker.config.plan import TableRow
 from llmchecker.reporting.paper.audit import AuditRow
 from llmchecker.reporting.paper.published_table import PublishedRow
-from llmchecker.reporting.tables import AnsweredQuery
+from llmchecker.reporting.tables import AnsweredRow, describe_bounded
 
 _COMPARISON_COLUMNS = """
     row label interest model query match published_value value value_difference
@@ -31,7 +33,7 @@ _INTEGER_COLUMNS = """
 
 
 def build_comparison_table(
-    audit_rows: Iterable[AuditRow], answers: Sequence[AnsweredQuery]
+    audit_rows: Iterable[AuditRow], answers: Sequence[AnsweredRow]
 ) -> pd.DataFrame:
     """Build the comparison of published rows with answers of the same query.
 
@@ -48,46 +50,46 @@ def build_comparison_table(
     for group in _group_by_question(audit_rows):
         for audit_row in group:
             model_answers = [
-                a
-                for a in answers
-                if _is_same_question(a, audit_row) and _is_same_model(a, audit_row)
+                (own, answer)
+                for own, answer in answers
+                if _is_same_question(own, audit_row) and _is_same_model(own, audit_row)
             ]
             # A published row without an answer still appears once.
-            records += [_build_matched_row(audit_row, answer) for answer in model_answers] or [
-                _build_unmatched_row(audit_row)
-            ]
-        for answer in answers:
+            records += [
+                _build_matched_row(audit_row, own, answer) for own, answer in model_answers
+            ] or [_build_unmatched_row(audit_row)]
+        for own, answer in answers:
             matching_row = next(
-                (audit_row for audit_row in group if _is_same_question(answer, audit_row)), None
+                (audit_row for audit_row in group if _is_same_question(own, audit_row)), None
             )
             # An answer with a published model is already in the table.
-            if matching_row and not any(_is_same_model(answer, audit_row) for audit_row in group):
-                records.append(_build_other_model_row(matching_row, answer))
+            if matching_row and not any(_is_same_model(own, audit_row) for audit_row in group):
+                records.append(_build_other_model_row(matching_row, own, answer))
     # A plain integer column has no empty cells.
     return pd.DataFrame(records, columns=_COMPARISON_COLUMNS).astype(
         dict.fromkeys(_INTEGER_COLUMNS, "Int64")
     )
 
 
-def _is_same_question(answer: AnsweredQuery, audit_row: AuditRow) -> bool:
+def _is_same_question(own: TableRow, audit_row: AuditRow) -> bool:
     """Return whether an answer has a published row's label, query and parameters.
 
     For a row whose printed L is impossible, the smallest possible L matches too.
     """
-    row, check = audit_row.row, answer.row.check
+    row, check = audit_row.row, own.check
     lengths = (row.truncation.length, audit_row.min_length)
     truncation = check.tree.truncation
     return (
-        answer.row.label.casefold() == row.label.casefold()
+        own.label.casefold() == row.label.casefold()
         and check.query.root == row.query.root
         and truncation.length in lengths
         and truncation == replace(row.truncation, length=truncation.length)
     )
 
 
-def _is_same_model(answer: AnsweredQuery, audit_row: AuditRow) -> bool:
+def _is_same_model(own: TableRow, audit_row: AuditRow) -> bool:
     """Return whether the model's label is its name in a published row."""
-    return answer.model.casefold() == audit_row.row.model.casefold()
+    return own.model.casefold() == audit_row.row.model.casefold()
 
 
 def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow]]:
@@ -100,15 +102,15 @@ def _group_by_question(audit_rows: Iterable[AuditRow]) -> Iterable[list[AuditRow
     return questions.values()
 
 
-def _build_matched_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    row, costs = audit_row.row, answer.result.costs
+def _build_matched_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> dict[str, object]:
+    row, costs = audit_row.row, answer.costs
     return {
-        **_build_run_cells(audit_row, answer),
+        **_build_run_cells(audit_row, own, answer),
         **_build_published_cells(audit_row),
         "states_difference": _subtract(costs.states_explored, row.states),
         "transitions_difference": _subtract(costs.transitions_explored, row.transitions),
-        "value_difference": _subtract(answer.result.bounded, float(row.value)),
-        "match": _format_match("model and parameters", audit_row, answer),
+        "value_difference": _subtract(answer.bounded, float(row.value)),
+        "match": _format_match("model and parameters", audit_row, own),
     }
 
 
@@ -121,13 +123,13 @@ def _build_unmatched_row(audit_row: AuditRow) -> dict[str, object]:
     return {**_build_published_cells(audit_row), "match": "no run of this model"}
 
 
-def _build_other_model_row(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    label = _format_match("parameters, another model", audit_row, answer)
-    return {**_build_run_cells(audit_row, answer), "model": answer.model, "match": label}
+def _build_other_model_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> dict[str, object]:
+    label = _format_match("parameters, another model", audit_row, own)
+    return {**_build_run_cells(audit_row, own, answer), "model": own.model, "match": label}
 
 
-def _format_match(basis: str, audit_row: AuditRow, answer: AnsweredQuery) -> str:
-    has_printed_length = answer.row.check.tree.truncation.length == audit_row.row.truncation.length
+def _format_match(basis: str, audit_row: AuditRow, own: TableRow) -> str:
+    has_printed_length = own.check.tree.truncation.length == audit_row.row.truncation.length
     # The printed L is impossible, so that the run uses the L of the audit.
     return basis if has_printed_length else f"{basis}, L from the audit"
 
@@ -158,16 +160,16 @@ def _build_published_cells(audit_row: AuditRow) -> dict[str, object]:
     }
 
 
-def _build_run_cells(audit_row: AuditRow, answer: AnsweredQuery) -> dict[str, object]:
-    costs = answer.result.costs
+def _build_run_cells(audit_row: AuditRow, own: TableRow, answer: Answer) -> dict[str, object]:
+    costs = answer.costs
     return {
         **_build_question_cells(audit_row.row),
-        "L": answer.row.check.tree.truncation.length,
+        "L": own.check.tree.truncation.length,
         "states": costs.states,
         "states_explored": costs.states_explored,
         "transitions_explored": costs.transitions_explored,
-        "value": answer.bounded,
+        "value": describe_bounded(own, answer),
         "encode_seconds": costs.encode_seconds,
         "check_seconds": costs.check_seconds,
-        "start_string": str(answer.start),
+        "start_string": str(own.prompt),
     }
