@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +16,9 @@ from helpers.served_models import connected, fake
 from helpers.suites import OpenTable, load, run
 
 import llmchecker as lc
+from llmchecker.processes.conversation import format_messages
 from llmchecker.suites.entries import build_entries
+from llmchecker.suites.examples import Example
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import read_results
 from llmchecker.suites.junit import format_junit
@@ -24,6 +27,7 @@ from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import Status
 
 WORDS = ["once", " he", " she", " it", " they", "."]
 SHARES = [0.0, 0.05, 0.3, 0.3, 0.25, 0.1]
@@ -170,11 +174,27 @@ def test_a_conversation_shows_why_it_counts(tmp_path, monkeypatch):
                 continue
             assert entry.transcripts
             for transcript in entry.transcripts:
-                last = transcript.messages[-1]
+                last = transcript.example.messages[-1]
                 assert last[0] == "assistant"
                 assert f"leaks = {int('c' in last[1])}" in transcript.reason
                 assert f"leaks = {int('c' in last[1])}" in format_table(result)
     assert re.search(r"\d+ conversations read: ", format_table(served))
+
+
+def test_a_conversation_that_decides_nothing_is_named_so_in_every_output(tmp_path):
+    """No output claims that a sampled, undecided conversation meets or violates a requirement."""
+    properties = {"leaks": {"type": "pattern", "pattern": "c"}}
+    case = {"turns": [{"user": "ab"}, {"user": "ca"}], "require": ["P<=0.5 [ F leaks = 1 ]"]}
+    suite = load(tmp_path, [case], properties=properties, length=2, budget={"passes": 20})
+    result = run_suite(suite, open_model=lambda deployment: OpenTable(chat_table(7)))
+    text = format_messages([("assistant", "a b"), ("user", "ca"), ("assistant", "c")])
+    found = replace(result.results[0], status=Status.UNKNOWN, examples=(Example(text, 0.25, None),))
+    page = read_outputs(replace(result, results=(found,)))
+    for output in page:
+        assert "ca" in output
+        assert not re.search(r"(meets|violates) (it|the requirement)", output)
+    assert "a conversation that decides nothing so far" in page[-1]
+    assert re.search(r"sampled  assistant: ", page[0])
 
 
 @pytest.mark.parametrize("requirement", ["P<=0.001 [ F bad = 1 ]", "P>=0.9995 [ G bad = 0 ]"])

@@ -18,7 +18,7 @@ from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
 from llmchecker.processes.conversation import format_messages, parse_messages
 from llmchecker.suites.cases import Case, Suite
-from llmchecker.suites.evidence import describe_evidence, iter_shown_texts
+from llmchecker.suites.evidence import ShownText, describe_evidence, iter_shown_texts
 from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
@@ -41,34 +41,6 @@ _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.ME
 
 
 @dataclass(frozen=True)
-class Transcript:
-    """A conversation from its start to the answer that decides, as inert text.
-
-    Attributes:
-        probability: its probability; for a model that returns texts alone, its share.
-        opening: role and text of the messages before the first answer.
-        messages: role and text of the answers and of the messages between them.
-        is_violating: whether it speaks against the requirement.
-        reason: the scores of the last answer, which decide, and for an unknown requirement what
-            the conversation does; empty without both.
-    """
-
-    probability: float
-    opening: tuple[tuple[str, str], ...]
-    messages: tuple[tuple[str, str], ...]
-    is_violating: bool = True
-    reason: str = ""
-
-    @property
-    def lines(self) -> list[str]:
-        """The probability, a line for each message after the opening, and why it counts."""
-        first, *others = map(_clean, format_messages(self.messages).split("\n"))
-        probability = format_number(self.probability, _DIGITS)
-        others += [_clean(self.reason)] if self.reason else []
-        return [f"{probability}  {first}", *(f"        {line}" for line in others)]
-
-
-@dataclass(frozen=True)
 class Entry:
     """A verdict or a figure in an output, as inert text.
 
@@ -88,7 +60,7 @@ class Entry:
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: texts, passes or an error.
         transcripts: the most probable conversations that violate a violated or an unknown
-            requirement, or one that meets an unknown one.
+            requirement, or one that meets an unknown one, from the first answer on.
         examples: answers that violate the requirement, and others.
         opening: for a conversation, role and text of the messages before the first answer.
         conversation: the most probable answers of a conversation, to be drawn; else None.
@@ -109,7 +81,7 @@ class Entry:
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
-    transcripts: tuple[Transcript, ...] = ()
+    transcripts: tuple[ShownText, ...] = ()
     examples: tuple[Example, ...] = ()
     opening: tuple[tuple[str, str], ...] = ()
     conversation: AnswerTree | None = None
@@ -133,7 +105,8 @@ class Entry:
     @property
     def lines(self) -> list[str]:
         """The reasons and the transcripts, a line for each message."""
-        return [*self.reasons, *(line for each in self.transcripts for line in each.lines)]
+        transcripts = map(_format_transcript, self.transcripts)
+        return [*self.reasons, *(line for lines in transcripts for line in lines)]
 
     @property
     def verdict(self) -> str:
@@ -432,18 +405,19 @@ def _describe_horizon(case: Case, result: CaseResult, confidence: float) -> str:
     return f"about beginnings {result.answer.about}" if is_warned else result.answer.about
 
 
-def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[Transcript]:
+def _iter_transcripts(case: Case, result: CaseResult) -> Iterator[ShownText]:
     """Yield the most probable conversations that count for or against a requirement."""
     if case.question.conversation is not None:
         for shown in iter_shown_texts(result):
-            example = shown.example
-            yield Transcript(
-                example.probability,
-                _find_opening(case),
-                _clean_messages(example.messages),
-                bool(example.is_violating),
-                _clean(shown.reason),
-            )
+            text = format_messages(_clean_messages(shown.example.messages))
+            yield replace(shown, example=replace(shown.example, text=text))
+
+
+def _format_transcript(shown: ShownText) -> list[str]:
+    """Format the probability, a line for each message after the opening, and why it counts."""
+    first, *others = map(_clean, shown.example.text.split("\n"))
+    others += [_clean(shown.reason)] if shown.reason else []
+    return [f"{shown.probability}  {first}", *(f"        {line}" for line in others)]
 
 
 def _find_opening(case: Case) -> tuple[tuple[str, str], ...]:
