@@ -1,7 +1,9 @@
 """Runs of snakemake as forks of a process that has imported its libraries once.
 
-A run of snakemake on a small project mostly imports libraries. The process imports no module of
-llmchecker, as each project has its own.
+A run of snakemake on a small project mostly imports libraries, and so does each of its jobs. So a
+job's script runs in a fork of its snakemake, as a process of the same group with the environment
+that the job has. Neither process shares a module of llmchecker with another, as each project has
+its own.
 """
 
 import json
@@ -13,44 +15,35 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-_SERVER = """
-import json, os, sys
-import docutils.core, huggingface_hub, jinja2, lark, pyarrow.parquet, pydantic, regex, requests
-import snakemake.cli
-from snakemake_interface_report_plugins.registry import ReportPluginRegistry
-
-ReportPluginRegistry()
-for line in sys.stdin:
-    request = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        os.chdir(request["directory"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        for stream, path in enumerate([os.devnull, request["printed"], request["printed"]]):
-            os.dup2(os.open(path, os.O_RDWR | os.O_APPEND), stream)
-        sys.argv[1:] = request["arguments"]
-        snakemake.cli.main()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
+_SERVER = Path(__file__).with_name("snakemake_server.py")
 
 
 @cache
 def _start_server() -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-X", "utf8", "-c", _SERVER],
+        [sys.executable, "-X", "utf8", _SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        env=os.environ | {"PYTHONPATH": ""},
+        env=os.environ | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1"},
     )
 
 
 def run_snakemake(
-    arguments: list[str], directory: Path, environment: Mapping[str, str]
+    arguments: list[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    *,
+    has_own_jobs: bool = False,
 ) -> subprocess.CompletedProcess:
-    """Run snakemake to its end; what it prints, to either stream, is in `stdout`."""
+    """Run snakemake to its end; what it prints, to either stream, is in `stdout`.
+
+    Args:
+        arguments: the arguments of snakemake.
+        directory: the working directory.
+        environment: the whole environment of the run.
+        has_own_jobs: whether each job is a new Python, with a seed of its own for hashes.
+    """
     server = _start_server()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as printed:
         request = {
@@ -58,6 +51,7 @@ def run_snakemake(
             "directory": str(directory),
             "environment": dict(environment),
             "printed": printed.name,
+            "has_own_jobs": has_own_jobs,
         }
         print(json.dumps(request), file=server.stdin, flush=True)
         status = int(server.stdout.readline())

@@ -60,10 +60,12 @@ class Project:
         text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
         (self.directory / "config.yaml").write_text(text, encoding="utf-8")
 
-    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
+    def snakemake(self, *arguments: str, has_own_jobs: bool = False) -> subprocess.CompletedProcess:
         """Run snakemake to its end; what it prints, to either stream, is in `stdout`."""
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": "", "PYTHONUTF8": "1"}
-        return run_snakemake(["--nocolor", *arguments], self.directory, environment)
+        return run_snakemake(
+            ["--nocolor", *arguments], self.directory, environment, has_own_jobs=has_own_jobs
+        )
 
     def repair(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run `llmchecker repair` to its end, as every target of make does before a run."""

@@ -59,10 +59,10 @@ def config(tmp_path_factory, random_model) -> dict:
     return configuration(random_model("llama"), prompts)
 
 
-def finished(directory: Path, config: dict) -> Project:
+def finished(directory: Path, config: dict, has_own_jobs: bool = False) -> Project:
     """A project after a run."""
     project = Project(directory, config)
-    run = project.snakemake("--cores", "1")
+    run = project.snakemake("--cores", "1", has_own_jobs=has_own_jobs)
     assert run.returncode == 0, run.stdout
     return project
 
@@ -74,8 +74,11 @@ def project(tmp_path_factory, config) -> Project:
 
 @pytest.fixture(scope="module")
 def projects(tmp_path_factory, project, config) -> list[Project]:
-    """Two projects of the same configuration, each after a run of its own."""
-    return [project, finished(tmp_path_factory.mktemp("second"), config)]
+    """Two projects of the same configuration, each after a run of its own.
+
+    The jobs of the second have other hashes of texts, so that no order is one by chance.
+    """
+    return [project, finished(tmp_path_factory.mktemp("second"), config, has_own_jobs=True)]
 
 
 @pytest.fixture
