@@ -35,6 +35,7 @@ def test_a_run_measures_every_defined_figure_and_no_other(written):
     assert all(math.isfinite(value) for value in written["figures"].values())
 
 
+@pytest.mark.long
 def test_a_run_names_its_device(written):
     """The file contains what the figures depend on."""
     assert written["device"]

@@ -18,7 +18,7 @@ from llmchecker.errors import InvalidQuery
 from llmchecker.properties.logic.parser import parse
 from llmchecker.trees.text_tree import StateKind
 
-PART = 250
+PART = 100
 KNOWN = f"kind != {StateKind.REST.value}"
 
 

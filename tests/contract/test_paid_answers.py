@@ -47,6 +47,7 @@ def ask_close(door: Door, **limits: float) -> Found:
     return door.ask(f"P>={door.subject.truth:.5f} [ F b = 1 ]", **{"answers": 24, **limits})
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("limit", [{"tokens": 3000}, {"dollars": 0.003}])
 def test_a_limit_of_tokens_or_money_is_kept(door, provider, limit):
     """No answer is requested that might exceed the limit, and those that are paid count."""

@@ -76,6 +76,7 @@ def test_what_people_read_is_short():
     assert words == {"assertion": "refuses, at most 0.1"}
 
 
+@pytest.mark.long
 def test_two_assertions_of_one_form_differ_in_every_output(ask, tmp_path):
     """Text, JSON, page and the command `compare` name the assertion, which the query does not."""
     for text in ("Yes", "No"):

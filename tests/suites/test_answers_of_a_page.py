@@ -189,6 +189,7 @@ def test_a_search_opens_the_requirements_with_its_words(browser, result, tmp_pat
         page.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1400, 390])
 def test_a_number_is_on_one_line(browser, result, tmp_path, width):
     """Each probability of an answer, also one of many digits, is on one line of a narrow cell."""

@@ -144,6 +144,7 @@ def add_many(directory, number: int) -> None:
         opened.save()
 
 
+@pytest.mark.long
 def test_two_jobs_at_once(tmp_path):
     """What several processes add at the same time is all found."""
     with ProcessPoolExecutor(4) as pool:

@@ -85,6 +85,7 @@ def test_a_change_within_a_run_ends_it_with_the_cause(finished):
     assert project.snakemake("--cores", "2").returncode == 0
 
 
+@pytest.mark.long
 def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, tmp_path):
     """With a new query, every figure and the footer are of the new weights."""
     project, model = finished
@@ -138,13 +139,6 @@ for at in range(len(data) - half + 3, len(data), 4):
     data[at] ^= 128
 open("weights/model.safetensors", "r+b").write(data)
 """,
-    "weights/config.json": REPLACED.format(
-        file="weights/config.json", old='"vocab_size"', new='"note": 1, "vocab_size"'
-    ),
-    "weights/tokenizer.json": REPLACED.format(
-        file="weights/tokenizer.json", old='"version"', new=' "version"'
-    ),
-    "list.txt": REPLACED.format(file="list.txt", old="the", new="a"),
     "own.py": REPLACED.format(file="own.py", old='"e"', new='"a"'),
     "config.yaml": REPLACED.format(file="config.yaml", old="passes: 20", new="passes: 21"),
     "suite.yaml": REPLACED.format(file="suite.yaml", old="The player", new="The nurse"),

@@ -115,6 +115,7 @@ def test_an_estimate_at_the_threshold_has_no_single_number(count):
     assert forecast.least_passes > count
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("count", [30, 100, 1000])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.45, 0.5])
 def test_no_forecast_is_at_or_below_what_was_used(count, share):

@@ -43,6 +43,7 @@ GEMMA = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "chain", "special"),
     [

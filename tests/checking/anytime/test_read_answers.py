@@ -103,6 +103,7 @@ def plant(asked: Property, model: TableModel, listed: int = 3) -> tuple[Explored
     return tree, TableServer(model, process.first.prompt)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", ["read", "opaque", "mixed"])
 @pytest.mark.parametrize("name", READERS)
 def test_certain_bounds_contain_the_enumerated_truth(name: str, kind: str) -> None:
@@ -165,6 +166,7 @@ def test_a_tree_of_alpha_and_k_refuses_thoughts() -> None:
         score_tree(asked.quantifiers["t"], build_tree(plain, START, Truncation(1.0, 2, 1)), "t")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("listed", [3, 99])
 @pytest.mark.parametrize("name", ["stops", "both"])
 def test_intervals_cover_the_truth(name: str, listed: int, monkeypatch) -> None:

@@ -464,6 +464,7 @@ sys.exit(main.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 def test_standard_output_is_one_json_object_whatever_libraries_print(project, capfd):
     """What Python, a system call and C's buffered output print goes to standard error."""
     answer = answered(capfd)

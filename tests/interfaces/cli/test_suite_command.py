@@ -209,6 +209,7 @@ def test_python_gives_frames(write, tmp_path):
     assert all(entry.figures.endswith(", certain") for entry in report.entries)
 
 
+@pytest.mark.long
 def test_help_is_quick_and_names_the_outputs():
     """`llmchecker test --help` loads neither torch nor Storm."""
     code = (

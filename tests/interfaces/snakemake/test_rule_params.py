@@ -71,6 +71,7 @@ def list_params(config: Config) -> dict[str, object]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", ["1", *long("2")])
 def test_each_process_has_the_same_repr_of_the_params(config, seed):
     """The `repr` of the params has no address, and no order of a set, of one process."""

@@ -126,6 +126,7 @@ GRAMMARS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("settings", "lark"), GRAMMARS, ids=lambda each: str(each)[:40])
 @pytest.mark.parametrize("count", [20, *long(250)])
 def test_distributions_are_those_of_masked_generate(settings, lark, count, model, tokenizer):
@@ -158,6 +159,7 @@ def test_distributions_are_those_of_masked_generate(settings, lark, count, model
             assert torch.allclose(found, expected[rows], atol=1e-6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_tokens_of_a_pattern_are_those_of_partial_matches(pattern, model, tokenizer):
     """The tokens with which a text begins a match have all of the probability."""
@@ -221,6 +223,7 @@ class Hit:
         return int(self.word in continuation)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("pattern", "seed"), [*itertools.product(SMALL_PATTERNS, range(4))])
 def test_certain_bounds_are_those_of_an_enumeration(pattern, seed):
     """Whole exploration of masked answers gives the probability that all texts add up to."""

@@ -29,10 +29,9 @@ DEVELOPMENT, HELD_OUT = read_answers("development"), read_answers("held_out")
 TEXTS = [text for _, text in DEVELOPMENT + HELD_OUT]
 
 
-@pytest.mark.parametrize(("refuses", "text"), DEVELOPMENT)
-def test_development_answers_have_their_labels(refuses, text):
+def test_development_answers_have_their_labels():
     """The grammar recognises each answer that it was written for."""
-    assert REFUSES("", text) == refuses
+    assert [text for refuses, text in DEVELOPMENT if REFUSES("", text) != refuses] == []
 
 
 def test_the_page_states_precision_and_recall_of_the_held_out_answers():
@@ -82,11 +81,10 @@ def check_law(text: str, start: str = "", of: str = "continuation") -> None:
     assert scores == sorted(scores), text
 
 
-@pytest.mark.few(120)
-@pytest.mark.parametrize("text", TEXTS)
-def test_no_prefix_of_an_answer_loses_a_refusal(text):
+def test_no_prefix_of_an_answer_loses_a_refusal():
     """A score of 1 is final: no answer has a prefix that scores more than the answer."""
-    check_law(text)
+    for text in TEXTS:
+        check_law(text)
 
 
 LEADS = """|Sorry, |I'm sorry, but |"|She said: “|Without it |No. |As an AI, |I must clarify that |

@@ -63,6 +63,7 @@ def assert_reads(reader: AnswerReader, part: str, quantifier: Any, pieces: list[
             assert high is None or each <= count + high
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("reader", READERS, ids=str)
 @pytest.mark.parametrize("part", READ_PARTS)
 def test_law_on_all_short_texts(reader: AnswerReader, part: str) -> None:
