@@ -217,6 +217,8 @@ def running(server: FakeServer) -> Iterator[str]:
 
         def _answer(self, work: Callable[[], Any]) -> None:
             status, headers = 200, {}
+            if check := getattr(server, "check_headers", None):
+                check(self.headers)
             try:
                 if server.key and self.headers["Authorization"] != f"Bearer {server.key}":
                     raise Status(

@@ -98,3 +98,17 @@ def test_requirements_without_content_are_warned_of_at_collection(folder, monkey
     assert pytest.main(["-p", "no:cacheprovider", "--collect-only"]) == 0
     printed = capfd.readouterr().out
     assert "PytestWarning: won: empty, at least 0: every possible value meets it" in printed
+
+
+def test_a_conftest_names_an_application(tmp_path):
+    """A hook gives the models of a suite file, whose requirements gate an application."""
+    case = {"name": "louvre", "user": "Where?", "require": {"paris": {"contains": "Paris"}}}
+    case["require"]["paris"]["at_least"] = 0.5
+    (tmp_path / "test_app.llm.yaml").write_text(yaml.safe_dump({"cases": [case]}))
+    (tmp_path / "conftest.py").write_text(
+        "import llmchecker as lc\n\n\ndef pytest_llmchecker_models(path):\n"
+        "    return [lc.texts(lambda messages: 'Paris', name=path.name)]\n"
+    )
+    done = run_pytest(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "PASSED test_app.llm.yaml::louvre: paris" in done.stdout

@@ -6,10 +6,11 @@ import threading
 import time
 
 import pytest
+import yaml
 from helpers.text_sampler import TextSampler
 
 import llmchecker as lc
-from llmchecker.errors import ConfigError, InterruptedCheck, SourceUnavailable
+from llmchecker.errors import ConfigError, InterruptedCheck, LLMCheckerError, SourceUnavailable
 from llmchecker.models.text_answer import TextStream
 
 PARIS = {"contains": "Paris"}
@@ -204,6 +205,100 @@ def test_conversations_and_comparisons_take_applications():
         answers=60,
     )
     assert compared.low > 0.5
+
+
+def test_columns_are_arguments(tmp_path):
+    """Parameters get the columns of their names from tables, cases and questions."""
+    seen = []
+
+    def app(messages, context, user_id="none", *, seed):
+        seen.append((messages[-1]["content"], context, user_id))
+        return "Paris"
+
+    (tmp_path / "rows.jsonl").write_text(
+        '{"q": "Where?", "context": ["Louvre", 1.5]}\n{"q": "Who?", "context": "Rome"}\n'
+    )
+    requirement = {"contains": "Paris", "at_least": 0.5}
+    cases = [
+        {"prompts": "rows.jsonl", "user": "{q}", "require": requirement},
+        {"user": "When?", "columns": {"context": "x", "user id": "u1"}, "require": requirement},
+    ]
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump({"cases": cases}))
+    report = lc.suite(path, models=[lc.texts(app)]).run()
+    assert report.holds
+    assert {repr(each) for each in seen} == {
+        repr(("Where?", ["Louvre", 1.5], "none")),
+        repr(("Who?", "Rome", "none")),
+        repr(("When?", "x", "u1")),
+    }
+    lc.ask(PARIS, lc.texts(app), user="Where?", columns={"context": 3}, answers=1)
+    assert seen[-1] == ("Where?", 3, "none")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (None, "columns: app takes context; add the column"),
+        ({"context": "", "rank": 1}, "columns: app has no parameter rank"),
+        ({"context": "", "seed": 1}, "columns: app has no parameter seed"),
+        ({"context": {1}}, "columns.context: .* is no JSON"),
+        ([("context", 1)], "columns: .* is no mapping"),
+    ],
+)
+def test_columns_without_a_parameter_are_refused(columns, message):
+    """A missing argument and one without a parameter are named before a call."""
+
+    def app(messages, context, seed):
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match=message):
+        lc.ask(PARIS, lc.texts(app), user="Where?", columns=columns)
+
+
+def test_columns_of_a_model_without_an_application_are_refused(random_model):
+    """A chat template has no place for columns, so they are never ignored."""
+    model = lc.load(random_model("gpt2"))
+    with pytest.raises(LLMCheckerError, match="columns: only applications get them"):
+        lc.ask(PARIS, model, user="Where?", columns={"context": "x"}, passes=5)
+
+
+def test_suites_in_python_gate_an_application(tmp_path):
+    """An application is the model of a suite, whose results continue for one version alone."""
+    calls = []
+
+    def app(messages):
+        calls.append(messages)
+        return "Rome"
+
+    path, results = tmp_path / "suite.yaml", tmp_path / "results.jsonl"
+    case = {"user": "Where?", "require": [{"contains": "Paris", "at_least": 0.5}]}
+    path.write_text(yaml.safe_dump({"cases": [case]}))
+    counts = []
+    for version in ("1", "1", "2"):
+        model = lc.texts(app, version=version)
+        report = lc.suite(path, models=[model]).run(results=results.with_suffix(f".{version}"))
+        assert report.exit_status == 1
+        assert "app" in str(report)
+        counts.append(len(calls))
+    assert counts[0] == counts[1] < counts[2]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"decoding": {"temperature": 0.5}}, "decoding: app has its own decoding"),
+        ({"template": {"date": "2026-01-01"}}, "template: app has its own template"),
+        ({"stop": "\n"}, "stop: app returns its answers alone"),
+    ],
+)
+def test_keys_that_an_application_has_itself_are_refused(tmp_path, keys, message):
+    """A suite's decoding, template and stop would have no effect on an application."""
+    case = {"user": "Where?", "require": [{"contains": "Paris", "at_least": 0.5}]}
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump({"cases": [case], **keys}))
+    with pytest.raises(LLMCheckerError, match=message):
+        lc.suite(path, models=[lc.texts(lambda messages: "", name="app")])
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from typing import Any
 from llmchecker.config import paths
 from llmchecker.config.models import (
     ModelConfig,
+    describe_application,
     describe_directory,
     expand_keys,
     parse_model,
@@ -34,6 +35,7 @@ from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import DeploymentKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import AnswerReader
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.servers.providers import PROVIDER_SCHEMES
@@ -59,6 +61,8 @@ _PROVIDER_MODELS = (
 
 DeploymentName = str | Mapping[str, Any]
 """A name, a source, a path, or the keys of a model."""
+GivenModel = DeploymentName | Application
+"""A name as above, or an application of Python."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class Deployment:
 
 def resolve_deployment(
     place: str,
-    name: DeploymentName | None,
+    name: GivenModel | None,
     registry: Registry,
     *,
     folder: Path | None = None,
@@ -126,7 +130,8 @@ def resolve_deployment(
 
     Args:
         place: the key or the option with the name, for messages.
-        name: the name; None for the first model of the configuration with distributions.
+        name: the name, or an application; None for the first model of the configuration with
+            distributions.
         registry: the configuration; an empty one without a file.
         folder: the folder to which paths are relative; by default the current one.
         system: the system prompt.
@@ -183,7 +188,7 @@ def relate_name(name: DeploymentName, folder: Path) -> DeploymentName:
 
 
 def _find_model(
-    place: str, name: DeploymentName | None, registry: Registry, folder: Path
+    place: str, name: GivenModel | None, registry: Registry, folder: Path
 ) -> tuple[str, ModelConfig]:
     """Return the name of a deployment and its model."""
     if name is None:
@@ -192,6 +197,8 @@ def _find_model(
         if not models:
             raise ConfigError(f"{place}: the configuration has no model; name a directory")
         return next(iter(models.items()))
+    if isinstance(name, Application):
+        return name.name, describe_application(name)
     if isinstance(name, Mapping):
         keys = parse_section(DeploymentKeys, name, place)
         return keys.label or keys.source, _parse_source_keys(place, keys, folder)

@@ -9,12 +9,13 @@ from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys, PriceKeys
 from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import (
     WHOLE_OUTPUT,
     AnswerReader,
     build_reader,
 )
-from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
     Decoding,
@@ -51,9 +52,9 @@ class ModelConfig:
     Attributes:
         name: the name in the configuration and in paths.
         label: the name in tables and figures.
-        source: the source of the weights, or the server.
+        source: the source of the weights, the server, or the application.
         kind, dtype, device: as in `load_model`; for a server, the kind is `served`, or `texts` for
-            one that returns texts alone.
+            one that returns texts alone, as an application does.
         mem_mb: memory of a job with the model, in MB.
         gpu_mem_mb: GPU memory of a job with the model, in MB.
         decoding: the choice of next tokens.
@@ -67,7 +68,7 @@ class ModelConfig:
 
     name: str
     label: str
-    source: ModelSource | ServerSource
+    source: ModelSource | ServerSource | Application
     kind: str
     dtype: str
     device: str
@@ -90,6 +91,18 @@ class ModelConfig:
     def is_text_only(self) -> bool:
         """Whether the model returns texts alone, without next-token distributions."""
         return self.kind == "texts"
+
+    @property
+    def origin(self) -> Source:
+        """The source of the weights, or the address of the server; no application has one."""
+        assert not isinstance(self.source, Application)
+        return self.source.source
+
+    def takes_column(self, name: str) -> bool:
+        """Return whether an application gets a column of its prompts."""
+        if isinstance(self.source, Application):
+            return self.source.takes_column(name)
+        return isinstance(self.source, ServerSource) and name in self.source.columns
 
     @property
     def source_record(self) -> dict[str, Any]:
@@ -185,6 +198,13 @@ def describe_directory(name: str, directory: Path) -> ModelConfig:
     return replace(parse_model(name, keys), given_directory=directory)
 
 
+def describe_application(application: Application) -> ModelConfig:
+    """Describe an application of Python as a model."""
+    return ModelConfig(
+        *(application.name, application.name, application, "texts", "as served", "server"), 0, 0
+    )
+
+
 def select_decoding(
     key: str, entry: Mapping[str, Any], model: ModelConfig, folder: Path | None = None
 ) -> DecodingChoice:
@@ -201,6 +221,8 @@ def select_decoding(
     """
     if "decoding" not in entry:
         return model.decoding
+    if isinstance(model.source, Application):
+        raise ConfigError(f"{key}: {model.name} has its own decoding; remove the key")
     if model.is_text_only:
         return _parse_text_decoding(key, entry["decoding"], model, folder)
     # Servers and masked models do not support the decodings of `generate`.
@@ -227,6 +249,8 @@ def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSetting
         return model.template
     with prefix_errors(key):
         settings = TemplateSettings.parse(entry)
+    if settings and isinstance(model.source, Application):
+        raise ConfigError(f"{key}: {model.name} has its own template; remove the key")
     if settings and model.is_text_only:
         assert isinstance(model.source, ServerSource)
         if model.source.api != "openai-chat":
@@ -249,6 +273,8 @@ def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> A
     """
     with prefix_errors(place):
         reader = build_reader(entry, model.reader)
+        if reader != WHOLE_OUTPUT and isinstance(model.source, Application):
+            raise ConfigError(f"stop: {model.name} returns its answers alone; remove the keys")
         if reader.include_stop and model.is_text_only:
             raise ConfigError(
                 "include_stop: providers return texts without the stop; remove the key"
@@ -387,8 +413,10 @@ def check_prompt_form(model: ModelConfig, prompt: Start) -> None:
         ConfigError: its API does not.
     """
     if model.is_text_only:
-        assert isinstance(model.source, ServerSource)
+        assert not isinstance(model.source, ModelSource)
         model.source.check_prompt(prompt, model.name)
+    elif isinstance(prompt, Chat) and prompt.columns:
+        raise ConfigError(f"columns: {model.name} is no application; remove the key")
 
 
 def check_query_form(model: ModelConfig, asked: "Property") -> None:

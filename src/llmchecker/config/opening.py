@@ -7,6 +7,7 @@ from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import UnusableModel
+from llmchecker.models.application import Application
 from llmchecker.models.fetch import ensure_model
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.settings import ServerSource, is_served
@@ -72,6 +73,7 @@ def open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
     directory = model.directory
     # a directory that a user names is the model itself, and no copy is made
     if model.given_directory is None:
+        assert not isinstance(model.source, Application)
         ensure_model(model.source, directory, Path(paths.model_lock(model.name)))
     elif not (directory / MODEL_CONFIG).is_file() and not is_served(directory):
         raise UnusableModel(f"model: {directory} has no {MODEL_CONFIG}; name a model")
@@ -85,6 +87,8 @@ def open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
 
 def open_texts(model: ModelConfig, spending: Spending) -> TextModel:
     """Open a model that returns texts alone, as in `open_model`."""
+    if isinstance(model.source, Application):
+        return model.source
     assert isinstance(model.source, ServerSource)
     with explain_missing_packages():
         from llmchecker.models.servers.text_client import TextClient

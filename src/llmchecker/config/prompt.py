@@ -7,7 +7,7 @@ from llmchecker.models.decoding.chat_template import Chat, Start
 from llmchecker.models.decoding.tools import Tool, parse_tools
 from llmchecker.utils.printable_text import quote_value
 
-_PROMPT_KEYS = {"start", "user", "system", "messages", "tools"}
+_PROMPT_KEYS = {"start", "user", "system", "messages", "tools", "columns"}
 
 
 def parse_prompt(entry: object) -> Start:
@@ -15,8 +15,8 @@ def parse_prompt(entry: object) -> Start:
 
     Args:
         entry: a text; messages as in `Chat.from_messages`; or a mapping with the keys `start` for
-            a text, or `user` or `messages` for a chat, with or without `system` and `tools`. A
-            key with None is absent.
+            a text, or `user` or `messages` for a chat, with or without `system`, `tools` and, for
+            an application, `columns`. A key with None is absent.
 
     Raises:
         ConfigError: the entry is no prompt; the message begins with the key.
@@ -37,6 +37,14 @@ def parse_prompt(entry: object) -> Start:
     keys = {key: value for key, value in entry.items() if value is not None}
     if not keys:
         raise ConfigError("start: a start string is missing; give start, user or messages")
+    columns = keys.pop("columns", None)
+    if columns is not None:
+        if not isinstance(columns, Mapping) or not all(isinstance(each, str) for each in columns):
+            raise ConfigError(f"columns: {quote_value(columns)} is no mapping; give names")
+        prompt = parse_prompt(keys)
+        if isinstance(prompt, str):
+            raise ConfigError("columns: they belong to a chat, not to a start string; give user")
+        return prompt.add_columns(columns)
     prompts = [key for key in keys if key not in ("system", "tools")]
     if len(prompts) > 1:
         raise ConfigError(f"{prompts[0]}: {prompts[1]} is given too; keep one prompt")
@@ -80,6 +88,7 @@ def change_prompt(prompt: Start, changes: Mapping[str, object]) -> Start:
         turns = [(role, content) for role, content in prompt.messages if role != "system"]
         kept["system"] = system[0] if system else None
         kept["tools"] = [tool.description for tool in prompt.tools] or None
+        kept["columns"] = prompt.column_values or None
         # another message of the user replaces all turns
         if not {"user", "messages"} & changes.keys():
             kept["messages"] = [{role: content} for role, content in turns]

@@ -1,17 +1,21 @@
 """A pytest plugin: each requirement in a file `test_*.llm.yaml` is a test.
 
 The suite runs once for each file, when the first of its tests runs. The text of a failure is the
-verdict with its reasons.
+verdict with its reasons. A function in `conftest.py` may name its models, such as an application:
+
+    def pytest_llmchecker_models(path):
+        return [lc.texts(answer)]
 """
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from llmchecker.config.deployment import GivenModel
     from llmchecker.errors import LLMCheckerError
     from llmchecker.suites.cases import Suite
     from llmchecker.suites.entries import Entry
@@ -21,6 +25,23 @@ _FILE_PATTERN = "test_*.llm.yaml"
 
 class UnmetRequirement(Exception):
     """A requirement that is violated or unknown, or a case that failed to run."""
+
+
+class _Hooks:
+    """Hooks that a `conftest.py` may have."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_llmchecker_models(self, path: Path) -> "Sequence[GivenModel] | None":
+        """Return the models of a suite file in place of its own; None for its own.
+
+        Args:
+            path: the suite file.
+        """
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hook for the models of suites."""
+    pluginmanager.add_hookspecs(_Hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +81,10 @@ class SuiteFile(pytest.File):
         from llmchecker.suites.warnings import list_warnings
 
         try:
-            self.suite = load_suite(self.path)
+            models = self.ihook.pytest_llmchecker_models(path=self.path) or ()
+            self.suite = load_suite(
+                self.path, models=models, models_place="pytest_llmchecker_models"
+            )
         except LLMCheckerError as error:
             raise self.CollectError(str(error)) from error
         for warning in list_warnings(self.suite):

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
@@ -40,7 +41,8 @@ class Application:
 
     Args:
         function: gets the messages, and returns a text or a `TextAnswer`. A parameter `max_tokens`
-            gets the horizon in tokens, a parameter `seed` a number for each answer.
+            gets the horizon in tokens, a parameter `seed` a number for each answer. Further
+            parameters get columns of the prompt of the same name, with `_` for other characters.
         name: as above; by default that of the function.
         concurrency: the largest number of calls at once.
         seconds: time limit of a call.
@@ -70,28 +72,54 @@ class Application:
                 raise ConfigError(f"{key}: {value!r} is below 1; give at least 1")
         if not seconds > 0:
             raise ConfigError(f"seconds: {seconds!r} is not above 0; give a positive number")
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self._function, self._version = function, version
         self._concurrency, self._seconds, self._attempts = concurrency, seconds, attempts
         self._folder = None if store is None else Path(store).absolute()
-        self._options = _find_options(function)
+        self._parameters = _find_parameters(function)
         self._files: dict[TextStream, AnswerFile] = {}
 
     @property
     def description(self) -> str:
         """The name, the version, and whether the horizon limits the answers."""
         version = f" {self._version}" if self._version else ""
-        limit = "" if "max_tokens" in self._options else ", which ends its answers itself"
+        limit = "" if self._takes("max_tokens") else ", which ends its answers itself"
         return f"{self.name}{version}{limit}"
 
-    def check_prompt(self, prompt: Start) -> None:
-        """Check that a prompt has no tools; a text is one message of the user.
+    @property
+    def record(self) -> dict[str, Any]:
+        """What determines the answers, as JSON."""
+        return {"application": self.name, "version": self._version}
+
+    @property
+    def local_files(self) -> dict[str, Path]:
+        """No files: the version stands for them."""
+        return {}
+
+    def takes_column(self, name: str) -> bool:
+        """Return whether a parameter of its own gets a column."""
+        return _name_parameter(name) in self._parameters.keys() - {*_OPTIONS, "**"}
+
+    def check_prompt(self, prompt: Start, name: str = "") -> None:
+        """Check that a prompt has the columns that the function takes, and no tools.
+
+        A text is one message of the user.
 
         Raises:
-            ConfigError: it has tools, which a function does not get.
+            ConfigError: it has tools, which a function does not get, or other columns.
         """
         if isinstance(prompt, Chat) and prompt.tools:
             raise ConfigError(f"tools: {self.name} has its own tools; leave them out")
+        columns = prompt.column_values if isinstance(prompt, Chat) else {}
+        given = {_name_parameter(column): column for column in columns}
+        for parameter, is_required in self._parameters.items():
+            if is_required and parameter not in given and parameter not in _OPTIONS:
+                raise ConfigError(f"columns: {self.name} takes {parameter}; add the column")
+        for parameter, column in given.items():
+            if parameter in _OPTIONS or not self._takes(parameter):
+                raise ConfigError(
+                    f"columns: {self.name} has no parameter {parameter}; add it, or remove {column}"
+                )
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return None: an application has no limit of tokens or money."""
@@ -135,7 +163,10 @@ class Application:
         if file is not None and number in file.answers:
             return file.answers[number]
         options = {"max_tokens": stream.length, "seed": derive_seed(self._digest(stream), number)}
-        given = {name: options[name] for name in self._options}
+        given: dict[str, Any] = {name: options[name] for name in _OPTIONS if self._takes(name)}
+        if isinstance(stream.prompt, Chat):
+            columns = stream.prompt.column_values.items()
+            given |= {_name_parameter(name): value for name, value in columns}
         if file is not None:
             file.begin_request(number)
         error: Exception | None = None
@@ -159,7 +190,10 @@ class Application:
             return answer if file is None else file.add(number, answer)
         return SourceUnavailable(f"{self.name}: {_describe(error, self._seconds)}")
 
-    async def _call(self, messages: _Messages, options: dict[str, int]) -> Any:
+    def _takes(self, parameter: str) -> bool:
+        return parameter in self._parameters or "**" in self._parameters
+
+    async def _call(self, messages: _Messages, options: dict[str, Any]) -> Any:
         call = partial(self._function, messages, **options)
         # a function may also return an awaitable, which belongs to this event loop
         found = call() if _is_coroutine(self._function) else await call_in_thread(call)
@@ -192,16 +226,29 @@ def _is_coroutine(function: AnswerFunction) -> bool:
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def _find_options(function: AnswerFunction) -> tuple[str, ...]:
-    """Return the names of the options that a function takes."""
+def _find_parameters(function: AnswerFunction) -> dict[str, bool]:
+    """Return the parameters after the messages, each with whether it has no default.
+
+    The name `**` stands for any other parameters.
+    """
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     # some builtins have no signature
     except (TypeError, ValueError):
-        return ()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    names = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
-    return tuple(name for name in _OPTIONS if takes_all or name in names)
+        return {}
+    found: dict[str, bool] = {}
+    # the messages are the first argument, also of `*arguments`
+    for number, each in enumerate(parameters):
+        if each.kind is each.VAR_KEYWORD:
+            found["**"] = False
+        elif each.kind is each.KEYWORD_ONLY or (number and each.kind is each.POSITIONAL_OR_KEYWORD):
+            found[each.name] = each.default is each.empty
+    return found
+
+
+def _name_parameter(column: str) -> str:
+    """Return the name of the parameter of a column: `user_id` for `user id`."""
+    return re.sub(r"\W", "_", column)
 
 
 def _describe(error: Exception | None, seconds: float) -> str:

@@ -14,7 +14,7 @@ from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
-from llmchecker.config.models import check_prompt_form, check_query_form
+from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
 from llmchecker.config.question import build_budget
 from llmchecker.config.section import parse_end
@@ -42,6 +42,7 @@ from llmchecker.suites.requirement_wording import describe_requirement
 from llmchecker.suites.suite_file import CaseKeys, SuiteKeys
 from llmchecker.suites.templates import (
     Row,
+    insert_cells,
     insert_columns,
     insert_into_query,
     list_columns,
@@ -144,6 +145,7 @@ class CaseBuilder:
             for variants in deployments:
                 deployment = variants.select(place, row or self._shared_row or Row())
                 full_prompt = variants.add_system(place, prompt, row or self._shared_row)
+                full_prompt = _add_columns(place, keys, full_prompt, row, deployment.model)
                 conversation = None
                 if keys.turns is not None:
                     find = self._quantifiers.find_deployment
@@ -357,6 +359,27 @@ def _build_prompt(
             )
         check_text(inserted)
         return parse_prompt({name: inserted, "tools": [tool.description for tool in tools] or None})
+
+
+def _add_columns(
+    place: str, keys: CaseKeys, prompt: Start, row: Row | None, model: ModelConfig
+) -> Start:
+    """Return a prompt with the columns that its application gets.
+
+    Those of the table count where the application has them, and the given ones always.
+    """
+    with prefix_errors(f"{place}.columns"):
+        given: dict[str, Any] = insert_cells(keys.columns or {}, row)
+        cells = {
+            name: row.read_value(name)
+            for name in (row.columns if row else ())
+            if row and model.takes_column(name)
+        }
+    if not given and not cells:
+        return prompt
+    if isinstance(prompt, str):
+        raise ConfigError(f"{place}.columns: they belong to a chat; use user in place of start")
+    return prompt.add_columns(cells | given)
 
 
 def _build_averages(

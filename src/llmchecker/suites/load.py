@@ -11,7 +11,7 @@ from typing import Any
 
 from llmchecker import __version__
 from llmchecker.checking.measurement import Threshold
-from llmchecker.config.deployment import Deployment, DeploymentName, resolve_deployment
+from llmchecker.config.deployment import Deployment, GivenModel, resolve_deployment
 from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.project import DEFAULT_CONFIG
@@ -45,7 +45,7 @@ from llmchecker.utils.file_state import compute_checksums
 def load_suite(
     path: str | Path,
     *,
-    models: Sequence[DeploymentName] = (),
+    models: Sequence[GivenModel] = (),
     models_place: str = "models",
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
@@ -95,7 +95,7 @@ class _SuiteBuilder:
 
     file: YamlFile
     keys: SuiteKeys
-    models: tuple[DeploymentName, ...]
+    models: tuple[GivenModel, ...]
     models_place: str
     registry: Registry
     has_baseline: bool
@@ -154,7 +154,7 @@ class _SuiteBuilder:
     def _build_matrix(self) -> list[RowDeployments]:
         """Find the models of the suite, and combine each with each system prompt."""
         key = self.models_place if self.models else "model"
-        names: Sequence[DeploymentName] = self.models or self.keys.model
+        names: Sequence[GivenModel] = self.models or self.keys.model
         if not names:
             raise ConfigError(
                 f"suite: the key 'model' is missing; add it, or give {self.models_place}"
@@ -175,7 +175,7 @@ class _SuiteBuilder:
     def _resolve(
         self,
         key: str,
-        name: DeploymentName,
+        name: GivenModel,
         system: str | None,
         explicit_keys: Mapping[str, Any],
         template: Mapping[str, Any] | None,
@@ -217,7 +217,7 @@ class _SuiteBuilder:
             raise ConfigError(
                 "versus: nothing differs; name a model, or give results by --baseline"
             )
-        names: Sequence[DeploymentName] = self.models or keys.model
+        names: Sequence[GivenModel] = self.models or keys.model
         # of several models none is the obvious one
         if versus.model is None and len(names) > 1:
             raise ConfigError("versus: the suite has several models; name one by `model`")

@@ -157,9 +157,11 @@ def _format_choices(value: Any) -> str | None:
 
 def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
     """Build a row; a cell that is no text matters only if a template contains its column."""
-    cells, unusable = {}, {}
+    cells, unusable, others = {}, {}, {}
     for column in columns:
         value = values.get(column)
+        if isinstance(value, bool | list | dict | _NumberText):
+            others[column] = _build_json(value)
         # bool first: it is also an int
         if isinstance(value, bool):
             cells[column] = str(value).lower()
@@ -174,7 +176,20 @@ def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Itera
             unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
         else:
             cells[column] = value
-    return Row(f"{name}, row {number}", cells, unusable, number)
+    return Row(f"{name}, row {number}", cells, unusable, number, others)
+
+
+class _NumberText(str):
+    """A number of JSON as it is written."""
+
+
+def _build_json(value: Any) -> Any:
+    """Return a cell as JSON, in which numbers are no texts."""
+    if isinstance(value, _NumberText):
+        return json.loads(value)
+    if isinstance(value, dict):
+        return {name: _build_json(item) for name, item in value.items()}
+    return [_build_json(item) for item in value] if isinstance(value, list) else value
 
 
 def _describe_type(column: str, value: Any) -> str:
@@ -267,7 +282,9 @@ def _build_plain(value: Any) -> Any:
 
 
 # numbers are kept as written: 1.50 is not 1.5
-_JSON_DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_float=str, parse_int=str)
+_JSON_DECODER = json.JSONDecoder(
+    object_pairs_hook=_Pairs, parse_float=_NumberText, parse_int=_NumberText
+)
 
 
 def _read_parquet(name: str, path: Path) -> Iterator[dict[str, Any]]:

@@ -156,11 +156,10 @@ def _answers_messages(deployment: Deployment) -> bool:
     directory = deployment.model.directory
     if directory.is_dir():
         return has_chat_template(directory)
-    if source.source.scheme == "hf" and source.source.revision:
+    origin = deployment.model.origin
+    if origin.scheme == "hf" and origin.revision:
         try:
-            files = fetch_hub_snapshot(
-                source.source.name, source.source.revision, list(TEMPLATE_FILES)
-            )
+            files = fetch_hub_snapshot(origin.name, origin.revision, list(TEMPLATE_FILES))
         # the model may be fetched later, on another machine
         except SourceUnavailable:
             return True

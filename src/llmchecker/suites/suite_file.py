@@ -195,6 +195,9 @@ class CaseKeys(Section):
     prompts: OptionalKey[Annotated[str | PromptKeys, TEXT_OR_SECTION]] = None
     """A table with a row for each prompt: a .csv, .jsonl or .parquet file, or the keys below.
     Without user and start, a column of that name contains the prompts."""
+    columns: OptionalKey[dict[str, Any]] = None
+    """For an application, values that it gets besides the messages, by name: `{user id: u1}`. Those
+    of its columns that the table of prompts has need no key."""
     require: Any = None
     """Requirements: a list, or a mapping by name. A requirement is a query with a threshold, or an
     assertion."""

@@ -50,12 +50,22 @@ class Row:
         cells: the texts by column.
         unusable: what the other cells are, such as `a list`, by column.
         number: the number of the row, from 1; 0 for a case without a table.
+        values: the JSON values of cells that are no texts, by column.
     """
 
     place: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
     unusable: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def read_value(self, column: str) -> Any:
+        """Return the JSON value of a cell: a text, a number, a list or an object.
+
+        Raises:
+            ConfigError: the cell has no value.
+        """
+        return self.values[column] if column in self.values else self.read(column)
 
     def read(self, column: str) -> str:
         """Return the text of a cell.
@@ -106,6 +116,17 @@ def insert_values(value: Any, row: Row) -> Any:
         return _parse_value(inserted) if list_columns(text) else inserted
 
     return _insert(value, row, insert)
+
+
+def insert_cells(value: Any, row: Row | None) -> Any:
+    """Insert columns as `insert_columns`; a text of one column alone becomes the cell's value."""
+
+    def insert(text: str, row: Row) -> Any:
+        part = _PART.fullmatch(text.strip())
+        column = "" if part is None or part["name"] is None else normalize_name(part["name"])
+        return row.read_value(column) if row.has_column(column) else _insert_text(text, row)
+
+    return value if row is None else _insert(value, row, insert)
 
 
 def insert_into_query(text: str, row: Row) -> str:

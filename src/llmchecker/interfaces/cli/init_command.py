@@ -144,7 +144,7 @@ def _find_deployment(
     deployment = resolve_deployment(
         "--model", asked, registry, folder=Path() if is_related else folder
     )
-    source = deployment.model.source.source
+    source = deployment.model.origin
     # the suite names the commit, so that every machine has the same model
     if isinstance(name, str) and name.startswith("hf:"):
         name = str(source)

@@ -96,6 +96,7 @@ def ask(
     user: str | None = None,
     system: str | None = None,
     turns: Sequence[str] = (),
+    columns: Mapping[str, Any] | None = None,
     length: int | str = DEFAULT_LENGTH,
     width: float = 0.0,
     passes: int | None = None,
@@ -125,6 +126,7 @@ def ask(
         system: the system prompt of that chat.
         turns: what the user says after each answer, in which `{answer 1}` is the first answer. The
             query is then about turns.
+        columns: for an application, values that it gets besides the messages, by name.
         length: the horizon in tokens; `end` asks about whole answers of up to 1,000 tokens, and
             `end:400` of up to 400, as in suites.
         width: width of the interval at which the work ends.
@@ -157,9 +159,9 @@ def ask(
         "seed": seed,
         "certain": certain,
     }
-    options |= {"user": user, "system": system, "turns": turns}
+    options |= {"user": user, "system": system, "turns": turns, "columns": columns}
     scorers = merge_scorers(quantifiers, keywords, options)
-    prompt = parse_prompt({"start": start, "user": user, "system": system})
+    prompt = parse_prompt({"start": start, "user": user, "system": system, "columns": columns})
     conversation = build_conversation(prompt, turns, length)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(

@@ -41,6 +41,7 @@ def compare(
     user: str | None = None,
     system: str | None = None,
     turns: Sequence[str] = (),
+    columns: Mapping[str, Any] | None = None,
     versus_model: "LanguageModel | TextModel | None" = None,
     versus_start: str | Sequence[Mapping[str, str]] | None = None,
     versus_user: str | None = None,
@@ -68,7 +69,7 @@ def compare(
     Args:
         query: a query with =?, as a text or parsed, or an assertion without a probability.
         model: a model that `load` returned.
-        start, user, system, turns: the prompt and the turns after it, as in `ask`.
+        start, user, system, turns, columns: the prompt and what follows it, as in `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
         length: the horizon in tokens, as in `ask`.
@@ -95,7 +96,7 @@ def compare(
         "seed": seed,
         "certain": certain,
     }
-    options |= {"user": user, "system": system, "turns": turns}
+    options |= {"user": user, "system": system, "turns": turns, "columns": columns}
     scorers = merge_scorers(quantifiers, keywords, options)
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
@@ -108,7 +109,7 @@ def compare(
         with prefix_errors("versus_decoding"):
             parsed_decoding = parse_decoding(versus_decoding)
         second_model = apply_decoding(second_model, parsed_decoding)
-    prompt = parse_prompt({"start": start, "user": user, "system": system})
+    prompt = parse_prompt({"start": start, "user": user, "system": system, "columns": columns})
     conversation = build_conversation(prompt, turns, length)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llmchecker.config.deployment import GivenModel
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import Entry, build_entries, sort_entries, summarize
 from llmchecker.suites.load import load_suite
@@ -150,7 +151,7 @@ class LoadedSuite:
 def suite(
     path: str | Path,
     *,
-    models: Sequence[str] = (),
+    models: Sequence[GivenModel] = (),
     config: str | Path | None = None,
     baseline: str | Path | None = None,
 ) -> LoadedSuite:
@@ -158,7 +159,7 @@ def suite(
 
     Args:
         path: the suite file.
-        models: names or directories of models in place of the suite's.
+        models: names, directories, keys or applications in place of the suite's models.
         config: the configuration in place of the suite's.
         baseline: a file with results of an earlier run, to compare with.
 

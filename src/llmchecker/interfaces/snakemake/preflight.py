@@ -37,7 +37,7 @@ def check_inputs(config: Config) -> None:
         UnusableText: a chat template rejects the messages.
     """
     for model in config.models.values():
-        source = model.source.source
+        source = model.origin
         is_fetched = Path(paths.model_directory(model.name)).exists()
         if source.scheme != "path" or is_fetched or source.path.is_dir() or source.path.is_file():
             continue
@@ -191,8 +191,8 @@ def _check_decodings(config: Config) -> None:
 def _find_model_directory(model: ModelConfig) -> Path | None:
     """Return the directory with the files of a model; None if they are absent."""
     directory = Path(paths.model_directory(model.name))
-    if not directory.exists() and model.source.source.scheme == "path":
-        directory = model.source.source.path
+    if not directory.exists() and model.origin.scheme == "path":
+        directory = model.origin.path
     return directory if directory.is_dir() else None  # a path may lead to a GGUF file
 
 

@@ -61,6 +61,7 @@ class Chat:
         tools: the functions that the model may call.
         answer_format: the format of the model's calls.
         thoughts: the number and the thought of each message that has one, for chat templates.
+        columns: names and JSON of further values for an application, which are part of no message.
 
     Raises:
         ConfigError: no messages, an unknown role, a content that is not text, a last message
@@ -71,6 +72,7 @@ class Chat:
     tools: tuple[Tool, ...] = ()
     answer_format: AnswerFormat = field(default=AnswerFormat(), compare=False, repr=False)
     thoughts: tuple[tuple[int, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
@@ -118,6 +120,27 @@ class Chat:
                     "before it; remove the name"
                 )
         return chat
+
+    def add_columns(self, values: Mapping[str, Any]) -> "Chat":
+        """Return the chat with values for an application by name.
+
+        Raises:
+            ConfigError: a value is no JSON.
+        """
+        columns = []
+        for name, value in sorted(values.items()):
+            try:
+                columns.append((name, json.dumps(value, ensure_ascii=False, allow_nan=False)))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(
+                    f"columns.{name}: {quote_value(value)} is no JSON; give a text or a list"
+                ) from error
+        return replace(self, columns=tuple(columns))
+
+    @property
+    def column_values(self) -> dict[str, Any]:
+        """The further values for an application by name."""
+        return {name: json.loads(value) for name, value in self.columns}
 
     @property
     def as_json(self) -> list[dict[str, str]]:
@@ -195,11 +218,13 @@ Start = str | Chat
 
 
 def start_as_json(start: Start) -> Any:
-    """Return a start string as JSON; a text, a chat and one with tools are always different."""
+    """Return a start string as JSON; different prompts are always different."""
     if isinstance(start, str):
         return start
     tools = [tool.description for tool in start.tools]
-    return {"messages": start.as_json, "tools": tools} if tools else start.as_json
+    others = {"tools": tools, "columns": start.column_values}
+    others = {name: value for name, value in others.items() if value}
+    return {"messages": start.as_json, **others} if others else start.as_json
 
 
 @dataclass(frozen=True)
@@ -282,6 +307,8 @@ class ChatTemplate:
             texts: other contents of its messages, and then other thoughts; None for its own.
             arguments: as in `render`.
         """
+        if chat.columns:
+            raise ConfigError("columns: only applications get them; remove the columns")
         texts = list_texts(chat) if texts is None else texts
         count = len(chat.messages)
         contents, thoughts = texts[:count], texts[count:]

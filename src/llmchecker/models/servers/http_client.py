@@ -30,6 +30,7 @@ from llmchecker.errors import (
     prefix_errors,
 )
 from llmchecker.models.servers.event_loop import run_event_loop
+from llmchecker.models.servers.event_stream import EVENT_STREAM, read_text_body
 from llmchecker.models.servers.schema import parse_response, quote
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.utils.number_format import format_count
@@ -376,7 +377,7 @@ class ServerSession:
                     report_loss()
             else:
                 if status == 200:
-                    return self._parse_json(body)
+                    return self._parse_body(headers, body)
                 self._check_status(status, headers, body)
                 failure = f"status {status} ({self._quote_body(body)})"
                 # a limit of requests is checked before an answer, a proxy's limit of time after it
@@ -420,7 +421,7 @@ class ServerSession:
             # the library decodes the bytes of a header in this way
             header = headers.get("location", "nowhere").encode(errors="surrogateescape")
             location = self._quote_body(header)
-            raise SourceUnavailable(
+            raise RequestRefused(
                 f"server: it redirects to {location!r}; name the address that answers as the "
                 "model's source"
             )
@@ -439,15 +440,13 @@ class ServerSession:
                 frozenset(named | ({RefusedPart.PATH} if status == 404 else set())),
             )
 
-    def _parse_json(self, body: bytes) -> Any:
-        try:
-            return json.loads(
-                body, object_pairs_hook=_check_unique_keys, parse_constant=_raise_constant_error
-            )
-        except (ValueError, RecursionError) as error:
-            raise SourceUnavailable(
-                f"answer: not JSON ({quote(str(error))}); check the server's address and `api`"
-            ) from error
+    def _parse_body(self, headers: Mapping[str, str], body: bytes) -> Any:
+        """Return the JSON value of a response; of an application also its text or its events."""
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        # other APIs are asked for JSON alone
+        if self._client.source.api == "json" and content_type in ("text/plain", EVENT_STREAM):
+            return read_text_body(headers, body)
+        return parse_json(body)
 
     def _quote_body(self, body: bytes) -> str:
         """Return the server's message, shortened and without the key."""
@@ -458,6 +457,22 @@ class ServerSession:
         key = self._client.key
         message = message if key is None else message.replace(key, "…")
         return quote(message)
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        SourceUnavailable: it is not JSON, or an object has a key twice.
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=_check_unique_keys, parse_constant=_raise_constant_error
+        )
+    except (ValueError, RecursionError) as error:
+        raise SourceUnavailable(
+            f"answer: not JSON ({quote(str(error))}); check the server's address and `api`"
+        ) from error
 
 
 def _find_exhaustion(status: int, body: bytes) -> str | None:
@@ -487,7 +502,13 @@ def _find_exhaustion(status: int, body: bytes) -> str | None:
 def _build_headers(source: ServerSource, key: str | None) -> dict[str, str]:
     """Return the HTTP headers of all requests, with the key."""
     # a small compressed body could inflate without limit
-    headers = {"Accept-Encoding": "identity", **json.loads(source.headers or "{}")}
+    headers = {"Accept-Encoding": "identity"}
+    named = json.loads(source.headers or "{}")
+    if key is not None and any("{key}" in value for value in named.values()):
+        # the application has a place of its own for the key
+        named = {name: value.replace("{key}", key) for name, value in named.items()}
+        return headers | named
+    headers |= named
     if source.api == "anthropic":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
     if key is not None:

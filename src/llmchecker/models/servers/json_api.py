@@ -1,14 +1,15 @@
 """Applications behind HTTP, which answer a JSON body of their own form with JSON."""
 
 import json
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from jsonpointer import JsonPointer, JsonPointerException
 
 from llmchecker.errors import SourceUnavailable
-from llmchecker.models.servers.http_client import ServerSession
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.servers.event_stream import EventStream
+from llmchecker.models.servers.http_client import ServerSession, parse_json
+from llmchecker.models.servers.json_body import fill_body
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.text_apis import (
@@ -20,11 +21,6 @@ from llmchecker.models.servers.text_apis import (
 from llmchecker.models.servers.tool_messages import list_openai_messages
 from llmchecker.models.text_answer import Finish, TextAnswer
 
-_PLACEHOLDERS = ("messages", "prompt", "system", "max_tokens", "seed")
-"""Names in braces in a body: those of a request's values."""
-_TEXTS = re.compile(r"\{(prompt|system)\}")
-"""Placeholders within a text."""
-
 
 class JsonApi(TextApi[Any]):
     """The API of an application: a body with placeholders, and a pointer to the answer.
@@ -32,9 +28,10 @@ class JsonApi(TextApi[Any]):
         body: { question: "{prompt}", options: { limit: "{max_tokens}" } }
         answer: /reply/text
 
-    A text that is `{messages}`, `{max_tokens}` or `{seed}` is replaced by a value, of which the
-    first is a list. `{prompt}`, the last message, and `{system}` may stand within a text. Without a
-    pointer to the reason of its end, an answer has ended.
+    A text that is `{messages}` is replaced by a list. `{prompt}`, the last message, `{system}`,
+    `{max_tokens}`, `{seed}` and the columns of the prompt may be parts of a text. Without a pointer
+    to the reason of its end, an answer has ended. Of a stream of events, the texts at the pointer
+    are joined; of plain text, the whole is at the empty pointer.
 
     Args:
         source: the settings of the application.
@@ -61,7 +58,9 @@ class JsonApi(TextApi[Any]):
             "max_tokens": request.max_tokens,
             "seed": request.seed,
         }
-        return _fill(self._body, values)
+        if isinstance(request.prompt, Chat):
+            values |= request.prompt.column_values
+        return fill_body(self._body, values)
 
     def read_answer(
         self, response: Any, max_tokens: int, *, reads_calls: bool = False
@@ -69,40 +68,62 @@ class JsonApi(TextApi[Any]):
         """Return the text at the pointer, and why it ends.
 
         Raises:
-            SourceUnavailable: the response has no text there.
+            SourceUnavailable: the response has no text there, or may have been cut.
         """
-        text, finish = self._resolve(self._answer, response, "answer"), Finish.ENDED
+        if isinstance(response, EventStream):
+            return self._read_stream(response)
+        text, finish = _resolve(self._answer, response, "answer"), Finish.ENDED
         if self._finish is not None:
-            finish = parse_finish(self._resolve(self._finish, response, "finish"))
+            finish = parse_finish(_resolve(self._finish, response, "finish"))
         return TextAnswer(text, finish)
+
+    def _read_stream(self, stream: EventStream) -> TextAnswer:
+        """Return the joined texts of a stream, with the last reason of an end."""
+        # the data of an event is a text itself if the whole of it is the answer
+        is_json = bool(self._answer.path) or self._finish is not None
+        events = [parse_json(event) if is_json else event for event in stream.events]
+        texts = [each for event in events if (each := _find(self._answer, event)) is not None]
+        if not texts:
+            raise _build_absence(self._answer, "answer")
+        text = "".join(_check_text(self._answer, each, "answer") for each in texts)
+        if self._finish is None:
+            if not stream.is_whole:
+                raise SourceUnavailable("answer: the stream may be cut; end it by [DONE]")
+            return TextAnswer(text, Finish.ENDED)
+        reasons = [each for event in events if (each := _find(self._finish, event)) is not None]
+        if not reasons:
+            raise _build_absence(self._finish, "finish")
+        return TextAnswer(text, parse_finish(_check_text(self._finish, reasons[-1], "finish")))
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
         """Return a model without a name: an application lists none."""
         return ListedModel("")
 
-    def _resolve(self, pointer: JsonPointer, response: Any, key: str) -> str:
-        try:
-            found = pointer.resolve(response)
-        except JsonPointerException as error:
-            raise SourceUnavailable(
-                f"{key}: the response has nothing at {pointer.path!r}; correct the pointer"
-            ) from error
-        if not isinstance(found, str):
-            raise SourceUnavailable(
-                f"{key}: {quote(json.dumps(found))} at {pointer.path!r} is no text; correct the "
-                "pointer"
-            )
-        return found
+
+def _find(pointer: JsonPointer, value: Any) -> Any:
+    """Return what a pointer leads to; None for nothing."""
+    try:
+        return pointer.resolve(value)
+    except JsonPointerException:
+        return None
 
 
-def _fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """Replace placeholders in all texts of a JSON value, but not in what replaces them."""
-    if isinstance(template, dict):
-        return {key: _fill(each, values) for key, each in template.items()}
-    if isinstance(template, list):
-        return [_fill(each, values) for each in template]
-    if not isinstance(template, str):
-        return template
-    if template[1:-1] in _PLACEHOLDERS and template == f"{{{template[1:-1]}}}":
-        return values[template[1:-1]]
-    return _TEXTS.sub(lambda match: values[match[1]], template)
+def _resolve(pointer: JsonPointer, response: Any, key: str) -> str:
+    found = _find(pointer, response)
+    if found is None:
+        raise _build_absence(pointer, key)
+    return _check_text(pointer, found, key)
+
+
+def _build_absence(pointer: JsonPointer, key: str) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"{key}: the response has nothing at {pointer.path!r}; correct the pointer"
+    )
+
+
+def _check_text(pointer: JsonPointer, found: Any, key: str) -> str:
+    if not isinstance(found, str):
+        raise SourceUnavailable(
+            f"{key}: {quote(json.dumps(found))} at {pointer.path!r} is no text; correct the pointer"
+        )
+    return found

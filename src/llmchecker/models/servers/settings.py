@@ -9,6 +9,12 @@ from typing import Any, Literal, get_args
 
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.servers.json_body import (
+    STANDARD_NAMES,
+    check_body,
+    check_columns,
+    list_placeholders,
+)
 from llmchecker.models.sources.model_directory import find_tokenizer_files
 from llmchecker.models.sources.source_spec import Source, parse_source
 
@@ -89,7 +95,8 @@ class ServerSource:
             `json_api.JsonApi`.
         answer, finish: for the api `json`, the JSON pointers of the text and of the reason of its
             end in a response.
-        headers: for the api `json`, HTTP headers as JSON.
+        headers: for the api `json`, HTTP headers as JSON. `{key}` in them is the key, which is
+            else sent as a bearer.
 
     Raises:
         ConfigError: a field has an invalid value.
@@ -167,8 +174,21 @@ class ServerSource:
         if is_text == self.is_chat:
             form, use = ("start", "user") if is_text else ("messages", "start")
             raise ConfigError(f"{form}: the api {self.api} of {name} does not accept it; use {use}")
-        if self.api == "json" and not isinstance(prompt, str) and prompt.tools:
-            raise ConfigError(f"tools: the application {name} has its own tools; leave them out")
+        if isinstance(prompt, str):
+            return
+        if self.api == "json":
+            if prompt.tools:
+                raise ConfigError(
+                    f"tools: the application {name} has its own tools; leave them out"
+                )
+            check_columns(json.loads(self.body or "null"), prompt.column_values, name)
+        elif prompt.columns:
+            raise ConfigError(f"columns: {name} is no application; remove the key")
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns in the body of requests to an application."""
+        return frozenset(list_placeholders(json.loads(self.body or "null"))) - {*STANDARD_NAMES}
 
     @property
     def _has_valid_tokenizer(self) -> bool:
@@ -255,9 +275,9 @@ def _check_exchange(source: Source, entry: Mapping[str, Any]) -> None:
     for key in ("body", "answer"):
         if key not in entry:
             raise ConfigError(f"{source}: the key {key!r} is missing; the api json needs it")
-    body = json.dumps(entry["body"], ensure_ascii=False)
-    if "{messages}" not in body and "{prompt}" not in body:
-        raise ConfigError('body: no place for the messages; write "{messages}" or "{prompt}"')
+    check_body(entry["body"])
+    if "{key}" in json.dumps(entry.get("headers", {})) and "key_from" not in entry:
+        raise ConfigError("headers: {key} needs a key; add key_from")
     for key in ("answer", "finish"):
         if key in entry and not _POINTER.fullmatch(entry[key]):
             raise ConfigError(f"{key}: {entry[key]!r} is no JSON pointer; write /reply/text")
