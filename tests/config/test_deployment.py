@@ -104,12 +104,20 @@ def test_the_keys_of_a_model_need_no_configuration(folder):
             for source, names in {
                 "openai:": ("gpt-4o", "gpt-5-mini", "o3-mini", "o4", "chatgpt-4o-latest"),
                 "anthropic:": ("claude-haiku-4-5", "claude-3-5-sonnet-20241022"),
-                "openrouter:google/": ("gemini-2.5-flash",),
+                "gemini:": ("gemini-2.5-flash",),
                 "ollama:": ("llama3.2:3b", "mistral", "qwen2.5:7b", "gemma3", "deepseek-r1:8b"),
             }.items()
             for name in names
         ),
         ("gpt2", "no directory in .*; known are small"),
+        ("google/gemini-2.5-flash", "did you mean 'gemini:gemini-2.5-flash'"),
+        ("ollama/llama3", "did you mean 'ollama:llama3'"),
+        (
+            "azure:gpt-4o",
+            r"did you mean {source: https://NAME\.openai\.azure\.com/openai/v1, api: openai-chat, "
+            "served_as: gpt-4o, key_from: AZURE_OPENAI_API_KEY}",
+        ),
+        ("bedrock/openai.gpt-oss-20b-1:0", "served_as: openai.gpt-oss-20b-1:0, key_from: AWS_"),
         ("./absent", "'./absent' is no model and no directory in .*; name a directory, hf:owner"),
     ],
 )
@@ -120,10 +128,29 @@ def test_an_unknown_name_is_refused_with_what_it_may_mean(name, reason):
 
 
 @pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("https://a.example", "https://a.example/v1/chat/completions"),
+        ("https://a.example/v1/", "https://a.example/v1/chat/completions"),
+        ("https://a.example/v1beta/openai", "https://a.example/v1beta/openai/chat/completions"),
+        ("https://v1.example/api", "https://v1.example/api/v1/chat/completions"),
+    ],
+)
+def test_an_address_may_have_the_version_of_its_api(address, url):
+    """The base URL of OpenAI's clients and the address before it are both taken."""
+    model = resolve({"source": address, "api": "openai-chat", "served_as": "m"}).model
+    assert model.source.build_url("/v1/chat/completions") == url
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("http://localhost:8000", "no tokenizer; add --api and --tokenizer"),
-        ("server:http://localhost:8000", "no tokenizer; add"),
+        (
+            "http://localhost:8000/v1",
+            "no api; write {source: http://localhost:8000/v1, api: openai-chat, served_as: MODEL}",
+        ),
+        ("http://localhost:11434/v1", "no api; write ollama:MODEL"),
+        ("server:http://localhost:8000", "no api; write"),
         ({"source": "http://localhost:8000", "api": "vllm"}, "no tokenizer; add"),
         ({"source": "http://localhost:8000", "api": "vlm"}, "api: 'vlm' is not one of vllm"),
         ({"source": "./m", "api": "vllm"}, "is not a server; remove the key"),

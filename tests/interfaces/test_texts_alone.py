@@ -410,7 +410,7 @@ def test_the_library_refuses_what_has_no_effect(folder):
     coin = lc.TableModel(["x", "y"], lambda tokens: [0.5, 0.5])
     for problem, attempt in {
         "threads: ollama:x is served by another": lambda: lc.load("ollama:x", threads=2),
-        "127.0.0.1:1: no tokenizer": lambda: lc.load("http://127.0.0.1:1"),
+        "127.0.0.1:1: no api": lambda: lc.load("http://127.0.0.1:1"),
         "unknown key 'prics'": lambda: lc.load({"source": "ollama:x", "prics": 2}),
         "dollars: a costs none": lambda: lc.load("a", dollars=2),
         "dollars: .* has no prices": lambda: lc.load("ollama:x", dollars=2),

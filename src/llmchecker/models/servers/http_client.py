@@ -353,7 +353,7 @@ class ServerSession:
             SourceUnavailable: the server redirects, sends invalid JSON, or its response does not
                 match the schema.
         """
-        with prefix_errors(self.address + path):
+        with prefix_errors(self._client.source.build_url(path)):
             response = await self._send_with_retries(path, payload, report_loss)
             return parse_response(shape, response)
 
@@ -400,7 +400,7 @@ class ServerSession:
         """Make one attempt; return the status, headers and body of the response."""
         method, body = "GET" if payload is None else "POST", bytearray()
         max_bytes = self._client.limits.max_bytes
-        url = self.address + path
+        url = self._client.source.build_url(path)
         async with self._http.request(method, url, json=payload, allow_redirects=False) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):

@@ -72,6 +72,8 @@ EXCHANGE_KEYS = ("body", "answer", "finish", "headers")
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 """A JSON pointer (RFC 6901)."""
+_VERSION = re.compile(r"v[0-9]+(beta|alpha)?[0-9]*")
+"""The version of an API as a part of its address."""
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -207,6 +209,14 @@ class ServerSource:
     def address(self) -> str:
         """The server's address, without a trailing slash."""
         return self.source.name.rstrip("/")
+
+    def build_url(self, path: str) -> str:
+        """Return the URL of a path.
+
+        An address with a version, such as `https://host/openai/v1`, replaces that of the path.
+        """
+        is_versioned = any(map(_VERSION.fullmatch, self.address.split("/")[3:]))
+        return self.address + (path.removeprefix("/v1") if is_versioned else path)
 
     @property
     def local_files(self) -> dict[str, Path]:

@@ -172,7 +172,8 @@ class TextApi(ABC, Generic[_Response]):
             if name is not None and RefusedPart.PATH in error.parts:
                 return ListedModel(name)
             raise
-        owners = {entry.id: entry.owned_by or "" for entry in entries}
+        # Gemini lists `models/NAME`, and answers as NAME
+        owners = {entry.id.removeprefix("models/"): entry.owned_by or "" for entry in entries}
         name = choose_model(session.address, name, owners)
         return ListedModel(name, owners[name])
 
