@@ -18,15 +18,17 @@ from llmchecker.interfaces.cli.main import main
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.spending import parse_price
+from llmchecker.suites.averages import measure_average
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.session import run_suite
+from llmchecker.suites.statistic import Statistic
 from llmchecker.suites.terminal_table import format_table
-from llmchecker.suites.verdicts import CaseResult, average_members
+from llmchecker.suites.verdicts import CaseResult
 from llmchecker.suites.verdicts import Status as CaseStatus
-from llmchecker.utils.interval import Interval
+from llmchecker.utils.interval import PROBABILITIES, Interval
 
 YES = {"equals": "yes", "at_least": 0.5}
 APIS = ("openai-chat", "openai-completions", "anthropic", "ollama")
@@ -195,15 +197,16 @@ def test_a_mean_score_is_averaged_over_all_rows(demand, tmp_path):
     assert (mean.measurement.certain.lower, mean.measurement.certain.upper) == (-100, 100)
     widths = [case.measurement.sampled.width for case in result.results]
     assert mean.measurement.sampled.width < sum(widths) / rows
-    assert "mood: mean of 8 rows: polarity of the answer, at " in format_table(result)
+    assert "mood: mean of these 8 rows: polarity of the answer, at " in format_table(result)
 
 
 def test_a_row_that_failed_counts_as_any_score(tmp_path):
     """A row without an answer leaves the mean of scores wide, and no verdict is wrong."""
     failed = CaseResult("a", "m", CaseStatus.ERROR, error="x")
     scores = Interval(-100.0, 100.0)
-    assert average_members([failed], 0.01, scores).sampled == scores
-    assert average_members([failed], 0.01).sampled == Interval(0.0, 1.0)
+    assert measure_average([failed], Statistic(), None, 0.01, scores, 0).sampled == scores
+    mean = measure_average([failed], Statistic(), None, 0.01, PROBABILITIES, 0)
+    assert mean.sampled == PROBABILITIES
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from llmchecker.checking.decision import Outcome
 from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
+from llmchecker.suites.averages import measure_average
 from llmchecker.suites.multiple_testing import split_confidence
+from llmchecker.suites.statistic import Statistic
 from llmchecker.suites.verdicts import (
     CaseResult,
     Counts,
     Status,
-    average_members,
     count_statuses,
     parse_threshold,
 )
@@ -125,6 +126,10 @@ def test_too_many_cases_for_a_confidence_are_refused():
         split_confidence(0.999999, 10_000)
 
 
+def measure(rows):
+    return measure_average(rows, Statistic(), None, 0.01, Interval(0.0, 1.0), 0)
+
+
 def test_an_average_with_an_error_uses_no_samples():
     """With a row that failed the interval is the mean of intervals: its samples are missing."""
     values = np.linspace(0.2, 0.4, 64)
@@ -133,12 +138,10 @@ def test_an_average_with_an_error_uses_no_samples():
     answer = Answer(parse("P=? [ F x = 1 ]"), 3, Interval(0.0, 1.0), sampled)
     rows = [CaseResult(str(n), "m", Status.MEASURED, answer=answer) for n in range(50)]
     with_evidence = [replace(row, evidence=evidence) for row in rows]
-    mean = average_members(rows, 0.01)
-    narrow = average_members(with_evidence, 0.01)
+    mean = measure(rows)
+    narrow = measure(with_evidence)
     wide, interval = mean.sampled, narrow.sampled
     assert (wide.lower, wide.upper) == (0.01, 0.99)
     assert wide.lower < interval.lower <= 0.3 <= interval.upper < wide.upper
     failed = [*with_evidence[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
-    assert average_members(failed, 0.01) == average_measurements(
-        [row.measurement for row in failed]
-    )
+    assert measure(failed) == average_measurements([row.measurement for row in failed])

@@ -5,6 +5,7 @@ Everything is checked before a model is loaded.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ from llmchecker.suites.templates import (
     normalize_name,
 )
 from llmchecker.suites.tools import add_tools, parse_suite_tools
+from llmchecker.utils.interval import PROBABILITIES
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -262,6 +264,11 @@ class CaseBuilder:
         asked = Property(query, quantifiers, length, assertion=entry)
         if demand.is_score and (obstacle := asked.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
+        if demand.statistic.figure is not None and asked.value_range != PROBABILITIES:
+            raise ConfigError(
+                f"{demand.key}: repeats and shares of rows are those of a probability; write of: "
+                "P=? [ … ]"
+            )
         requirement = describe_requirement(inserted, query, settings)
         return label, requirement, asked
 
@@ -408,6 +415,7 @@ def _build_averages(
         for name, row in members.items():
             if by is not None and row is not None:
                 groups.setdefault(row.read(normalize_name(by)), []).append(name)
+        clusters = _read_clusters(demand, members)
         averages.append(
             Average(
                 name=f"{entry}: {insert_columns(demand.label, Row())}",
@@ -415,6 +423,33 @@ def _build_averages(
                 cases=tuple(members),
                 threshold=demand.mean_threshold,
                 groups={value: tuple(names) for value, names in sorted(groups.items())},
+                statistic=replace(demand.statistic, clusters=clusters),
             )
         )
     return averages
+
+
+def _read_clusters(demand: Demand, members: Mapping[str, Row | None]) -> dict[str, str]:
+    """Return the cluster of each case of an average; empty without clusters.
+
+    Raises:
+        ConfigError: there is no such column, all rows are one cluster, or each row is its own.
+    """
+    column = demand.statistic.column
+    if column is None:
+        return {}
+    with prefix_errors(f"{demand.key}.clusters"):
+        clusters = {}
+        for name, row in members.items():
+            if row is None or not row.has_column(normalize_name(column)):
+                columns = "" if row is None else f"; it has {row.format_columns()}"
+                raise ConfigError(f"{column!r}: the table has no such column{columns}")
+            clusters[name] = row.read(normalize_name(column))
+        count = len(set(clusters.values()))
+        if count == 1:
+            raise ConfigError(
+                f"{column!r}: all rows have the same value; a population needs several clusters"
+            )
+        if count == len(members):
+            raise ConfigError(f"{column!r}: each row has a value of its own; remove clusters")
+    return clusters

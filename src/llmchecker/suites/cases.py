@@ -11,6 +11,7 @@ from llmchecker.config.deployment import Deployment
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.suites.statistic import Statistic
 from llmchecker.utils.file_state import check_unchanged
 
 CaseKey = tuple[str, str]
@@ -100,13 +101,15 @@ class Average:
         cases: names of its cases.
         threshold: its requirement; None if it is only reported.
         groups: names of cases by the values of a column; empty without groups.
+        statistic: what it reports of its rows.
     """
 
     name: str
     label: str
     cases: tuple[str, ...]
     threshold: Threshold | None
-    groups: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    statistic: Statistic = field(default_factory=Statistic)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from llmchecker.checking.measurement import Threshold, find_threshold
@@ -11,15 +12,20 @@ from llmchecker.properties.assertions import check_names, check_query_text, is_a
 from llmchecker.properties.definitions import format_assertion
 from llmchecker.properties.logic.ast import Expectation, Probability
 from llmchecker.properties.logic.query import Query
-from llmchecker.suites.suite_file import CaseKeys
+from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
+from llmchecker.suites.suite_file import AverageKeys, CaseKeys
 from llmchecker.suites.templates import list_columns
 from llmchecker.suites.verdicts import parse_threshold
 from llmchecker.utils.printable_text import quote_value
 
 _MEAN = re.compile(
-    r"\s*mean\s+(?:([PS]\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)", re.DOTALL
+    r"\s*(mean|worst)\s+(?:([PS]\s*=\s*\?\s*\[.*\])(.*)|([A-Za-z_][A-Za-z0-9_]*)\s*([<>].*)?)",
+    re.DOTALL,
 )
-"""An average of probabilities, or of the scores of a quantifier, and any threshold."""
+"""An average or the worst of probabilities or of the scores of a quantifier, and any threshold."""
+_OF = re.compile(r"\s*(?:(P\s*=\s*\?\s*\[.*\])|([A-Za-z_][A-Za-z0-9_]*))\s*", re.DOTALL)
+"""What is averaged: a probability, or a quantifier."""
+_OPPOSITE = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Demand:
         mean_threshold: for an average, its requirement, or None.
         is_average: whether it is an average.
         is_score: whether it is an average of the scores of a quantifier, whose name is the entry.
+        statistic: what an average reports of its rows, without its clusters.
     """
 
     key: str
@@ -43,12 +50,17 @@ class Demand:
     mean_threshold: Threshold | None = None
     is_average: bool = False
     is_score: bool = False
+    statistic: Statistic = field(default_factory=Statistic)
 
     def find_comparison(self, query: Query) -> str:
         """Return the comparison with the threshold; that of an average is outside of its query."""
         threshold = find_threshold(query) or self.mean_threshold
         # a mean that is only reported is that of ended answers
-        return ">=" if threshold is None else threshold.comparison
+        comparison = ">=" if threshold is None else threshold.comparison
+        figure = self.statistic.figure
+        # a share of rows below a number falls with their probabilities
+        is_falling = figure is not None and is_upper_limit(figure.reached)
+        return _OPPOSITE[comparison] if is_falling else comparison
 
     def check_kind(self, query: Query) -> None:
         """Check that a requirement has a threshold in its query, and that an average has none.
@@ -104,28 +116,85 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[Demand]:
         raise ConfigError(
             f"{place}.require: {quote_value(require)} is neither a list nor a mapping; write one"
         )
-    for label, text in (keys.average or {}).items():
+    for label, average in (keys.average or {}).items():
         key = f"{place}.average.{label}"
-        match = _MEAN.fullmatch(text)
-        if match is None:
-            raise ConfigError(
-                f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7, or mean polarity >= 10"
-            )
         if keys.prompts is not None and (columns := list_columns(label)):
             raise ConfigError(f"{key}: an average has one name for all rows; remove {columns[0]!r}")
-        probability, probability_threshold, score, score_threshold = match.groups(default="")
-        threshold_text = probability_threshold + score_threshold
-        with prefix_errors(key):
-            threshold = parse_threshold(threshold_text) if threshold_text.strip() else None
-        yield Demand(
-            key,
-            label,
-            probability or score,
-            has_name=True,
-            mean_threshold=threshold,
-            is_average=True,
-            is_score=bool(score),
+        if isinstance(average, str):
+            yield _parse_average(key, label, average)
+        else:
+            yield _build_average(key, label, average)
+
+
+def _parse_average(key: str, label: str, text: str) -> Demand:
+    """Parse an average such as `mean P=? [ F correct > 0 ] >= 0.7`."""
+    if (match := _MEAN.fullmatch(text)) is None:
+        raise ConfigError(
+            f"{key}: {text!r} is no mean; write mean P=? [ … ] >= 0.7, or mean polarity >= 10"
         )
+    word, probability, probability_threshold, score, score_threshold = match.groups(default="")
+    threshold_text = probability_threshold + score_threshold
+    with prefix_errors(key):
+        threshold = parse_threshold(threshold_text) if threshold_text.strip() else None
+    # without a threshold nobody knows whether the largest or the smallest is the worst
+    if word == "worst" and threshold is None:
+        raise ConfigError(f"{key}: {text!r} has no threshold; write {text.strip()} <= 0.01")
+    scope = Scope.WORST if word == "worst" else Scope.ROWS
+    return Demand(
+        key,
+        label,
+        probability or score,
+        has_name=True,
+        mean_threshold=threshold,
+        is_average=True,
+        is_score=bool(score),
+        statistic=Statistic(scope),
+    )
+
+
+def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
+    """Build an average from its keys."""
+    if (match := _OF.fullmatch(keys.of)) is None:
+        raise ConfigError(
+            f"{key}.of: {keys.of!r} is no probability; write P=? [ … ], or a quantifier"
+        )
+    probability, score = match.groups(default="")
+    limits = (("at_least", ">=", keys.at_least), ("at_most", "<=", keys.at_most))
+    threshold = None
+    for name, comparison, number in limits:
+        if number is not None:
+            with prefix_errors(f"{key}.{name}"):
+                threshold = _parse_limit(comparison, number)
+    return Demand(
+        key,
+        label,
+        probability or score,
+        has_name=True,
+        mean_threshold=threshold,
+        is_average=True,
+        is_score=bool(score),
+        statistic=Statistic(Scope(keys.about), _find_figure(key, keys), keys.clusters),
+    )
+
+
+def _parse_limit(comparison: str, number: int | float | str) -> Threshold:
+    """Parse a limit, exactly as written."""
+    try:
+        return parse_threshold(f"{comparison} {Decimal(str(number)):f}")
+    except InvalidOperation as error:
+        raise ConfigError(f"{quote_value(number)}: no number; write one such as 0.7") from error
+
+
+def _find_figure(key: str, keys: AverageKeys) -> RowFigure | None:
+    """Return the figure of a row that an average is about; None for its probability."""
+    if keys.all_of is not None:
+        return RowFigure(keys.all_of)
+    if keys.any_of is not None:
+        return RowFigure(keys.any_of, is_all=False)
+    if keys.rows_with is None:
+        return None
+    with prefix_errors(f"{key}.rows_with"):
+        return RowFigure(reached=parse_threshold(keys.rows_with))
 
 
 def format_label(key: str, entry: Any) -> str:

@@ -326,7 +326,7 @@ def _build_aggregate_entry(
         requirement=_clean(_describe_aggregate(result.suite, aggregate, cases)),
         threshold=describe_threshold(aggregate.threshold),
         row=_build_row(
-            "difference" if is_difference else "mean",
+            aggregate.noun,
             aggregate.measurement,
             aggregate.threshold,
             result.difference_confidence if is_difference else result.suite.confidence,
@@ -341,14 +341,13 @@ def _describe_aggregate(suite: Suite, aggregate: Aggregate, cases: Mapping[str, 
     if (case := cases.get(aggregate.name)) is not None:
         return f"difference of {case.requirement}"
     name = aggregate.name.rpartition(", ")[0] if aggregate.kind == "group" else aggregate.name
-    rows = f"mean of {format_count(aggregate.cases, 'row')}"
-    subject = f"difference of the {rows}" if aggregate.kind == "difference" else rows
     contents = {
         cases[member].requirement
         for average in suite.averages
         if average.name == name
         for member in average.cases
     }
+    subject = aggregate.subject
     return f"{subject}: {contents.pop()}" if len(contents) == 1 else subject
 
 

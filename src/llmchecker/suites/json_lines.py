@@ -159,6 +159,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
             "threshold": None if aggregate.threshold is None else str(aggregate.threshold),
             **aggregate.measurement.as_json(),
             "cases": aggregate.cases,
+            "about": aggregate.subject,
         }
     for missing in result.not_compared:
         yield {

@@ -8,6 +8,7 @@ from itertools import starmap
 
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.measurement import Measurement, Threshold
+from llmchecker.suites.averages import measure_average, measure_difference
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.fingerprint import CaseFingerprint, match_cases
@@ -17,7 +18,6 @@ from llmchecker.suites.verdicts import (
     CaseResult,
     Counts,
     Status,
-    average_members,
     count_statuses,
 )
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
@@ -233,33 +233,48 @@ class SuiteResult:
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
         values = self._find_values(deployment, cases)
-        measurement = average_members(results, self._error_probability, values)
-        return _build_aggregate(
-            name,
-            deployment,
-            kind,
-            measurement,
-            threshold,
-            len(cases),
-            self.suite.confidence,
+        statistic = average.statistic
+        measurement = measure_average(
+            results,
+            statistic,
+            average.threshold,
+            self._error_probability,
             values,
+            self.suite.seed,
+        )
+        return _decide(
+            Aggregate(
+                name=name,
+                deployment=deployment,
+                kind=kind,
+                measurement=measurement,
+                threshold=threshold,
+                status=Status.MEASURED,
+                is_certain=measurement.certain.is_exact,
+                cases=len(cases),
+                subject=_describe(average, cases),
+                noun=statistic.find_noun(average.threshold),
+                values=values,
+            ),
+            self.suite.confidence,
         )
 
-    def _iter_compared(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
-        """Yield deployment, name, label and cases of each figure that a difference may have."""
+    def _iter_compared(self) -> Iterator[tuple[str, Average]]:
+        """Yield deployment and figure of each difference; one case is an average of one row."""
         for deployment in self.suite.deployments:
             for average in self._list_averages(deployment.name):
-                yield deployment.name, average.name, average.label, average.cases
+                yield deployment.name, average
             for case in self.suite.cases:
                 if case.deployment.name == deployment.name and case.threshold is not None:
-                    yield deployment.name, case.name, case.label, (case.name,)
+                    yield deployment.name, Average(case.name, case.label, (case.name,), None)
 
     def _iter_not_compared(self, baseline: Baseline) -> Iterator[NotCompared]:
-        for deployment, name, _, cases in self._iter_compared():
+        for deployment, compared in self._iter_compared():
+            cases = compared.cases
             obstacles = (self._find_obstacle(baseline, deployment, case) for case in cases)
             if reasons := Counter(filter(None, obstacles)):
                 reason = _format_obstacles(reasons, len(cases))
-                yield NotCompared(baseline.name, deployment, name, reason)
+                yield NotCompared(baseline.name, deployment, compared.name, reason)
         sides = {baseline.find_side(each.name): each.name for each in self.suite.deployments}
         for deployment in baseline.deployments:
             if deployment not in sides:
@@ -332,17 +347,16 @@ class SuiteResult:
         (own,) = (each for each in self.suite.deployments if each.name == name)
         return name_difference(own, versus)
 
-    def _build_difference(
-        self, deployment: str, name: str, label: str, cases: Sequence[str]
-    ) -> Aggregate | None:
+    def _build_difference(self, deployment: str, compared: Average) -> Aggregate | None:
         """Build a difference; None if the other side does not answer all of the cases."""
+        cases = compared.cases
         own = self._find_results(deployment, cases)
         side = self._find_other_side(deployment, cases)
         if side is None:
             return None
         other_name, others = side
         is_finished = all(result.status is not Status.UNFINISHED for result in (*own, *others))
-        threshold = self.suite.differences.get(label)
+        threshold = self.suite.differences.get(compared.label)
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
             return None
@@ -350,19 +364,29 @@ class SuiteResult:
         differences = DIFFERENCES if values == PROBABILITIES else values - values
         measurement = Measurement(differences, differences)
         if len(others) == len(cases):
-            own_mean, other_mean = (
-                average_members(side, self._error_probability, values) for side in (own, others)
+            measurement = measure_difference(
+                (own, others),
+                compared.statistic,
+                compared.threshold,
+                self._error_probability,
+                values,
+                self.suite.seed,
             )
-            measurement = own_mean - other_mean
-        return _build_aggregate(
-            name,
-            self._name_difference(deployment, other_name),
-            "difference",
-            measurement,
-            threshold,
-            len(cases),
+        return _decide(
+            Aggregate(
+                name=compared.name,
+                deployment=self._name_difference(deployment, other_name),
+                kind="difference",
+                measurement=measurement,
+                threshold=threshold,
+                status=Status.MEASURED,
+                is_certain=measurement.certain.is_exact,
+                cases=len(cases),
+                subject=f"difference of the {_describe(compared, cases)}",
+                noun="difference",
+                values=differences,
+            ),
             self.difference_confidence,
-            differences,
         )
 
 
@@ -373,26 +397,22 @@ def _select_deployment(
     return {case: each for (deployment, case), each in fingerprints.items() if deployment == name}
 
 
-def _build_aggregate(
-    name: str,
-    deployment: str,
-    kind: str,
-    measurement: Measurement,
-    threshold: Threshold | None,
-    cases: int,
-    confidence: float,
-    values: Interval,
-) -> Aggregate:
-    """Build an aggregate, with a verdict if it has a threshold.
+def _decide(aggregate: Aggregate, confidence: float) -> Aggregate:
+    """Return an aggregate with a verdict if it has a threshold.
 
     A case that failed to run has any of its possible values, so that the aggregate stays sound.
     """
-    if threshold is None:
-        status, certain = Status.MEASURED, measurement.certain.is_exact
-    else:
-        decision = threshold.decide(measurement, confidence)
-        status, certain = Status(decision.outcome), decision.is_certain
-    return Aggregate(name, deployment, kind, measurement, threshold, status, certain, cases, values)
+    if aggregate.threshold is None:
+        return aggregate
+    decision = aggregate.threshold.decide(aggregate.measurement, confidence)
+    return replace(aggregate, status=Status(decision.outcome), is_certain=decision.is_certain)
+
+
+def _describe(average: Average, cases: Sequence[str]) -> str:
+    """Describe what an average or a group of it reports."""
+    statistic = average.statistic
+    clusters = {statistic.clusters[case] for case in cases if case in statistic.clusters}
+    return statistic.describe(len(cases), average.threshold, len(clusters))
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

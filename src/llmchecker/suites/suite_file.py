@@ -7,7 +7,7 @@ A suite file is strict YAML. Where a key takes a text, a number is the text that
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -45,6 +45,7 @@ from llmchecker.config.yaml_reader import YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import check_quotes, is_assertion, select_texts
 from llmchecker.suites.matrix import Systems, Texts
+from llmchecker.suites.statistic import MAX_REPEATS
 from llmchecker.suites.templates import list_columns
 from llmchecker.utils.printable_text import quote_value
 
@@ -177,6 +178,40 @@ class TurnKeys(OneKeySection):
 _Tools = NonEmpty[dict[str, Any]]
 
 
+class AverageKeys(Section):
+    """A number over the rows of a table, and any requirement of it."""
+
+    of: str
+    """What is averaged: `P=? [ … ]`, or a quantifier, for its scores."""
+    at_least: OptionalKey[int | float | str] = None
+    """The least number that is required."""
+    at_most: OptionalKey[int | float | str] = None
+    """Instead, the largest number."""
+    about: Literal["rows", "population"] = "rows"
+    """Whether the mean is that of these rows, or of the population from which the rows were drawn
+    independently."""
+    clusters: OptionalKey[str] = None
+    """For a population, a column: rows with the same value were drawn together, as the questions
+    about one text. Each value counts the same."""
+    all_of: OptionalKey[int] = Field(default=None, ge=2, le=MAX_REPEATS)
+    """A number k: the probability that all of k answers count (pass^k) takes the place of that of
+    one."""
+    any_of: OptionalKey[int] = Field(default=None, ge=2, le=MAX_REPEATS)
+    """A number k: likewise, that any of k answers counts (pass@k)."""
+    rows_with: OptionalKey[str] = None
+    """A comparison, such as `>= 0.9`: the share of the rows whose probability meets it takes the
+    place of the mean."""
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "AverageKeys":
+        for names in (("at_least", "at_most"), ("all_of", "any_of", "rows_with")):
+            if len(given := [name for name in names if name in self.explicit_keys]) > 1:
+                raise build_error(f"{' and '.join(given)} exclude each other; keep one")
+        if self.clusters is not None and self.about == "rows":
+            raise build_error("clusters: they are those of a population; add about: population")
+        return self
+
+
 class CaseKeys(Section):
     """Prompts, and the requirements for each of them."""
 
@@ -201,9 +236,10 @@ class CaseKeys(Section):
     require: Any = None
     """Requirements: a list, or a mapping by name. A requirement is a query with a threshold, or an
     assertion."""
-    average: OptionalKey[dict[_CaseName, str]] = None
-    """Means over the rows by name: of a probability, such as `mean P=? [ F correct > 0 ] >= 0.7`,
-    or of the scores of a quantifier with a range, such as `mean polarity >= 10`."""
+    average: OptionalKey[dict[_CaseName, Annotated[str | AverageKeys, TEXT_OR_SECTION]]] = None
+    """Numbers over the rows by name: the mean of a probability, such as `mean P=? [ F correct > 0 ]
+    >= 0.7`, that of the scores of a quantifier with a range, such as `mean polarity >= 10`, the
+    probability of the worst row, such as `worst P=? [ F leaks > 0 ] <= 0.01`, or the keys below."""
     by: OptionalKey[str] = None
     """A column. Averages are also reported for each of its values."""
     tools: OptionalKey[_Tools] = None

@@ -1,4 +1,4 @@
-"""Verdicts of cases and aggregates, and the mean of the answers of several cases."""
+"""Results of cases and aggregates, and counts of their verdicts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,16 @@ from decimal import Decimal
 from enum import StrEnum
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.forecast import Forecast
-from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold, average_measurements
+from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold
 from llmchecker.checking.witnesses import Witness
 from llmchecker.errors import ConfigError
 from llmchecker.suites.examples import Example
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.interval import PROBABILITIES, Interval
-
-_SCALE_ERROR = 2.0**-50
-"""A limit above the relative rounding error of the conversion of a score."""
 
 
 class Status(StrEnum):
@@ -123,6 +120,8 @@ class Aggregate:
         status: the status.
         is_certain: whether the certain bounds decide it.
         cases: number of cases.
+        subject: the figure and its rows, as `mean of these 135 rows`.
+        noun: the name of the number, such as `mean`.
         values: all possible values of the figure.
     """
 
@@ -134,6 +133,8 @@ class Aggregate:
     status: Status
     is_certain: bool
     cases: int
+    subject: str
+    noun: str
     values: Interval = PROBABILITIES
 
 
@@ -171,55 +172,3 @@ def count_statuses(statuses: Sequence[Status]) -> Counts:
         for kind in (Status.HOLDS, Status.VIOLATED, Status.UNKNOWN, Status.ERROR)
     )
     return Counts(holds, violated, unknown, errors)
-
-
-def average_members(
-    results: Sequence[CaseResult], error_probability: float, values: Interval = PROBABILITIES
-) -> Measurement:
-    """Return the measurement of the mean of independent rows.
-
-    Its interval is the part that two intervals share: the mean of the rows' intervals, and that of
-    the samples of all rows together, which is narrower for many rows.
-
-    Args:
-        results: the results of the rows.
-        error_probability: the largest probability that the second interval misses the mean.
-        values: all possible values of a row: probabilities, or scores.
-    """
-    missing = Measurement(values, values)
-    mean = average_measurements(
-        [missing if each.answer is None else each.measurement for each in results]
-    )
-    # which rows have no result may depend on their samples, and their evidence is missing
-    is_missing = any(result.status in (Status.ERROR, Status.UNFINISHED) for result in results)
-    if is_missing or all(result.evidence is None for result in results):
-        return mean
-    if values == PROBABILITIES:
-        certain = [result.measurement.certain for result in results]
-        low, high = _bound_rows(certain, results, error_probability)
-    # answers without probabilities have evidence about scores as shares of their range
-    elif all(
-        each.answer is not None and each.answer.is_text_only and each.answer.certain == values
-        for each in results
-    ):
-        low, high = _bound_rows([PROBABILITIES] * len(results), results, error_probability)
-        margin = _SCALE_ERROR * max(abs(values.lower), abs(values.upper))
-        low = values.lower + low * values.width - margin
-        high = values.lower + high * values.width + margin
-    else:
-        return mean
-    shared = Interval(max(low, mean.sampled.lower), min(high, mean.sampled.upper))
-    sampled = mean.certain.cut(shared)
-    estimate = None if mean.estimate is None else sampled.clip(mean.estimate)
-    return Measurement(mean.certain, sampled, estimate)
-
-
-def _bound_rows(
-    certain: Sequence[Interval], results: Sequence[CaseResult], error_probability: float
-) -> tuple[float, float]:
-    """Bound the mean of numbers from 0 to 1 by the samples of all rows together."""
-    members = [
-        Member(bounds.lower, bounds.upper, result.evidence)
-        for bounds, result in zip(certain, results, strict=True)
-    ]
-    return bound_mean(members, error_probability)

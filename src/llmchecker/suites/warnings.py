@@ -33,7 +33,8 @@ def _iter_thresholds(suite: Suite) -> Iterator[str | None]:
         yield describe_vacuity(name, case.threshold, PROBABILITIES)
     for average in suite.averages:
         if average.threshold is not None:
-            name = f"{average.name}: mean {describe_threshold(average.threshold)}"
+            noun = average.statistic.find_noun(average.threshold)
+            name = f"{average.name}: {noun} {describe_threshold(average.threshold)}"
             yield describe_vacuity(name, average.threshold, _find_values(suite, average))
     for label, threshold in suite.differences.items():
         values = [_find_values(suite, each) for each in suite.averages if each.label == label]

@@ -80,6 +80,11 @@ def average(intervals: Iterable[Interval]) -> Interval:
         sum(map(Fraction, ends), Fraction()) / len(intervals)
         for ends in ([each.lower for each in intervals], [each.upper for each in intervals])
     )
+    return round_interval(lower, upper)
+
+
+def round_interval(lower: Fraction, upper: Fraction) -> Interval:
+    """Return the interval of two exact ends, rounded outwards."""
     return Interval(_round_down(lower), -_round_down(-upper))
 
 

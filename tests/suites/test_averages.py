@@ -1,0 +1,229 @@
+"""Averages: these rows, rows like these, the worst row, repeats and shares of rows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.suites import HE, load, run, words_model
+from scipy.stats import binom
+
+from llmchecker.checking.answer import Answer, Sampled
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence
+from llmchecker.checking.measurement import Measurement
+from llmchecker.errors import ConfigError
+from llmchecker.properties.logic.parser import parse
+from llmchecker.suites.averages import measure_average, measure_difference
+from llmchecker.suites.statistic import RowFigure, Scope, Statistic
+from llmchecker.suites.terminal_table import format_table
+from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
+from llmchecker.utils.interval import PROBABILITIES, Interval
+
+QUERY = parse("P=? [ F x = 1 ]")
+CONFIDENCE = 0.8
+BITS = 12
+POPULATION = Statistic(Scope.POPULATION)
+
+
+def result(name: str, low: float, high: float, evidence=None, certain=PROBABILITIES) -> CaseResult:
+    sampled = Sampled(Interval(low, high), (low + high) / 2, 0.999, BITS)
+    answer = Answer(QUERY, 3, certain, sampled)
+    return CaseResult(name, "m", Status.MEASURED, answer=answer, evidence=evidence)
+
+
+def exact(name: str, probability: float) -> CaseResult:
+    answer = Answer(QUERY, 3, Interval(probability, probability))
+    return CaseResult(name, "m", Status.MEASURED, answer=answer)
+
+
+def sample(name: str, probability: float, rng: np.random.Generator) -> CaseResult:
+    """A row whose answers are read one by one, of which a limit may leave out the last ones."""
+    bits = (rng.random(BITS) < probability).astype(float)
+    kept = bits[: rng.integers(BITS // 2, BITS + 1)]
+    evidence = MeanEvidence().add_round(kept, len(kept), 0.0, 1.0, BITS)
+    return result(name, 0.0, 1.0, evidence)
+
+
+def draw_row(name: str, rng: np.random.Generator, mean: float) -> CaseResult:
+    """A row of a population: its probability is 0, 1 or between, and it is exact or sampled."""
+    is_sure = rng.random() < 0.6
+    probability = float(rng.random() < mean if is_sure else rng.beta(2 * mean, 2 - 2 * mean))
+    return exact(name, probability) if rng.random() < 0.4 else sample(name, probability, rng)
+
+
+def measure(rows, statistic=POPULATION, threshold=None, error=1 - CONFIDENCE):
+    return measure_average(rows, statistic, threshold, error, PROBABILITIES, 3)
+
+
+def is_plausible(misses: int, runs: int) -> bool:
+    """Whether so many misses are no more than chance makes of the error probability."""
+    return bool(binom.sf(misses - 1, runs, 1 - CONFIDENCE) > 1e-4)
+
+
+@pytest.mark.parametrize("mean", [0.02, 0.3, 0.9])
+def test_the_mean_of_a_population_is_covered(mean):
+    """Of 100 tables drawn from a population, few give an interval without the population's mean."""
+    rng, misses, widths = np.random.default_rng(7), 0, []
+    for _ in range(100):
+        rows = [draw_row(str(n), rng, mean) for n in range(40)]
+        interval = measure(rows).sampled
+        misses += not interval.lower <= mean <= interval.upper
+        widths.append(interval.width)
+    assert is_plausible(misses, 100)
+    assert np.mean(widths) < 0.6
+
+
+def test_the_mean_of_a_population_of_clusters_is_covered():
+    """Rows of a cluster may be alike: the mean over clusters is covered, and rows alone miss it."""
+    rng, misses, naive = np.random.default_rng(11), 0, 0
+    for _ in range(100):
+        shared = rng.random(10) < 0.5
+        names = {f"{n}.{i}": str(n) for n in range(10) for i in range(1 + 20 * (n % 2))}
+        rows = [exact(name, float(shared[int(cluster)])) for name, cluster in names.items()]
+        clustered = measure(rows, Statistic(Scope.POPULATION, None, "topic", names)).sampled
+        alone = measure(rows).sampled
+        misses += not clustered.lower <= 0.5 <= clustered.upper
+        naive += not alone.lower <= 0.5 <= alone.upper
+    assert is_plausible(misses, 100)
+    assert not is_plausible(naive, 100)
+
+
+def test_the_difference_of_paired_rows_is_covered_and_narrow():
+    """A difference is covered, and narrower than that of two means where the sides go together."""
+    rng, misses, widths = np.random.default_rng(5), 0, []
+    for _ in range(40):
+        base = rng.random(80)
+        own = [exact(str(n), 0.9 * p + 0.1 * (p > 0.5)) for n, p in enumerate(base)]
+        other = [exact(str(n), 0.9 * p) for n, p in enumerate(base)]
+        found = measure_difference((own, other), POPULATION, None, 0.2, PROBABILITIES, 3).sampled
+        misses += not found.lower <= 0.05 <= found.upper
+        apart = measure(own).sampled - measure(other).sampled
+        widths.append((found.width, apart.width))
+    assert is_plausible(misses, 40)
+    paired, apart = np.mean(widths, axis=0)
+    assert paired < apart / 2
+
+
+def test_a_row_that_failed_counts_as_any_row_of_a_population():
+    """A failed row takes away from both ends what one row may change."""
+    rows = [exact(str(n), 0.5) for n in range(40)]
+    whole = measure(rows).sampled
+    failed = measure([*rows[1:], CaseResult("0", "m", Status.ERROR, error="x")]).sampled
+    assert failed.lower < whole.lower <= 0.5 <= whole.upper < failed.upper
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_figures_of_a_row_are_rounded_outwards(seed):
+    """Bounds of pass^k and pass@k contain those that fractions give."""
+    rng = np.random.default_rng(seed)
+    lower, upper = sorted(rng.random(2) ** float(rng.integers(1, 6)))
+    k = int(rng.integers(2, 30))
+    bounds = Interval(float(lower), float(upper))
+    for is_all in (True, False):
+        found = RowFigure(k, is_all).apply(Measurement(bounds, bounds)).certain
+        for end, number in ((found.lower, lower), (found.upper, upper)):
+            p = Fraction(float(number))
+            true = p**k if is_all else 1 - (1 - p) ** k
+            assert Fraction(end) == pytest.approx(true, rel=1e-12, abs=1e-300)
+            assert (Fraction(end) <= true) if end == found.lower else (Fraction(end) >= true)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "threshold", "lower", "upper"),
+    [
+        (Statistic(), None, 0.4, 0.6),
+        (Statistic(Scope.WORST), "<= 0.9", 0.7, 0.9),
+        (Statistic(Scope.WORST), ">= 0.1", 0.1, 0.3),
+        (Statistic(figure=RowFigure(2)), None, 0.25, 0.45),
+        (Statistic(figure=RowFigure(reached=parse_threshold(">= 0.25"))), None, 0.5, 1.0),
+        (Statistic(figure=RowFigure(reached=parse_threshold("<= 0.25"))), None, 0.0, 0.5),
+    ],
+)
+def test_the_bounds_of_two_rows_are_those_by_hand(statistic, threshold, lower, upper):
+    """Rows within [0.1, 0.3] and [0.7, 0.9] have the mean, worst row, powers and share by hand."""
+    rows = [
+        CaseResult(str(n), "m", Status.MEASURED, answer=Answer(QUERY, 3, Interval(*ends)))
+        for n, ends in enumerate([(0.1, 0.3), (0.7, 0.9)])
+    ]
+    limit = None if threshold is None else parse_threshold(threshold)
+    found = measure(rows, statistic, limit).certain
+    assert (found.lower, found.upper) == pytest.approx((lower, upper))
+
+
+AVERAGE = {"of": "P=? [ F x = 1 ]"}
+
+
+@pytest.mark.parametrize(
+    ("average", "message"),
+    [
+        ("worst P=? [ F x = 1 ]", "has no threshold; write worst"),
+        ({"at_least": 0.5}, "of"),
+        ({"of": "P>=0.5 [ F x = 1 ]"}, "is no probability; write P=?"),
+        (AVERAGE | {"at_least": 0.5, "at_most": 0.6}, "at_least and at_most exclude each other"),
+        (AVERAGE | {"at_least": "much"}, "'much': no number"),
+        (AVERAGE | {"all_of": 2, "any_of": 3}, "all_of and any_of exclude each other"),
+        (AVERAGE | {"all_of": 1}, "at least 2"),
+        (AVERAGE | {"rows_with": "0.9"}, "no threshold; write one such as >= 0.7"),
+        (AVERAGE | {"about": "people"}, "about"),
+        (AVERAGE | {"clusters": "topic"}, "add about: population"),
+        (
+            AVERAGE | {"about": "population", "clusters": "tpic"},
+            "'tpic': the table has no such column",
+        ),
+        (AVERAGE | {"about": "population", "clusters": "all"}, "needs several clusters"),
+        (
+            AVERAGE | {"about": "population", "clusters": "start"},
+            "a value of its own; remove clusters",
+        ),
+        ({"of": "polarity", "all_of": 2}, "those of a probability"),
+    ],
+)
+def test_an_average_without_a_meaning_is_refused(tmp_path, average, message):
+    """Each average that nobody could compute is refused with its key and what to write."""
+    rows = "start,topic,all\nonce,a,x\nover,a,x\nand,b,x\n"
+    x = {"x": {"type": "pattern", "pattern": " he"}}
+    case = {"prompts": "rows.csv", "average": {"accuracy": average}}
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, [case], {"rows_csv": rows}, properties=x)
+    assert message in str(error.value)
+
+
+def test_a_suite_reports_each_statistic_of_its_rows(tmp_path):
+    """Averages of three rows of known probabilities are those by hand, and say of which rows."""
+    rows = "start,topic,answer\nonce,a, he\nonce,a, she\nonce,b, it\n"
+    of = {"of": "P=? [ F x = 1 ]"}
+    averages = {
+        "mean": "mean P=? [ F x = 1 ] >= 0.5",
+        "worst": "worst P=? [ F x = 1 ] <= 0.9",
+        "all": of | {"all_of": 2, "at_least": 0.9},
+        "share": of | {"rows_with": ">= 0.8", "at_most": 0.5},
+        "like": of | {"about": "population", "clusters": "topic", "at_least": 0.01},
+    }
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    case = {"prompts": "rows.csv", "average": averages, "by": "topic"}
+    suite = load(tmp_path, [case], {"rows_csv": rows}, properties=x)
+    result = run(suite, words_model())
+    found = {each.name.partition(": ")[2]: each for each in result.aggregates}
+    he, it = HE, 1 - 0.5**3
+    numbers = {
+        "mean": (2 * he + it) / 3,
+        "worst": it,
+        "all": (2 * he**2 + it**2) / 3,
+        "share": 1 / 3,
+        "mean, b": it,
+    }
+    for name, number in numbers.items():
+        bounds = found[name].measurement.certain
+        assert (bounds.lower, bounds.upper) == pytest.approx((number, number))
+    statuses = [found[name].status for name in averages]
+    assert statuses == ["HOLDS", "HOLDS", "VIOLATED", "HOLDS", "UNKNOWN"]
+    assert [found[name].is_certain for name in averages] == [True, True, True, True, False]
+    table = format_table(result)
+    for words in (
+        "mean: mean of these 3 rows,",
+        "worst: largest of these 3 rows,",
+        "all: mean of these 3 rows, all of 2 answers,",
+        "share: share of these 3 rows with P >= 0.8,",
+        "like: mean of rows like these 3, drawn in 2 clusters of topic,",
+        "mean, b: mean of this row",
+    ):
+        assert words in table, table
