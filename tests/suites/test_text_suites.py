@@ -67,7 +67,7 @@ def run(folder: Path, provider: FakeProvider, *require: Any, **keys: Any) -> Sui
 
 def notes(result: SuiteResult) -> str:
     answers = [case.answer for case in result.results]
-    return "\n".join(note for answer in answers if answer for note in answer.notes)
+    return "\n".join(note for answer in answers if answer is not None for note in answer.notes)
 
 
 @pytest.mark.few(2)
