@@ -612,3 +612,51 @@ def test_requirements_on_texts_are_about_the_answer_after_a_thought(tmp_path):
     # the usual marks need no key
     result = run(tmp_path, provider, *require)
     assert [case.status for case in result.results] == [CaseStatus.HOLDS, CaseStatus.VIOLATED]
+
+
+MESSAGES = {
+    "openai-chat": lambda reply: reply["choices"][0]["message"].update(reasoning_content="yes?"),
+    "anthropic": lambda reply: reply["content"].insert(0, {"type": "thinking", "thinking": "yes?"}),
+    "ollama": lambda reply: reply["message"].update(thinking="yes?"),
+}
+IN_THOUGHT = {"in_thought": {"type": "pattern", "pattern": "yes", "of": "thought"}}
+
+
+@pytest.mark.parametrize("thought", [None, {"begin": "[T]", "end": "[/T]"}, False], ids=str)
+@pytest.mark.parametrize("api", MESSAGES)
+def test_a_thought_that_a_provider_returns_apart_is_the_part_thought(api, thought, tmp_path):
+    """Whatever the marks, requirements on the thought read it, others do not, and turns after it
+    have no thought in their messages."""
+
+    def add_thought(provider, reply):
+        MESSAGES[api](reply)
+        return reply
+
+    provider = FakeProvider(api, lambda drawn: ("No.", True))
+    provider.fault = add_thought
+    require = [{"icontains": "yes", "at_most": 0.5}]
+    if thought is not False:
+        require.append("P>=0.5 [ F (G in_thought = 1) ]")
+    keys = {} if thought is None else {"thought": thought}
+    keys |= {"properties": IN_THOUGHT, "model": {"api": api}}
+    result = run(tmp_path, provider, *require, **keys)
+    assert [case.status for case in result.results] == [CaseStatus.HOLDS] * len(require)
+    with running(provider) as address:
+        case = {"turns": [{"user": "Is it?"}, {"user": "Why {answer 1}"}], "require": require}
+        path = write(tmp_path, address, case, **keys)
+        content = yaml.safe_load(path.read_text())
+        del content["cases"][0]["user"]
+        path.write_text(yaml.safe_dump(content))
+        result = run_suite(load_suite(path))
+    assert [case.status for case in result.results] == [CaseStatus.HOLDS]
+    chats = [question["messages"] for _, question in provider.questions]
+    said = [each["content"] for each in max(chats, key=len)]
+    assert said == ["Is it?", "No.", "Why No."]
+
+
+def test_a_requirement_on_a_thought_that_is_not_there_is_refused(tmp_path):
+    """Without stated marks, an answer without a thought is no empty thought."""
+    provider = FakeProvider("openai-chat", lambda drawn: ("No.", True))
+    (case,) = run(tmp_path, provider, "P<=0.5 [ F in_thought = 1 ]", properties=IN_THOUGHT).results
+    assert case.status is CaseStatus.ERROR
+    assert "the answers have no known thoughts" in str(case.error)

@@ -53,6 +53,7 @@ class TextAnswer:
         time: when it was received, as `2026-01-31T12:00:00Z`.
         model: the provider's name of the model that answered; None without one.
         prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
+        thought: the thought that the provider returned apart, which is no part of the text.
     """
 
     text: str
@@ -63,6 +64,7 @@ class TextAnswer:
     model: str | None = None
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    thought: str = ""
 
     @property
     def is_sample(self) -> bool:

@@ -315,7 +315,6 @@ NOT_GIVEN = {
     "no content": (chat_reply(), Finish.MISSING),
     "null, no reason": (chat_reply(None, content=None), Finish.MISSING),
     "thoughts alone": (chat_reply(content=None, reasoning_content="Hm."), Finish.MISSING),
-    "cut in its thoughts": (chat_reply("length", content="", reasoning="Hm."), Finish.MISSING),
     "no parts": (chat_reply(content=[]), Finish.MISSING),
     "parts of thoughts": (chat_reply(content=[THOUGHT]), Finish.MISSING),
     "filter": (chat_reply("content_filter", content=None), Finish.FILTERED),
@@ -329,10 +328,8 @@ NOT_GIVEN = {
     "pause": (anthropic_reply("pause_turn", TEXT), Finish.MISSING),
     "no blocks": (anthropic_reply("end_turn"), Finish.MISSING),
     "block of thoughts": (anthropic_reply("end_turn", THINKING), Finish.MISSING),
-    "cut block of thoughts": (anthropic_reply("max_tokens", THINKING), Finish.MISSING),
     "refused stream": (anthropic_reply("refusal"), Finish.FILTERED),
     "calls of Ollama": (ollama_reply(content="", tool_calls=CALL), Finish.CALLED),
-    "thoughts of Ollama": (ollama_reply("length", content="", thinking="Hm."), Finish.MISSING),
     "loaded": (ollama_reply("load", content=""), Finish.MISSING),
     "not done": (ollama_reply(None, done=False, content="x"), Finish.MISSING),
     "null text": (completion_reply(None, "stop"), Finish.MISSING),
@@ -370,6 +367,26 @@ def test_an_answer_that_was_given_is_its_text(reply, text):
     api, content = reply
     answer = TEXT_APIS[api].read_answer(parse_response(TEXT_APIS[api].shape, content), 20)
     assert (answer.text, answer.finish) == (text, Finish.ENDED)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (chat_reply("length", content="", reasoning="Hm."), ""),
+        (chat_reply("length", content=None, reasoning_content="Hm."), ""),
+        (chat_reply("length", content="x", thinking="Hm."), "x"),
+        (chat_reply("length", content=[THOUGHT, TEXT]), "x"),
+        (anthropic_reply("max_tokens", THINKING), ""),
+        (ollama_reply("length", content="", thinking="Hm."), ""),
+    ],
+    ids=str,
+)
+def test_a_thought_that_is_returned_apart_makes_a_cut_answer_a_sample(reply, text):
+    """An answer that was cut within or after a visible thought has begun, and is a sample."""
+    api, content = reply
+    answer = TEXT_APIS[api].read_answer(parse_response(TEXT_APIS[api].shape, content), 20)
+    assert (answer.text, answer.thought, answer.finish) == (text, "Hm.", Finish.TRUNCATED)
+    assert answer.is_sample
 
 
 def test_which_model_is_asked_must_be_known(tmp_path):

@@ -52,7 +52,8 @@ class AnswerMonitor:
 
     def __init__(self, asked: Property, start: str, reader: AnswerReader = WHOLE_OUTPUT) -> None:
         check_decidable(asked)
-        check_parts(asked.quantifiers, reader)
+        if reader.text_marks is None:
+            check_parts(asked.quantifiers, reader)
         self._reader = replace(reader, stop=())
         root = asked.query.root
         self._quantifiers, self._start = asked.quantifiers, start
@@ -78,15 +79,19 @@ class AnswerMonitor:
         """Return what `evaluate` returns, and the scores that decide it.
 
         The scores are those of the first beginning that decides an operator, or of the whole text.
+
+        Raises:
+            ConfigError: a quantifier reads thoughts, and the answer has no marks of one.
         """
+        reader = self._reader.find_marks(text)
+        check_parts(self._quantifiers, reader)
         if (name := self._scored) is not None:
             start = self._start
             quantifier = self._quantifiers[name]
-            reading = self._reader.find_marks(text).read(text, is_whole=True)
+            reading = reader.read(text, is_whole=True)
             read = reading.select(find_part(quantifier))
             score = int(score_pairs(quantifier, [(start, read)], name)[0])
             return score, {name: score}
-        reader = self._reader.find_marks(text)
         answer = _Answer(self._quantifiers, self._start, text, has_ended, reader)
         found = self._evaluate(self._path, answer)
         return found, answer.scores

@@ -14,12 +14,12 @@ from llmchecker.checking.anytime.text_run import (
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.errors import ConfigError
-from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, find_reader
+from llmchecker.models.decoding.answer_reader import Reading, find_reader
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.processes.conversation import Conversation, SimulatedUser
 from llmchecker.properties.property import Property
-from llmchecker.properties.quantifiers.interface import check_parts
-from llmchecker.properties.scores import score_texts
+from llmchecker.properties.quantifiers.interface import check_parts, find_part
+from llmchecker.properties.scores import score_pairs
 
 _UNFINISHED = (Finish.MISSING, Finish.FILTERED, Finish.CALLED, Finish.TRUNCATED)
 """The ends of answers that did not end; the first that occurs is that of a conversation."""
@@ -63,12 +63,15 @@ class ConversationRun(TextRun):
             sample_texts=turns + len(conversation.simulated_users),
         )
         self._conversation, self._asked, self._user_models = conversation, asked, user_models
-        for each in self.models:
-            if find_reader(each).marks is not None:
+        for each in user_models.values():
+            if find_reader(each):
                 raise ConfigError(
-                    f"turns: {each.name}: a conversation has no thoughts; leave out `thought`"
+                    f"turns: {each.name}: a simulated user has no stops and thoughts; remove "
+                    "the keys"
                 )
-        check_parts(asked.quantifiers, WHOLE_OUTPUT)
+        self._reader = find_reader(model).without_stops
+        if self._reader.text_marks is None:
+            check_parts(asked.quantifiers, self._reader)
         self._monitor = TurnMonitor(asked, turns, conversation.early_ends)
         self._seed = budget.seed
 
@@ -86,7 +89,7 @@ class ConversationRun(TextRun):
         sample.is_over = not text.is_sample or sample.truth is not None
         if not sample.is_over:
             user = self._find_user(sample)
-            chat = self._conversation.build_chat(*_list_texts(sample), user)
+            chat = self._conversation.build_chat(*self._list_contents(sample), user)
             length = self._asked.length if user is None else user.length
             sample.model = self.models[0] if user is None else self._user_models[user]
             sample.stream = TextStream(chat, length, self._seed)
@@ -102,21 +105,38 @@ class ConversationRun(TextRun):
 
     def _read_answer(self, sample: TextSample, answer: TextAnswer) -> None:
         """Score an answer, and advance the formula."""
-        start = self._conversation.build_chat(*_list_texts(sample)).as_text
+        start = self._conversation.build_chat(*self._list_contents(sample)).as_text
         sample.answers.append(answer)
         if not answer.is_sample:
             return
+        reading = self._read_parts(answer)
         sample.scores = {
-            name: int(score_texts(quantifier, start, [start + answer.text], name)[0])
+            name: int(score_pairs(quantifier, [(start, reading.select(part))], name)[0])
             for name, quantifier in self._asked.quantifiers.items()
+            for part in (find_part(quantifier),)
         }
         sample.obligation, sample.truth = self._monitor.read(
             sample.obligation,
             len(sample.answers),
             sample.scores,
             has_ended=answer.finish == Finish.ENDED,
-            is_last=self._conversation.is_last([each.text for each in sample.answers]),
+            is_last=self._conversation.is_last(self._list_contents(sample)[0]),
         )
+
+    def _read_parts(self, answer: TextAnswer) -> Reading:
+        """Return the parts of an answer.
+
+        Raises:
+            ConfigError: a quantifier reads thoughts, and the answer has no marks of one.
+        """
+        reader = self._reader.find_marks(answer.text)
+        check_parts(self._asked.quantifiers, reader)
+        return reader.read(answer.text, is_whole=True)
+
+    def _list_contents(self, sample: TextSample) -> tuple[list[str], list[str]]:
+        """Return the answers without their thoughts, and the simulated messages of a sample."""
+        answers = [self._read_parts(each).answer for each in sample.answers]
+        return answers, [each.text for each in sample.simulated]
 
     def _join(self, sample: TextSample) -> TextAnswer:
         """Return a conversation as one text, which ended if all of its answers did."""

@@ -152,14 +152,19 @@ class AnswerReader:
             return self
         return replace(self, marks=replace(self.marks, is_open=True))
 
+    @property
+    def text_marks(self) -> ThoughtMarks | None:
+        """The marks of thoughts in texts alone: the usual ones if none are stated."""
+        return self.marks or (AnswerFormat().thought if self.finds_marks else None)
+
     def find_marks(self, text: str) -> "AnswerReader":
         """Return the reader of an answer of texts alone, whose own marks show a thought.
 
         Raises:
             ConfigError: the answer has the end of a thought that it does not begin.
         """
-        marks = AnswerFormat().thought
-        if self.marks is not None or not self.finds_marks or marks is None:
+        marks = self.text_marks
+        if self.marks is not None or marks is None:
             return self
         if text.lstrip().startswith(marks.begin):
             return replace(self, marks=marks)

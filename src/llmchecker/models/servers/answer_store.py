@@ -35,7 +35,7 @@ from llmchecker.utils.stored_fields import COUNT, TEXT, TRUTH, check_fields, opt
 _FORMAT = "llmchecker texts 3"
 """The format of a file of answers; its number changes with the keys of a line."""
 _ANSWER_FIELDS = {
-    **dict.fromkeys(("text", "finish", "time"), TEXT),
+    **dict.fromkeys(("text", "thought", "finish", "time"), TEXT),
     "is_repeated": TRUTH,
     "choice_count": COUNT,
     "model": optional(TEXT),
@@ -120,6 +120,8 @@ class AnswerFile:
         check_fields(line, {"number": COUNT, "run": TEXT})
         number, run = line["number"], line["run"]
         if "text" in line:
+            # files of earlier versions have no thoughts
+            line = {"thought": "", **line}
             check_fields(line, _ANSWER_FIELDS)
             self._add(number, run, _parse_answer(line))
         elif line.get("is_read", True):

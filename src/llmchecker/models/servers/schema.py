@@ -207,11 +207,24 @@ class _Part(_Response):
     refusal: str | None = None
     name: str | None = None
     input: Any = None
+    thinking: Any = None
+
+    @property
+    def thought(self) -> str:
+        """The text of a thought, which is a list of parts at Mistral; empty for other parts."""
+        if not isinstance(self.thinking, list):
+            return _read_thought(self.thinking)
+        parts = (part.get("text") for part in self.thinking if isinstance(part, dict))
+        return "".join(map(_read_thought, parts))
 
     @property
     def content(self) -> str | None:
         """The text that a reader sees; None for a thought, a call or a picture."""
         return {"text": self.text, "output_text": self.text, "refusal": self.refusal}.get(self.type)
+
+
+def _read_thought(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def join_parts(parts: Iterable[_Part]) -> str | None:
@@ -227,6 +240,17 @@ class _Message(_Response):
     refusal: str | None = None
     tool_calls: list[Any] | None = None
     function_call: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    thinking: Any = None
+
+    @property
+    def thought(self) -> str:
+        """The thought that is no part of the content; empty without one."""
+        parts = self.content if isinstance(self.content, list) else []
+        keys = (self.reasoning_content, self.reasoning, self.thinking)
+        thoughts = [*map(_read_thought, keys), "".join(part.thought for part in parts)]
+        return next(filter(None, thoughts), "")
 
     @property
     def text(self) -> str | None:

@@ -191,8 +191,8 @@ class _OpenAiCompletions(TextApi[CompletionResponse]):
     def read_answer(
         self, response: CompletionResponse, max_tokens: int, *, reads_calls: bool = False
     ) -> TextAnswer:
-        texts: dict[int, tuple[str | None, list[Any], str | None]] = {
-            each.index: (each.text, [], each.finish_reason) for each in response.choices
+        texts: dict[int, tuple[str | None, list[Any], str | None, str]] = {
+            each.index: (each.text, [], each.finish_reason, "") for each in response.choices
         }
         return _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
 
@@ -217,7 +217,12 @@ class _OpenAiChat(TextApi[ChatResponse]):
     ) -> TextAnswer:
         """Return the first answer of a response; a refusal of the model is its answer."""
         texts = {
-            each.index: (each.message.text, each.message.calls, each.finish_reason)
+            each.index: (
+                each.message.text,
+                each.message.calls,
+                each.finish_reason,
+                each.message.thought,
+            )
             for each in response.choices
         }
         return _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
@@ -246,15 +251,21 @@ class _Anthropic(TextApi[AnthropicResponse]):
     def read_answer(
         self, response: AnthropicResponse, max_tokens: int, *, reads_calls: bool = False
     ) -> TextAnswer:
-        """Return the answer of a response, without thoughts."""
+        """Return the answer of a response, whose thoughts are apart."""
         usage = response.usage
         answer_tokens = None if usage is None else usage.output_tokens
         finish = _find_finish(response.stop_reason, answer_tokens, max_tokens)
+        thought = "".join(part.thought for part in response.content)
         text, finish = _read_text(
-            join_parts(response.content), response.calls, finish, reads_calls=reads_calls
+            join_parts(response.content),
+            response.calls,
+            finish,
+            reads_calls=reads_calls,
+            has_thought=bool(thought),
         )
         return TextAnswer(
             text=text,
+            thought=thought,
             finish=finish,
             model=response.model,
             prompt_tokens=None if usage is None else usage.input_tokens,
@@ -296,9 +307,17 @@ class _Ollama(TextApi[OllamaResponse]):
         finish = Finish.MISSING
         if response.done:
             finish = _find_finish(response.done_reason, answer_tokens, max_tokens)
-        text, finish = _read_text(message.text, message.calls, finish, reads_calls=reads_calls)
+        thought = message.thought
+        text, finish = _read_text(
+            message.text,
+            message.calls,
+            finish,
+            reads_calls=reads_calls,
+            has_thought=bool(thought),
+        )
         return TextAnswer(
             text=text,
+            thought=thought,
             finish=finish,
             model=response.model,
             prompt_tokens=response.prompt_eval_count,
@@ -387,7 +406,7 @@ def _build_grammar(request: TextRequest, *, is_chat: bool) -> dict[str, Any]:
 
 def _read_openai_answer(
     response: ChatResponse | CompletionResponse,
-    texts: Mapping[int, tuple[str | None, list[Any], str | None]],
+    texts: Mapping[int, tuple[str | None, list[Any], str | None, str]],
     max_tokens: int,
     *,
     reads_calls: bool,
@@ -396,17 +415,21 @@ def _read_openai_answer(
 
     Args:
         response: the response.
-        texts: the text, the calls of tools and the reason of its end, by the number of the answer.
+        texts: the text, the calls of tools, the reason of its end and the thought, by the number
+            of the answer.
         max_tokens, reads_calls: as in `TextApi.read_answer`.
     """
     # the first answer, whatever the others are, is a sample
-    text, calls, reason = texts.get(min(texts, default=0), (None, [], None))
+    text, calls, reason, thought = texts.get(min(texts, default=0), (None, [], None, ""))
     usage = response.usage
     answer_tokens = None if usage is None else usage.completion_tokens
     finish = _find_finish(reason, answer_tokens, max_tokens)
-    written, finish = _read_text(text, calls, finish, reads_calls=reads_calls)
+    written, finish = _read_text(
+        text, calls, finish, reads_calls=reads_calls, has_thought=bool(thought)
+    )
     return TextAnswer(
         text=written,
+        thought=thought,
         finish=finish,
         choice_count=len(response.choices),
         model=response.model,
@@ -431,18 +454,24 @@ def _find_finish(reason: str | None, answer_tokens: int | None, max_tokens: int)
 
 
 def _read_text(
-    text: str | None, calls: list[Any], finish: Finish, *, reads_calls: bool
+    text: str | None,
+    calls: list[Any],
+    finish: Finish,
+    *,
+    reads_calls: bool,
+    has_thought: bool = False,
 ) -> tuple[str, Finish]:
     """Return the text of an answer, and why it ends, or that it was not given.
 
-    A call of a provider's own tool, a thought alone and a missing text are not the answer "", which
-    satisfies every requirement that a text does not contain something.
+    A call of a provider's own tool, a hidden thought alone and a missing text are not the answer
+    "", which satisfies every requirement that a text does not contain something.
 
     Args:
         text: the text; None without one.
         calls: the calls of tools.
         finish: why the answer ends, if it was given.
         reads_calls: as in `TextApi.read_answer`.
+        has_thought: whether the response contains a thought, after which the answer was cut.
     """
     if reads_calls and (calls or finish is Finish.CALLED):
         # a call ends an answer, unless it was cut or withheld; Gemini leaves out a malformed one
@@ -454,4 +483,5 @@ def _read_text(
         return text or "", Finish.CALLED
     # all tokens of an answer that was cut before its first character are hidden thoughts
     is_given = text is not None and (text != "" or finish is Finish.ENDED)
+    is_given |= has_thought and finish is Finish.TRUNCATED
     return text or "", finish if is_given else Finish.MISSING

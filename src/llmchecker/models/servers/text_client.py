@@ -182,7 +182,7 @@ class TextClient:
                     received = await self._request(session, stream, number)
                 except SourceUnavailable as error:
                     return stream, error
-            return stream, received
+            return stream, self._join_thought(received)
 
         def choose() -> tuple[TextStream, int] | None:
             item = next_request()
@@ -193,6 +193,19 @@ class TextClient:
 
         client = ServerClient(self.source, key, self._limits)
         yield from client.map_on_demand(answer, choose, must_stop)
+
+    def _join_thought(self, answer: TextAnswer) -> TextAnswer:
+        """Return an answer whose text has its thought between marks, as a model writes it."""
+        marks = self.reader.text_marks
+        is_cut = not answer.text and answer.finish is Finish.TRUNCATED
+        if not answer.thought:
+            return answer
+        if marks is None:
+            # an answer that was cut before its first character is none
+            return replace(answer, thought="", finish=Finish.MISSING if is_cut else answer.finish)
+        thought = ("" if marks.is_open else marks.begin) + answer.thought.replace(marks.end, "")
+        text = thought if is_cut else f"{thought}{marks.end}{answer.text}"
+        return replace(answer, text=text, thought="")
 
     def find_spent_limit(self, stream: TextStream, number: int) -> str | None:
         """Return the limit of tokens or money that forbids an answer; None if none does."""
@@ -238,6 +251,7 @@ class TextClient:
         answer = replace(
             answer,
             text=reading.output[:_MAX_TEXT_CHARACTERS],
+            thought=answer.thought[:_MAX_TEXT_CHARACTERS],
             finish=Finish.ENDED if reading.has_stopped and answer.is_sample else answer.finish,
             is_repeated=bool(losses),
             time=format_time(),
