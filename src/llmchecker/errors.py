@@ -19,7 +19,7 @@
     ├── InvalidTree              columns that do not form a text tree
     ├── InvalidTable             inconsistent published figures
     ├── DamagedFile              a file of this package that changed after it was written
-    ├── InvalidEstimate          samples or a confidence that allow no estimate
+    ├── InvalidEstimate          samples that allow no estimate
     ├── TooManyStates            a transducer with more states than a table holds
     ├── CheckFailed              Storm failed, or two computations of one answer disagree
     │   ├── ImpossibleCondition  a conditional whose condition no text can satisfy
@@ -167,7 +167,7 @@ class DamagedFile(LLMCheckerError):
 
 
 class InvalidEstimate(LLMCheckerError):
-    """Samples or a confidence that allow no estimate."""
+    """Samples that allow no estimate."""
 
 
 class TooManyStates(LLMCheckerError):

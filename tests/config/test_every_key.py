@@ -17,13 +17,14 @@ from jsonschema.validators import extend
 from llmchecker.config.config import Config
 from llmchecker.config.plugins import extend_keys
 from llmchecker.config.schema import build_schema
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, LLMCheckerError
+from llmchecker.utils.section import parse_section
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "0" * 64
 QUERY = "P=? [ F gender > 0 ]"
 ANSWER = {"passes": 9, "width": 0.5, "seconds": 3, "confidence": 0.9, "seed": 1}
+ANSWER |= {"certain": False}
 DECODING = {
     **{"do_sample": True, "temperature": 0.5, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
     **{"typical_p": 0.9, "repetition_penalty": 1.1, "no_repeat_ngram_size": 2},

@@ -4,11 +4,10 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from llmchecker.checking.budget import DEFAULT_PASSES, build_budget
 from llmchecker.checking.question import Question
 from llmchecker.config.prompt import change_prompt, parse_prompt
 from llmchecker.config.question import (
-    DEFAULT_PASSES,
-    build_budget,
     resolve_query,
     vary_question,
 )

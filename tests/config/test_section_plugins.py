@@ -16,7 +16,7 @@ CONFIG = {
     "experiments": [],
 }
 MODULE = """
-from llmchecker.config.section import Section
+from llmchecker.utils.section import Section
 from pydantic import Field
 
 class Poems(Section):

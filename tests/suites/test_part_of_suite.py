@@ -95,13 +95,11 @@ def test_keys_of_the_command_line_replace_those_of_the_suite(tmp_path):
     """Budget, horizon, confidence and seed hold for all cases, also for those with their own."""
     cases = [CASES[0], {**CASES[2], "budget": {"passes": 7}, "length": 2}]
     path = write_suite(tmp_path, {"cases": cases, "properties": X})
-    changes = RunKeys(budget={"passes": 11}, length=1, confidence=0.9, seed=5)
+    changes = RunKeys(passes=11, length=1, confidence=0.9, seed=5)
     suite = load_suite(path, changes=changes)
     assert {case.question.budget.passes for case in suite.cases} == {11}
     assert {case.question.length for case in suite.cases} == {1}
     assert (suite.confidence, suite.seed) == (0.9, 5)
-    with pytest.raises(ConfigError, match=r"^--budget: unknown key 'pases', did you mean 'passes'"):
-        load_suite(path, changes=RunKeys(budget={"pases": 11}))
 
 
 def test_a_watched_suite_changes_with_its_files(tmp_path):

@@ -55,7 +55,7 @@ def refused(folder: Path, cases: list, files: dict | None = None, **keys) -> str
         ([{**CASE, "by": "topic"}], 13, "add `prompts`"),
         ([{**CASE, "average": {"a": "mean P=? [ F x = 1 ]"}}], 13, "add `prompts`"),
         ([{**CASE, "name": "a"}, {**CASE, "name": "a"}], 16, "is also the name of cases[0]"),
-        ([{**CASE, "budget": {}}], 13, "no limit"),
+        ([{**CASE, "budget": {"tokens": 3}}], 14, "tokens: a limit of the whole run"),
         ([{**CASE, "length": 0}], 13, "at least 1"),
     ],
 )

@@ -1,68 +1,65 @@
-"""Limits on the costs of an answer, and its confidence."""
+"""Limits on the costs of an answer, and its confidence: one description for every door."""
 
-import math
 import time
-from dataclasses import dataclass
-from numbers import Integral
+from typing import Any
 
-from llmchecker.errors import InvalidEstimate
+from pydantic import Field
 
-CONFIDENCE_RANGE = (0.001, 0.999999999)
-"""The valid confidences.
+from llmchecker.errors import ConfigError
+from llmchecker.utils.section import Confidence, OptionalKey, Section, Seed, parse_section
 
-Nearer to 0 or 1, shares of the error probability would be rounded away.
-"""
+DEFAULT_PASSES = 2_000
+"""Default limit of passes, for a budget without passes and seconds."""
+_DEFAULT_ANSWERS = 500
+DEFAULT_CONFIDENCE = 0.99
+DEFAULT_SEED = 0
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The limits on the costs of an answer, and its confidence.
+class Budget(Section):
+    """The limits on the costs of an answer, and its confidence."""
 
-    Attributes:
-        width: wanted width of the interval, either certain or with confidence. 0 requests the
-            narrowest interval that the budget allows.
-        passes: maximum number of texts that the model evaluates; None for no limit.
-        seconds: maximum seconds of the whole computation; None for no limit.
-        confidence: confidence of the interval of the estimate.
-        seed: seed of the samples.
-        certain: whether to compute certain bounds only, without an estimate.
-        answers: maximum number of answers of a model that returns texts alone.
-
-    Raises:
-        InvalidEstimate: a value is out of its range, or no limit is set.
-    """
-
-    width: float = 0.0
-    passes: int | None = None
-    seconds: float | None = None
-    confidence: float = 0.99
-    seed: int = 0
+    passes: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000_000)
+    """The largest number of texts that the model evaluates; by default 2,000, or no limit with
+    seconds. Seed and passes alone determine the answer."""
+    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000_000)
+    """The longest time in seconds. The answer then depends on the machine's speed."""
+    answers: int = Field(default=_DEFAULT_ANSWERS, ge=1, le=10_000_000)
+    """For a model that returns texts alone, the largest number of answers, in place of passes."""
+    tokens: OptionalKey[int] = Field(default=None, ge=1, le=10**15)
+    """For models that return texts alone, the most tokens of prompts and answers of the run."""
+    dollars: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
+    """For models that return texts alone, the most money of the run, by the `prices` of models."""
+    width: float = Field(default=0.0, ge=0, le=1)
+    """The sufficient width of the interval; 0 uses the whole budget. Few queries become narrow
+    soon."""
+    confidence: Confidence = DEFAULT_CONFIDENCE
+    """The confidence of the interval."""
+    seed: Seed = DEFAULT_SEED
+    """The seed of the samples."""
     certain: bool = False
-    answers: int = 500
-
-    def __post_init__(self) -> None:
-        passes, seconds, seed = self.passes, self.seconds, self.seed
-        _check("width", self.width, 0 <= self.width <= 1, "from 0 to 1")
-        _check("answers", self.answers, self.answers >= 1, "at least 1")
-        _check("passes", passes, passes is None or passes >= 1, "at least 1")
-        _check("seconds", seconds, seconds is None or 0 < seconds < math.inf, "above 0")
-        low, high = CONFIDENCE_RANGE
-        is_valid = low <= self.confidence <= high
-        _check("confidence", self.confidence, is_valid, f"from {low} to {high}")
-        # a seed is half of a 128-bit key; the sample number is the other half
-        is_valid = isinstance(seed, Integral) and 0 <= seed < 2**64
-        _check("seed", seed, is_valid, "a whole number from 0 to 2^64 - 1")
-        # other integers, such as numpy's, overflow
-        object.__setattr__(self, "seed", int(seed))
-        # without a limit the work ends only when everything is decided
-        if passes is None and seconds is None and self.width == 0:
-            raise InvalidEstimate("budget: no limit ends the work; set passes, seconds or a width")
+    """Whether to compute certain bounds only, without samples."""
 
     def is_late(self, start_time: float) -> bool:
         """Return whether the seconds since a start, by `time.monotonic`, are used up."""
         return self.seconds is not None and time.monotonic() - start_time >= self.seconds
 
 
-def _check(name: str, value: object, is_valid: bool, requirement: str) -> None:
-    if not is_valid:
-        raise InvalidEstimate(f"{name}: {value!r} is out of range; it must be {requirement}")
+def build_budget(**keys: Any) -> Budget:
+    """Build a budget, with the default limit of passes unless passes or seconds are given.
+
+    Args:
+        keys: keys of `Budget`; None for the default.
+
+    Raises:
+        ConfigError: a value is out of its range, or has no effect.
+    """
+    given = {name: value for name, value in keys.items() if value is not None}
+    unused = [name for name in ("confidence", "seed") if name in given]
+    if given.get("certain") and unused:
+        raise ConfigError(
+            f"certain: without samples, {' and '.join(unused)} has no effect; leave one out"
+        )
+    # an answer may never become as narrow as its width
+    if "passes" not in given and "seconds" not in given:
+        given["passes"] = DEFAULT_PASSES
+    return parse_section(Budget, given)

@@ -94,13 +94,14 @@ class _ComparisonRun:
         self._history: list[Progress] = []
         # rounded upwards, so that both errors together are at most the allowed error
         confidence = math.nextafter((1 + budget.confidence) / 2, 1.0)
-        own_budget = replace(budget, width=budget.width * _WIDTH_SHARE, confidence=confidence)
+        changes = {"width": budget.width * _WIDTH_SHARE, "confidence": confidence}
+        own_budget = budget.model_copy(update=changes)
         self._runs = []
         for index, side in enumerate(sides):
             # a model that returns texts alone draws them itself
             distance = 0 if side.is_text_only else index * _SEED_DISTANCE
             seed = (budget.seed + distance) % 2**64
-            question = replace(side, budget=replace(own_budget, seed=seed))
+            question = replace(side, budget=own_budget.model_copy(update={"seed": seed}))
             run = open_run(question, open_user, is_cancelled=is_cancelled)
             run.share_passes = self._share_passes
             self._runs.append(run)

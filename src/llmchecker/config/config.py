@@ -25,11 +25,11 @@ from llmchecker.config.plan import Check, TableRow, TreeSpec, quantifiers_in
 from llmchecker.config.plugins import complete_sections, extend_keys
 from llmchecker.config.registry import Registry
 from llmchecker.config.schema import compute_config_sha256
-from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
 from llmchecker.errors import prefix_errors
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.utils.section import parse_section
 
 
 @dataclass(frozen=True, kw_only=True)

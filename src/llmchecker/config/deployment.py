@@ -33,7 +33,6 @@ from llmchecker.config.models import (
 from llmchecker.config.plan import compute_short_hash
 from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import DeploymentKeys
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import AnswerReader
@@ -42,6 +41,7 @@ from llmchecker.models.servers.providers import PROVIDER_SCHEMES, suggest_api, s
 from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
 from llmchecker.utils.atomic_files import compute_sha256
+from llmchecker.utils.section import parse_section
 
 _ADDRESS_SCHEMES = ("http://", "https://")
 _REMOTE_SCHEMES = ("hf:", "pypi:", "server:", *PROVIDER_SCHEMES, *_ADDRESS_SCHEMES)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from llmchecker.checking.budget import Budget
+from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.config.keys import ConfigKeys, ExperimentKeys, FigureKeys, build_truncation
 from llmchecker.config.models import (
     ModelConfig,
@@ -137,7 +137,10 @@ def _select_budget(
     own_key, top_key = f"{key}.answer", "answer"
     answer, answer_key = (keys.answer, top_key) if entry.answer is None else (entry.answer, own_key)
     # false switches answers off, also those of the top level
-    return (answer.budget if answer else None), answer_key
+    if not answer:
+        return None, answer_key
+    with prefix_errors(answer_key):
+        return build_budget(**answer.explicit_keys), answer_key
 
 
 def _select_truncation(

@@ -3,15 +3,18 @@
 `registry_keys` has the others. Each key has its type, limits, default and description.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
 from llmchecker.checking.budget import Budget
-from llmchecker.config.registry_keys import RENAMED_KEYS, DecodingEntry, ModelKeys, RegistryKeys
-from llmchecker.config.section import (
+from llmchecker.config.registry_keys import FORMER_KEYS, DecodingEntry, ModelKeys, RegistryKeys
+from llmchecker.models.sources.datasets import DatasetSource
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.section import (
     FALSE_OR_SECTION,
-    Confidence,
     Distinct,
     Items,
     Length,
@@ -19,13 +22,8 @@ from llmchecker.config.section import (
     NonEmpty,
     OptionalKey,
     Section,
-    Seed,
     Sha256,
-    build_error,
 )
-from llmchecker.models.sources.datasets import DatasetSource
-from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.trees.text_tree import Truncation
 
 _Alpha = Annotated[
     float,
@@ -39,41 +37,13 @@ _K = Annotated[
 ]
 
 
-_LIMITS = ("passes", "width", "seconds")
-"""The keys of an answer that end its computation."""
-
-
-class AnswerKeys(Section):
+class AnswerKeys(Budget):
     """The section `answer`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": [name]} for name in _LIMITS]}
+    refused_keys: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("answers", "tokens", "dollars"),
+        "experiments need probabilities, so no model of them returns texts alone; limit passes",
     )
-
-    passes: OptionalKey[int] = Field(default=None, ge=1, le=1_000_000_000)
-    """The largest number of texts to evaluate for a query. Seed and passes alone determine the
-    answer."""
-    width: OptionalKey[float] = Field(default=None, gt=0, le=1)
-    """The sufficient width of the interval. Combine it with passes, because few queries
-    become narrow soon."""
-    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """The time limit of a query in seconds. The answer then depends on the machine's speed."""
-    confidence: Confidence = Budget.confidence
-    """The confidence of the interval."""
-    seed: Seed = Budget.seed
-    """The seed of the samples."""
-
-    @model_validator(mode="after")
-    def _check_limits(self) -> "AnswerKeys":
-        # Without a limit, the computation ends only when every text is decided.
-        if not set(_LIMITS) & set(self.explicit_keys):
-            raise build_error("no limit ends the work; name passes, width or seconds")
-        return self
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of an answer, and its confidence."""
-        return Budget(**self.model_dump(exclude_none=True))
 
 
 _AnswerEntry = OptionalKey[Annotated[Literal[False] | AnswerKeys, FALSE_OR_SECTION]]
@@ -108,7 +78,7 @@ class PromptsConfig(Section):
 class ExperimentKeys(Section):
     """An experiment: rows of Table II."""
 
-    renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
+    refused_keys: ClassVar[Mapping[str, str]] = FORMER_KEYS
 
     label: str = Field(min_length=1)
     """The experiment's name in tables, which also selects the published row to compare."""
@@ -135,7 +105,7 @@ class ExperimentKeys(Section):
 class FigureKeys(Section):
     """Figure 4: a query for several start strings."""
 
-    renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
+    refused_keys: ClassVar[Mapping[str, str]] = FORMER_KEYS
 
     starts: Distinct[str]
     """Names of start strings, the nouns of the figure."""
@@ -193,8 +163,8 @@ class ConfigKeys(RegistryKeys):
     """Top-k statistics over a data set of prompts (Figure 3)."""
     answer: _AnswerEntry = None
     """Certain bounds and an interval with confidence for the whole model. The first limit ends the
-    work; `false` means no answer. At the top level it is for every experiment and Figure 4
-    without its own."""
+    work; `{}` has the default of 2,000 passes, and `false` means no answer. At the top level it is
+    for every experiment and Figure 4 without its own."""
     experiments: Items[ExperimentKeys] = ()
     """The rows of Table II. Each experiment has an answer, or alpha and k for the value of the
     bounded process, or both."""

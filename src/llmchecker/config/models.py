@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmchecker.config import paths
 from llmchecker.config.registry_keys import ModelKeys, PriceKeys
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import (
@@ -34,6 +33,7 @@ from llmchecker.models.servers.settings import (
 from llmchecker.models.servers.spending import Prices, parse_price
 from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
+from llmchecker.utils.section import parse_section
 
 if TYPE_CHECKING:
     from llmchecker.properties.property import Property

@@ -13,9 +13,9 @@ from pydantic import Field, create_model
 
 from llmchecker.config.keys import ConfigKeys
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.section import OptionalKey
 from llmchecker.errors import MissingTool
 from llmchecker.utils.plugins import SECTIONS, find_missing_plugin, find_plugins, load_plugin
+from llmchecker.utils.section import OptionalKey
 
 
 def extend_keys(names: Collection[str]) -> type[ConfigKeys]:

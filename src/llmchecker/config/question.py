@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from llmchecker.checking.budget import Budget
+from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.checking.question import Question
 from llmchecker.config.prompt import change_prompt
-from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
@@ -19,13 +18,10 @@ from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifiers
 from llmchecker.trees.text_tree import check_length
+from llmchecker.utils.section import parse_end
 
 DEFAULT_LENGTH = 40
 """Default horizon in tokens."""
-DEFAULT_PASSES = 2_000
-"""Default limit of passes, for a budget without passes and seconds."""
-DEFAULT_CONFIDENCE = Budget.confidence
-DEFAULT_SEED = Budget.seed
 
 
 def resolve_query(
@@ -65,60 +61,35 @@ def resolve_query(
     return Property(query, defined, horizon, notes)
 
 
-def build_budget(
-    width: float = 0.0,
-    passes: int | None = None,
-    seconds: float | None = None,
-    **options: Any,
-) -> Budget:
-    """Build a budget, with the default limit of passes unless passes or seconds are given.
-
-    Args:
-        width, passes, seconds, options: as in `Budget`.
-
-    Raises:
-        InvalidEstimate: a value is out of its range.
-    """
-    # an answer may never become as narrow as its width
-    if passes is None and seconds is None:
-        passes = DEFAULT_PASSES
-    return Budget(width, passes, seconds, **options)
-
-
-def build_model_budget(
-    models: Sequence[tuple[str, bool]],
-    width: float = 0.0,
-    passes: int | None = None,
-    seconds: float | None = None,
-    answers: int | None = None,
-    **options: Any,
-) -> Budget:
+def build_model_budget(models: Sequence[tuple[str, bool]], **keys: Any) -> Budget:
     """Build the budget of a question to a model, or of a comparison of two.
 
     Args:
         models: the name of each model, and whether it returns texts alone.
-        width, passes, seconds, answers, options: as in `Budget`; None for the default.
+        keys: keys of `Budget`; None for the default.
 
     Raises:
-        ConfigError: a limit has no effect on the models.
-        InvalidEstimate: a value is out of its range.
+        ConfigError: a limit has no effect on the models, or a value is out of its range.
     """
+    budget = build_budget(**keys)
     text_models = [name for name, is_text_only in models if is_text_only]
     if not text_models:
-        if answers is not None:
-            raise ConfigError(f"answers: {models[0][0]} has probabilities; limit passes or seconds")
-        return build_budget(width, passes, seconds, **options)
-    if options.get("certain"):
+        for name in ("answers", "tokens", "dollars"):
+            if keys.get(name) is not None:
+                raise ConfigError(
+                    f"{name}: {models[0][0]} has probabilities; limit passes or seconds"
+                )
+        return budget
+    if budget.certain:
         raise ConfigError(
             f"certain: {text_models[0]} returns texts alone, which prove nothing; leave it out"
         )
-    limit = Budget.answers if answers is None else answers
     if len(text_models) < len(models):
-        return build_budget(width, passes, seconds, answers=limit, **options)
-    if passes is not None:
+        return budget
+    if keys.get("passes") is not None:
         raise ConfigError(f"passes: {text_models[0]} returns texts alone; limit answers")
     # an answer is a pass of such a model
-    return Budget(width, limit, seconds, answers=limit, **options)
+    return budget.model_copy(update={"passes": budget.answers})
 
 
 def vary_question(

@@ -25,13 +25,13 @@ from llmchecker.config.registry_keys import (
     MessageKeys,
     RegistryKeys,
 )
-from llmchecker.config.section import parse_section
 from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
 from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.utils.plugins import PLUGIN_EXTRAS, SECTIONS, find_plugins
 from llmchecker.utils.printable_text import quote_value
+from llmchecker.utils.section import parse_section
 
 
 @dataclass(frozen=True, kw_only=True)

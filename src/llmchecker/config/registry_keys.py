@@ -3,11 +3,15 @@
 Each key has its type, limits, default and description.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llmchecker.config.section import (
+from llmchecker.models.end_of_sequence import EndOfSequence
+from llmchecker.models.servers.settings import ApiName
+from llmchecker.trees.growth_forecast import GrowthLimits
+from llmchecker.utils.section import (
     FALSE_OR_SECTION,
     TEXT_OR_LIST,
     TEXT_OR_SECTION,
@@ -19,11 +23,8 @@ from llmchecker.config.section import (
     Section,
     Sha256,
 )
-from llmchecker.models.end_of_sequence import EndOfSequence
-from llmchecker.models.servers.settings import ApiName
-from llmchecker.trees.growth_forecast import GrowthLimits
 
-RENAMED_KEYS = dict.fromkeys(("estimate", "refine"), "answer: {passes: 500}")
+FORMER_KEYS = dict.fromkeys(("estimate", "refine"), "renamed; write answer: {passes: 500}")
 """Former keys of answers, at the top level and in sections."""
 
 _Token = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -268,7 +269,7 @@ class ExpansionConfig(Section):
 class RegistryKeys(Section):
     """The keys of a configuration that a question from the shell or a suite needs."""
 
-    renamed_keys: ClassVar[dict[str, str]] = RENAMED_KEYS
+    refused_keys: ClassVar[Mapping[str, str]] = FORMER_KEYS
     unread_keys: ClassVar[tuple[str, ...]] = ("topk", "answer", "experiments", "figure4", "suites")
 
     models: dict[Name, ModelKeys] = Field(default={})

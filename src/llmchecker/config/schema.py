@@ -13,8 +13,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from llmchecker.config.keys import ConfigKeys
 from llmchecker.config.plugins import extend_keys
-from llmchecker.config.section import Section
 from llmchecker.utils.plugins import SECTIONS, find_plugins
+from llmchecker.utils.section import Section
 
 
 def compute_config_sha256(keys: ConfigKeys) -> str:

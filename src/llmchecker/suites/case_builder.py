@@ -10,15 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.budget import Budget
+from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
-from llmchecker.config.question import build_budget
-from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
@@ -52,6 +50,7 @@ from llmchecker.suites.templates import (
 )
 from llmchecker.suites.tools import add_tools, parse_suite_tools
 from llmchecker.utils.interval import PROBABILITIES
+from llmchecker.utils.section import parse_end
 
 _MAX_PROMPT_CHARACTERS = 100_000
 """Maximum number of characters of a prompt."""
@@ -199,13 +198,7 @@ class CaseBuilder:
     def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
         """Build the budget of a row's cases, before the intervals of the suite are counted."""
         limits = keys.budget or self._suite.budget
-        answers = Budget.answers if limits.answers is None else limits.answers
-        return build_budget(
-            passes=limits.passes,
-            seconds=limits.seconds,
-            seed=_choose_seed(self._suite.seed, row),
-            answers=answers,
-        )
+        return build_budget(**limits.explicit_keys, seed=_choose_seed(self._suite.seed, row))
 
     def _build_query(
         self, demand: Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]

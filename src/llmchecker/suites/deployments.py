@@ -7,12 +7,12 @@ from typing import Any
 
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.registry_keys import DecodingKeys
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import parse_decoding
 from llmchecker.suites.matrix import Alternative
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
+from llmchecker.utils.section import parse_section
 
 
 def name_difference(first: Deployment, second: Deployment) -> str:

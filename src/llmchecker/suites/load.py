@@ -142,7 +142,7 @@ class _SuiteBuilder:
         # too many intervals for the confidence are an error before any model is loaded
         confidence = split_confidence(suite.confidence, suite.interval_count)
         # the cases of a row share their budget
-        share = cache(lambda budget: replace(budget, confidence=confidence))
+        share = cache(lambda budget: budget.model_copy(update={"confidence": confidence}))
         return replace(
             suite,
             cases=tuple(

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from llmchecker.config.section import build_error
 from llmchecker.utils.printable_text import quote_value
+from llmchecker.utils.section import build_error
 
 _NO_SYSTEM = "no system"
 _MAX_NAME = 100

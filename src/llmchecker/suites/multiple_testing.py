@@ -10,8 +10,8 @@ false. Of the two verdicts of a case exactly one is wrong, so the number of true
 falls, and Holm's procedure gives no more than Bonferroni's.
 """
 
-from llmchecker.checking.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError
+from llmchecker.utils.section import CONFIDENCE_RANGE
 
 METHOD = "Bonferroni"
 """The name of the method in outputs."""

@@ -18,8 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from llmchecker.checking.budget import Budget
-from llmchecker.config.question import DEFAULT_LENGTH, DEFAULT_PASSES
+from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
+from llmchecker.config.question import DEFAULT_LENGTH
 from llmchecker.config.registry_keys import (
     DecodingKeys,
     MessageKeys,
@@ -27,7 +27,14 @@ from llmchecker.config.registry_keys import (
     StopEntry,
     ThoughtEntry,
 )
-from llmchecker.config.section import (
+from llmchecker.config.yaml_reader import YamlFile, read_yaml
+from llmchecker.errors import ConfigError
+from llmchecker.properties.assertions import check_quotes, is_assertion, select_texts
+from llmchecker.suites.matrix import Systems, Texts
+from llmchecker.suites.statistic import MAX_REPEATS
+from llmchecker.suites.templates import list_columns
+from llmchecker.utils.printable_text import quote_value
+from llmchecker.utils.section import (
     END_OR_LENGTH,
     TEXT_OR_SECTION,
     Confidence,
@@ -41,13 +48,6 @@ from llmchecker.config.section import (
     build_error,
     parse_section,
 )
-from llmchecker.config.yaml_reader import YamlFile, read_yaml
-from llmchecker.errors import ConfigError
-from llmchecker.properties.assertions import check_quotes, is_assertion, select_texts
-from llmchecker.suites.matrix import Systems, Texts
-from llmchecker.suites.statistic import MAX_REPEATS
-from llmchecker.suites.templates import list_columns
-from llmchecker.utils.printable_text import quote_value
 
 _CaseName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -89,31 +89,29 @@ def _list_models(value: Any) -> tuple[str | dict[str, Any], ...]:
     return models
 
 
-class BudgetKeys(Section):
-    """The budget of each case."""
-
-    passes: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
-    """The largest number of texts that the model evaluates."""
-    seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """The longest time in seconds. Verdicts then depend on the speed of the machine."""
-    answers: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
-    """For a model that returns texts alone, the largest number of answers; by default 500."""
-
-    @model_validator(mode="after")
-    def _check_limit(self) -> "BudgetKeys":
-        # without a limit the work ends only when everything is decided
-        if not self.explicit_keys:
-            raise build_error("the budget has no limit; write passes, answers or seconds")
-        return self
+_SUITE_KEYS = {
+    **dict.fromkeys(("confidence", "seed"), "a key of the whole suite; write it at the top level"),
+    "width": "a case ends when its requirement is decided; leave it out",
+    "certain": "verdicts have a confidence; write it in the suite as `confidence`",
+}
 
 
-class _SuiteBudgetKeys(BudgetKeys):
+_LIMITS = Budget.model_fields.keys() - _SUITE_KEYS.keys()
+"""Keys of the budget of a suite."""
+
+
+class BudgetKeys(Budget):
     """The budget of each case, and that of the whole run."""
 
-    tokens: OptionalKey[int] = Field(default=None, ge=1, le=10**15)
-    """For models that return texts alone, the most tokens of prompts and answers of the run."""
-    dollars: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
-    """For models that return texts alone, the most money of the run, by the `prices` of models."""
+    refused_keys: ClassVar[Mapping[str, str]] = _SUITE_KEYS
+
+
+class _CaseBudgetKeys(Budget):
+    """The budget of a case."""
+
+    refused_keys: ClassVar[Mapping[str, str]] = _SUITE_KEYS | dict.fromkeys(
+        ("tokens", "dollars"), "a limit of the whole run; write it in the budget of the suite"
+    )
 
 
 class PromptKeys(Section):
@@ -246,7 +244,7 @@ class CaseKeys(Section):
     """As at the top level, for these prompts."""
     length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
     """As at the top level, for these prompts."""
-    budget: OptionalKey[BudgetKeys] = None
+    budget: OptionalKey[_CaseBudgetKeys] = None
     """As at the top level, for these prompts."""
 
     @model_validator(mode="before")
@@ -317,11 +315,11 @@ class SuiteKeys(Section):
     length: Annotated[str | Length, END_OR_LENGTH] = DEFAULT_LENGTH
     """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
     An answer that has not ended there counts against a requirement that its end could violate."""
-    confidence: Confidence = Budget.confidence
+    confidence: Confidence = DEFAULT_CONFIDENCE
     """The confidence of all verdicts of the suite together."""
-    budget: _SuiteBudgetKeys = _SuiteBudgetKeys(passes=DEFAULT_PASSES)
+    budget: BudgetKeys = BudgetKeys()
     """The budget of each case. Decided cases leave the rest of theirs to the others."""
-    seed: Seed = Budget.seed
+    seed: Seed = DEFAULT_SEED
     """The seed of the samples."""
     properties: OptionalKey[dict[str, QuantifierEntry]] = None
     """Quantifiers by name, as in a configuration. Texts may contain columns of the prompts."""
@@ -336,33 +334,23 @@ class SuiteKeys(Section):
         return any(entry.prompts is not None for entry in self.cases)
 
 
-class RunKeys(Section):
+class RunKeys(Budget):
     """Keys of a suite that the command line may replace."""
 
+    refused_keys: ClassVar[Mapping[str, str]] = {
+        key: _SUITE_KEYS[key] for key in ("width", "certain")
+    }
+
     length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
-    """The horizon of all cases."""
-    confidence: OptionalKey[Confidence] = None
-    """The confidence of all verdicts of the suite together."""
-    seed: OptionalKey[Seed] = None
-    """The seed of the samples."""
-    budget: OptionalKey[dict[str, Any]] = None
-    """Keys of the budget of all cases."""
+    """The horizon in tokens of all cases; end or end:400 asks about whole answers."""
 
 
 def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:
-    """Return the keys of a suite, some of which a command replaces, also in each case.
-
-    Raises:
-        ConfigError: a key of the budget is invalid.
-    """
-    replaced: dict[str, Any] = {
-        name: value
-        for name in ("length", "confidence", "seed")
-        if (value := getattr(changes, name)) is not None
-    }
-    if changes.budget is not None:
-        merged = {**keys.budget.explicit_keys, **changes.budget}
-        replaced["budget"] = parse_section(_SuiteBudgetKeys, merged, "--budget")
+    """Return the keys of a suite, some of which a command replaces, also in each case."""
+    replaced = changes.explicit_keys
+    limits = {name: replaced.pop(name) for name in _LIMITS if name in replaced}
+    if limits:
+        replaced["budget"] = BudgetKeys(**keys.budget.explicit_keys | limits)
     # a case may have keys of its own
     in_cases = {name: replaced[name] for name in ("length", "budget") if name in replaced}
     cases = tuple(

@@ -92,7 +92,7 @@ def test_a_far_deadline_changes_no_bit(monkeypatch):
     # every limited batch has one text
     monkeypatch.setattr(model_batches, "_BATCH_SECONDS", 0)
     questions = [question(start, query) for start in STARTS[:3] for query in QUERIES]
-    late = [replace(q, budget=replace(q.budget, seconds=1e6)) for q in questions]
+    late = [replace(q, budget=q.budget.model_copy(update={"seconds": 1e6})) for q in questions]
     model = _CountingModel(table_model(1))
     found = dict(answer_side_by_side(model, questions))
     batches, model.batches = model.batches.copy(), []

@@ -4,7 +4,6 @@ import argparse
 import re
 
 import pytest
-import yaml
 
 from llmchecker.interfaces.cli.commands import build_parser
 from llmchecker.interfaces.cli.main import main
@@ -107,22 +106,6 @@ def test_a_quantifier_given_twice_is_named(options, named, capsys):
     """Two quantifiers of one name are an error, not the last of them."""
     assert main(["check", "--start", "x", *options]) == 3
     assert f"error: {named}: given twice; " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--budget=passes=5", "--budget=passes=6"], "--budget: passes is given twice; keep one"),
-        (["--budget=passes=5", "--passes=6"], "--passes: --budget has passes too; keep one"),
-        (["--budget=seconds=5", "--seconds=6"], "--seconds: --budget has seconds too; keep one"),
-    ],
-)
-def test_a_limit_given_twice_is_named(options, message, tmp_path, capsys):
-    """Two values of one limit of `test` are an error, in whatever form they are given."""
-    suite = tmp_path / "suite.yaml"
-    suite.write_text(yaml.safe_dump({"model": "x", "cases": []}))
-    assert main(["test", str(suite), *options]) == 3
-    assert f"error: {message}" in capsys.readouterr().err
 
 
 def test_a_parser_reads_several_command_lines(capsys):

@@ -251,14 +251,14 @@ def test_the_shell_and_a_suite_build_the_same_question(tmp_path, monkeypatch):
 
 
 def test_a_run_of_the_last_failures_has_another_budget(write, capfd):
-    """--last-failed, --filter and --fail-fast choose cases; --budget replaces that of the suite."""
+    """--last-failed, --filter and --fail-fast choose cases; --passes replaces the suite's."""
     suite = write(HOLDS, UNKNOWN)
     assert main(["test", suite]) == 2
     capfd.readouterr()
-    assert main(["test", suite, "--last-failed", "--fail-fast", "--budget", "passes=3"]) == 2
+    assert main(["test", suite, "--last-failed", "--fail-fast", "--passes", "3"]) == 2
     assert "1 unknown" in capfd.readouterr().out
-    assert main(["test", suite, "--budget", "passes"]) == 3
-    assert "--budget: 'passes' is not KEY=NUMBER" in capfd.readouterr().err
+    assert main(["test", suite, "--answers", "few"]) == 3
+    assert "--answers: 'few' is not of type integer" in capfd.readouterr().err
     assert main(["test", suite, "--length", "ends"]) == 3
     assert "--length: 'ends' is no length; write a number" in capfd.readouterr().err
     assert main(["test", suite, "--watch", "--json", "results.jsonl"]) == 3

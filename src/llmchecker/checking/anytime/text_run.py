@@ -11,7 +11,7 @@ are under way when the last one is counted leave no value.
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmchecker.checking.answer import Answer, Progress
@@ -105,7 +105,7 @@ class TextRun(Run):
         self._budget, self._is_cancelled, self._watch = budget, is_cancelled, watch
         # each sample may need all of its texts
         self._most = max(1, budget.answers // sample_texts)
-        limits = replace(budget, answers=self._most)
+        limits = budget.model_copy(update={"answers": self._most})
         self._estimator = TextEstimator(models[0], start, asked, limits, turns)
         self._is_decided = False
         self._requested = self._begun = self._over = 0

@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.budget import Budget
+from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.checking.question import Question
 from llmchecker.config.deployment import (
     DeploymentName,
@@ -28,26 +27,19 @@ from llmchecker.config.models import (
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
-    DEFAULT_PASSES,
-    DEFAULT_SEED,
-    build_budget,
     build_model_budget,
     vary_question,
 )
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.section import parse_end
 from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.interfaces.cli.assertion_arguments import parse_property
+from llmchecker.interfaces.cli.key_options import add_key_options, collect_keys
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
-from llmchecker.models.servers.spending import Spending, parse_price
+from llmchecker.models.servers.spending import parse_price
 from llmchecker.trees.text_tree import Truncation, check_length
-
-_BUDGET_ARGUMENTS = ("width", "passes", "answers", "seconds", "confidence", "seed")
-_TEXT_LIMITS = ("answers", "tokens", "dollars")
-"""Limits of models that return texts alone."""
+from llmchecker.utils.section import parse_end
 
 MODEL_HELP = (
     "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version, "
@@ -104,27 +96,6 @@ _READING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "no-thought": {"action": "store_true", "help": "count a thought as part of the answer"},
 }
-_BUDGET_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "width": {"type": float, "help": "stop when the interval is this narrow"},
-    "passes": {
-        "type": int,
-        "help": "ask the model about at most this many texts "
-        f"(default: {DEFAULT_PASSES:,}, or no limit with --seconds)",
-    },
-    "seconds": {"type": float, "help": "time limit in seconds"},
-    "answers": {
-        "type": int,
-        "help": f"for texts alone, read at most this many answers (default: {Budget.answers})",
-    },
-    "tokens": {"type": int, "help": "for texts alone, spend at most these tokens"},
-    "dollars": {"type": float, "help": "for texts alone, spend at most this money"},
-    "confidence": {
-        "type": float,
-        "help": f"the confidence of the estimate (default: {DEFAULT_CONFIDENCE})",
-    },
-    "seed": {"type": int, "help": f"the seed of the samples (default: {DEFAULT_SEED})"},
-    "certain": {"action": "store_true", "help": "compute only bounds, without an estimate"},
-}
 
 
 def add_question_arguments(command: argparse.ArgumentParser) -> None:
@@ -145,7 +116,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
-    add_length_argument(command, f" (default: {DEFAULT_LENGTH}; a tree of alpha and k needs it)")
+    _add_length_argument(command, f" (default: {DEFAULT_LENGTH}; a tree of alpha and k needs it)")
     description = "how tokens are chosen; any of these replaces the decoding that the config names"
     _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
     _add_options(command, _TEMPLATE_OPTIONS)
@@ -159,7 +130,7 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_length_argument(command: argparse._ActionsContainer, default: str = "") -> None:
+def _add_length_argument(command: argparse._ActionsContainer, default: str = "") -> None:
     """Add the argument of the horizon.
 
     Args:
@@ -223,7 +194,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
 
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the budget of refinement and estimation."""
-    _add_options(command, _BUDGET_OPTIONS)
+    add_key_options(command, Budget)
 
 
 def parse_process(
@@ -264,11 +235,7 @@ def parse_question(arguments: argparse.Namespace) -> tuple[Registry, Question]:
     # the budget of a comparison depends on its second side too, see `parse_versus`
     is_compared = hasattr(arguments, f"{_VERSUS}model")
     with name_arguments("--"):
-        budget = (
-            build_budget(**budget_keys)
-            if is_compared
-            else _build_budget(budget_keys, arguments, [model])
-        )
+        budget = build_budget(**budget_keys) if is_compared else _build_budget(budget_keys, [model])
     asked = parse_property(arguments, registry, _find_length(arguments))
     question = Question(model, prompt, add_judge_notes(asked, model), budget, truncation=truncation)
     _check_answerable(question, "--")
@@ -281,24 +248,15 @@ def _check_answerable(question: Question, prefix: str) -> None:
     check_query_form(question.model, question.asked)
 
 
-def _build_budget(
-    keys: Mapping[str, Any], arguments: argparse.Namespace, models: Sequence[ModelConfig]
-) -> Budget:
+def _build_budget(keys: Mapping[str, Any], models: Sequence[ModelConfig]) -> Budget:
     """Build the budget of a question to a model, or of a comparison of two.
 
     Raises:
-        ConfigError: a limit has no effect on the models, or no price limits their costs.
-        InvalidEstimate: a limit is out of its range.
+        ConfigError: a limit has no effect on the models or is out of its range, or no price limits
+            their costs.
     """
-    is_text_only = [model.is_text_only for model in models]
-    # `tree` has no limits
-    limits = {name: getattr(arguments, name, None) for name in ("tokens", "dollars")}
-    for name, limit in limits.items():
-        if limit is not None and not any(is_text_only):
-            raise ConfigError(f"{name}: {models[0].name} costs none; leave it out")
-    check_prices("dollars", models, limits["dollars"])
-    names = [model.name for model in models]
-    return build_model_budget(list(zip(names, is_text_only, strict=True)), **keys)
+    check_prices("dollars", models, keys.get("dollars"))
+    return build_model_budget([(model.name, model.is_text_only) for model in models], **keys)
 
 
 def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
@@ -326,44 +284,14 @@ def _find_length(arguments: argparse.Namespace) -> int | str:
 
 
 def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `build_budget`."""
-    # `tree` has no limits
-    given = {
-        name: value
-        for name in _BUDGET_ARGUMENTS
-        if (value := getattr(arguments, name, None)) is not None
-    }
-    certain = getattr(arguments, "certain", False)
-    limits = [name for name in _TEXT_LIMITS if getattr(arguments, name, None) is not None]
-    names = list(dict.fromkeys([*given, *limits, *(["certain"] if certain else [])]))
-    if names and getattr(arguments, "alpha", None) is not None and arguments.k is not None:
+    """Return the arguments of `build_budget`; `tree` has none."""
+    given = collect_keys(arguments, Budget)
+    if given and getattr(arguments, "alpha", None) is not None and arguments.k is not None:
+        options = ", ".join(f"--{name}" for name in given)
         raise ConfigError(
-            f"{_join_options(names)}: a tree of --alpha and --k has no limits and no samples; "
-            "leave out either"
+            f"{options}: a tree of --alpha and --k has no limits and no samples; leave out either"
         )
-    if certain and (unused := given.keys() & {"confidence", "seed"}):
-        raise ConfigError(
-            f"--certain: without an estimate, {_join_options(sorted(unused))} has no effect; "
-            "leave one of them out"
-        )
-    return {**given, "certain": certain}
-
-
-def parse_spending(arguments: argparse.Namespace) -> Spending:
-    """Parse the limits of the costs of models that return texts alone.
-
-    Raises:
-        ConfigError: a limit is not above 0.
-    """
-    limits = arguments.tokens, arguments.dollars
-    for name, limit in zip(("tokens", "dollars"), limits, strict=True):
-        if limit is not None and not 0 < limit < math.inf:
-            raise ConfigError(f"--{name}: {limit} is out of range; it must be above 0")
-    return Spending(*limits)
-
-
-def _join_options(names: Iterable[str]) -> str:
-    return ", ".join(f"--{name}" for name in names)
+    return given
 
 
 def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Question) -> Question:
@@ -407,7 +335,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     question = vary_question(first, model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
     with name_arguments("--"):
-        budget = _build_budget(_collect_budget(arguments), arguments, [first.model, model])
+        budget = _build_budget(_collect_budget(arguments), [first.model, model])
     return replace(question, budget=budget)
 
 

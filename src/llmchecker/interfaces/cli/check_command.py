@@ -19,7 +19,6 @@ from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_truncation_arguments,
     parse_question,
-    parse_spending,
 )
 from llmchecker.interfaces.cli.assertion_arguments import (
     add_assertion_arguments,
@@ -35,6 +34,7 @@ from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_ex
 from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.models.decoding.chat_template import find_prompt_date, format_date_notes
 from llmchecker.models.decoding.settings import Decoding
+from llmchecker.models.servers.spending import Spending
 from llmchecker.trees.text_tree import Truncation
 
 # Imported for types only: Storm takes a second to load, which would delay --help.
@@ -79,7 +79,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
             if question.truncation is not None:
                 answer, growth = check_on_tree(registry, question, question.truncation)
             else:
-                spending = parse_spending(arguments)
+                spending = Spending(question.budget.tokens, question.budget.dollars)
                 with charge_judges(spending):
                     answer, failure = check_on_model(registry, question, spending)
     if arguments.json:

@@ -25,7 +25,6 @@ from llmchecker.interfaces.cli.arguments import (
     add_question_arguments,
     add_versus_arguments,
     parse_question,
-    parse_spending,
     parse_versus,
 )
 from llmchecker.interfaces.cli.assertion_arguments import (
@@ -82,7 +81,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
         registry, first = parse_question(arguments)
         versus = parse_versus(arguments, registry, first)
         with contextlib.chdir(registry.project):
-            spending = parse_spending(arguments)
+            spending = Spending(versus.budget.tokens, versus.budget.dollars)
             with charge_judges(spending):
                 comparison, failure = _compare(registry, first, versus, spending)
     if arguments.json:

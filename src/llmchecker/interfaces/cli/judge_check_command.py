@@ -9,7 +9,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from llmchecker.checking.budget import Budget
+from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.checking.figures import Bar, Figure, Row, Rows, TextList
 from llmchecker.checking.formatting import format_interval
 from llmchecker.config.deployment import DeploymentName, resolve_deployment
@@ -17,13 +17,14 @@ from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
+from llmchecker.errors import ConfigError, UnknownName, did_you_mean, name_arguments, prefix_errors
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_server_arguments,
     name_deployment,
 )
 from llmchecker.interfaces.cli.display import show_rows
+from llmchecker.interfaces.cli.key_options import add_key_options
 from llmchecker.interfaces.cli.output import print_answer, redirect_stdout
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.properties.quantifiers.judge import Judge
@@ -75,19 +76,14 @@ def add_judge_check_command(commands: SubParsers) -> None:
     parser.add_argument(
         "--grade", type=int, help="the least good grade (default: the greatest of the scale)"
     )
-    parser.add_argument(
-        "--confidence",
-        type=float,
-        default=Budget.confidence,
-        help="confidence of each interval (default: %(default)s)",
-    )
+    add_key_options(parser, Budget, ("confidence",))
     parser.add_argument("--config", type=Path, default=Path(DEFAULT_CONFIG), help="configuration")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _run_judge_check(arguments: argparse.Namespace) -> int:
-    if not 0 < arguments.confidence < 1:
-        raise ConfigError(f"--confidence: {arguments.confidence} is not between 0 and 1; use 0.99")
+    with name_arguments("--"):
+        confidence = build_budget(confidence=arguments.confidence).confidence
     path = arguments.file.absolute()
     with redirect_stdout():
         # a model that the command line names needs no configuration
@@ -102,7 +98,7 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
         # before the model is loaded
         texts = read_labelled_texts(path, judge)
         with contextlib.chdir(registry.project):
-            measurement = measure_judge(judge, texts, good_grade, arguments.confidence)
+            measurement = measure_judge(judge, texts, good_grade, confidence)
     if arguments.json:
         print_answer(measurement.as_json())
     else:

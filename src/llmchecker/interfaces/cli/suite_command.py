@@ -1,22 +1,19 @@
 """The command `test`: run a suite, print its verdicts and write its outputs."""
 
 import argparse
-import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 from llmchecker.config.deployment import relate_name
-from llmchecker.config.section import parse_section
 from llmchecker.errors import ConfigError, LLMCheckerError, name_arguments
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
-    add_length_argument,
     add_server_arguments,
     check_server_options,
     name_deployment,
 )
+from llmchecker.interfaces.cli.key_options import add_key_options, collect_keys
 from llmchecker.interfaces.cli.output import (
     check_output_file,
     is_terminal,
@@ -50,6 +47,7 @@ from llmchecker.utils import job_logging
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import is_interrupt
+from llmchecker.utils.section import parse_section
 
 
 def add_test_command(commands: SubParsers) -> None:
@@ -63,7 +61,7 @@ def add_test_command(commands: SubParsers) -> None:
         **format_examples(
             "llmchecker test suite.yaml",
             "llmchecker test suite.yaml --model ./model --filter refund --fail-fast",
-            "llmchecker test suite.yaml --last-failed --budget passes=5000",
+            "llmchecker test suite.yaml --last-failed --passes 5000",
             "llmchecker test suite.yaml --junit results.xml --json results.jsonl",
         ),
     )
@@ -108,18 +106,7 @@ def _add_selection_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_run_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--budget",
-        metavar="KEY=NUMBER",
-        action="append",
-        default=[],
-        help="such as passes=500, answers=200 or dollars=2; repeatable",
-    )
-    group.add_argument("--passes", type=int, help="--budget passes=…")
-    group.add_argument("--seconds", type=float, help="--budget seconds=…")
-    add_length_argument(group)
-    group.add_argument("--confidence", type=float, help="the confidence of all verdicts together")
-    group.add_argument("--seed", type=int, help="the seed of the samples")
+    add_key_options(group, RunKeys)
 
 
 def _run_test(arguments: argparse.Namespace) -> int:
@@ -182,27 +169,8 @@ def _run_once(arguments: argparse.Namespace) -> int:
 
 def _collect_changes(arguments: argparse.Namespace) -> RunKeys:
     """Return the keys in place of the suite's."""
-    budget: dict[str, Any] = {}
-    for text in arguments.budget:
-        key, separator, number = text.partition("=")
-        if key in budget:
-            raise ConfigError(f"--budget: {key} is given twice; keep one")
-        try:
-            budget[key] = json.loads(number)
-        except ValueError:
-            separator = ""
-        if not separator:
-            raise ConfigError(f"--budget: {text!r} is not KEY=NUMBER; write passes=500")
-    for name in ("passes", "seconds"):
-        if (value := getattr(arguments, name)) is not None:
-            if name in budget:
-                raise ConfigError(f"--{name}: --budget has {name} too; keep one")
-            budget[name] = value
-    names = ("length", "confidence", "seed")
-    given = {name: getattr(arguments, name) for name in names}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with name_arguments("--"):
-        return parse_section(RunKeys, {**changes, **({"budget": budget} if budget else {})})
+        return parse_section(RunKeys, collect_keys(arguments, RunKeys))
 
 
 def _select_cases(arguments: argparse.Namespace, suite: Suite) -> frozenset[CaseKey] | None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from llmchecker.checking import formatting
 from llmchecker.checking.answer import Answer, Progress
+from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
 from llmchecker.checking.question import Question
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
-    DEFAULT_SEED,
     build_model_budget,
 )
 from llmchecker.errors import ConfigError
@@ -24,6 +23,7 @@ from llmchecker.models.text_answer import TextModel
 from llmchecker.processes.conversation import Conversation, ScriptedTurn
 from llmchecker.properties.property import Property
 from llmchecker.trees.text_tree import TextTree
+from llmchecker.utils.section import collect_changes
 
 if TYPE_CHECKING:
     from llmchecker.models.decoding.chat_template import Start
@@ -145,21 +145,16 @@ def ask(
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
-        InvalidEstimate: a limit of the budget is out of its range.
         ConfigError: an argument has the wrong type, or a score is no integer or out of its range.
         InterruptedCheck: the model failed; its `result` is the `Answer` so far.
         CheckFailed: the query has no answer; the message contains the reason.
     """
     check_model(model)
-    options: dict[str, object] = {"length": length, "width": width, "passes": passes}
-    options |= {
-        "answers": answers,
-        "seconds": seconds,
-        "confidence": confidence,
-        "seed": seed,
-        "certain": certain,
-    }
-    options |= {"user": user, "system": system, "turns": turns, "columns": columns}
+    options: dict[str, object] = {"passes": passes, "answers": answers, "seconds": seconds}
+    options |= {"width": width, "confidence": confidence, "seed": seed, "certain": certain}
+    budget = collect_changes(Budget, options)
+    options |= {"length": length, "user": user, "system": system, "turns": turns}
+    options["columns"] = columns
     scorers = merge_scorers(quantifiers, keywords, options)
     prompt = parse_prompt({"start": start, "user": user, "system": system, "columns": columns})
     conversation = build_conversation(prompt, turns, length)
@@ -169,13 +164,7 @@ def ask(
         [model],
         prompt,
         conversation,
-        width=width,
-        passes=passes,
-        answers=answers,
-        seconds=seconds,
-        confidence=confidence,
-        seed=seed,
-        certain=certain,
+        **budget,
     )
     question = replace(question, model=apply_end_of_sequence(model, end_of_sequence))
     format_line = partial(formatting.format_progress, is_text_only=question.is_text_only)

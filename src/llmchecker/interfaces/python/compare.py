@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from llmchecker.checking.answer import Progress
+from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
 from llmchecker.checking.comparison import Comparison, SideLabel
 from llmchecker.checking.comparison_run import compare_answers
 from llmchecker.checking.question import Question
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
-    DEFAULT_CONFIDENCE,
     DEFAULT_LENGTH,
-    DEFAULT_SEED,
     vary_question,
 )
 from llmchecker.errors import ConfigError, InterruptedCheck, prefix_errors
@@ -27,6 +26,7 @@ from llmchecker.models.decoding.settings import Decoding, parse_decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
+from llmchecker.utils.section import collect_changes
 
 if TYPE_CHECKING:
     from llmchecker.models.interface import LanguageModel
@@ -83,20 +83,15 @@ def compare(
 
     Raises:
         InvalidQuery: the query does not parse, or has a threshold.
-        InvalidEstimate: a limit of the budget is out of its range.
         ConfigError: both sides are the same, or an argument has the wrong type.
         InterruptedCheck: a model failed; its `result` is the `Comparison` so far.
         CheckFailed: the query has no answer; the message contains the reason.
     """
-    options: dict[str, object] = {"length": length, "width": width, "passes": passes}
-    options |= {
-        "answers": answers,
-        "seconds": seconds,
-        "confidence": confidence,
-        "seed": seed,
-        "certain": certain,
-    }
-    options |= {"user": user, "system": system, "turns": turns, "columns": columns}
+    options: dict[str, object] = {"passes": passes, "answers": answers, "seconds": seconds}
+    options |= {"width": width, "confidence": confidence, "seed": seed, "certain": certain}
+    budget = collect_changes(Budget, options)
+    options |= {"length": length, "user": user, "system": system, "turns": turns}
+    options["columns"] = columns
     scorers = merge_scorers(quantifiers, keywords, options)
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
@@ -117,13 +112,7 @@ def compare(
         [model, second_model],
         prompt,
         conversation,
-        width=width,
-        passes=passes,
-        answers=answers,
-        seconds=seconds,
-        confidence=confidence,
-        seed=seed,
-        certain=certain,
+        **budget,
     )
     changes = {"start": versus_start, "user": versus_user, "system": versus_system}
     versus = vary_question(question, second_model, changes, "versus_")

@@ -128,7 +128,7 @@ def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answ
     if asked.estimation_obstacle is not None:
         notes.append(f"There is no estimate: {asked.estimation_obstacle}.")
     # where everything is decided, no sample is missing
-    elif answer.sampled is None and not answer.certain.is_exact:
+    elif not (budget.certain or answer.sampled or answer.certain.is_exact):
         notes.append(_NO_SAMPLE_NOTE)
     if budget.seconds is not None:
         notes.append(_TIME_NOTE)

@@ -8,9 +8,9 @@ from pydantic import Field, WithJsonSchema
 from llmchecker.config.experiments import check_name
 from llmchecker.config.keys import TruncationKeys
 from llmchecker.config.models import ModelConfig
-from llmchecker.config.section import TEXT_OR_SECTION, Distinct, OptionalKey, Section, Seed, Sha256
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.section import TEXT_OR_SECTION, Distinct, OptionalKey, Section, Seed, Sha256
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.settings import ProposalSettings
 from loop_invariants.sources import ProgramSource, parse_program_source

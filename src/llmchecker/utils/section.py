@@ -1,8 +1,12 @@
-"""The base class of a configuration's sections, their validation, and common types of keys."""
+"""The base class of sections of keys, their validation, and common types of keys.
+
+A section is the one description of its keys: files, the command line and Python read it.
+"""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -19,7 +23,6 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from llmchecker.checking.budget import CONFIDENCE_RANGE
 from llmchecker.errors import ConfigError, did_you_mean, explain_absence
 from llmchecker.utils.number_format import format_count
 from llmchecker.utils.printable_text import quote_value
@@ -44,8 +47,10 @@ class Section(BaseModel):
 
     file_noun: ClassVar[str] = "config"
     """The name of a whole file of these keys in messages."""
-    renamed_keys: ClassVar[dict[str, str]] = {}
-    """What to write instead of each former key."""
+    refused_keys: ClassVar[Mapping[str, str]] = {}
+    """What to write instead of each key that belongs elsewhere or has a new name.
+
+    A key may be one of a base class, which then has its default."""
     unread_keys: ClassVar[tuple[str, ...]] = ()
     """Known keys of the same mapping that another section reads."""
 
@@ -62,13 +67,12 @@ class Section(BaseModel):
     def _check_keys(cls, value: Any) -> Any:
         fields = cls.model_fields.items()
         known_keys = [*(field.alias or name for name, field in fields), *cls.unread_keys]
+        known_keys = [key for key in known_keys if key not in cls.refused_keys]
         # pydantic's own error has no suggestion for a misspelt key.
         for key in value if isinstance(value, dict) else ():
-            if key in cls.renamed_keys:
+            if key in cls.refused_keys:
                 raise PydanticCustomError(
-                    "renamed",
-                    "renamed; write {replacement}",
-                    {"key": key, "replacement": cls.renamed_keys[key]},
+                    "refused_key", "{problem}", {"key": key, "problem": cls.refused_keys[key]}
                 )
             if key not in known_keys:
                 if (reason := explain_absence(str(key))) is not None:
@@ -84,9 +88,20 @@ class Section(BaseModel):
     @field_validator("*", mode="wrap")
     @classmethod
     def _keep_integer(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        value = _unwrap(value)
         number = handler(value)
         # Validation of a float would turn 60 into 60.0.
         return value if type(value) is int else number
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        reference = handler(schema)
+        entry = handler.resolve_ref_schema(reference)
+        for key in cls.refused_keys:
+            entry.get("properties", {}).pop(key, None)
+        return reference
 
     @property
     def explicit_keys(self) -> dict[str, Any]:
@@ -108,6 +123,15 @@ class OneKeySection(Section):
                 f"{self.explicit_keys} must have one key; keep {', '.join(names)} or {last}"
             )
         return self
+
+
+def _unwrap(value: Any) -> Any:
+    """Return a number of numpy, which Python code may give, as one of Python."""
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def parse_section(
@@ -132,6 +156,12 @@ def parse_section(
         names = [key or section.file_noun] if place is None else [place, *([key] if key else [])]
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
         raise ConfigError(": ".join([*names, text])) from None
+
+
+def collect_changes(section: type[Section], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from the defaults of the keys of a section."""
+    defaults = {name: field.default for name, field in section.model_fields.items()}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def build_error(text: str) -> PydanticCustomError:
@@ -171,7 +201,7 @@ def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
         case kind if kind in _TYPES:
             text = f"{value_text} is not of type {_TYPES[kind]}"
         # The error belongs to the section; the message names the key in it.
-        case "renamed":
+        case "refused_key":
             path, text = (*path, context["key"]), error["msg"]
         # Validators of this package raise errors with complete messages.
         case _:
@@ -332,5 +362,11 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Length = Annotated[
     int, Field(ge=1, le=10_000, description="The horizon: the largest number of generated tokens.")
 ]
+CONFIDENCE_RANGE = (0.001, 0.999999999)
+"""The valid confidences.
+
+Nearer to 0 or 1, shares of the error probability would be rounded away.
+"""
 Confidence = Annotated[float, Field(ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])]
+# a seed is half of a 128-bit key; the sample number is the other half
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]
