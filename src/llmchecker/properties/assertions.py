@@ -369,10 +369,12 @@ def _judge(value: Any, is_negated: bool) -> Assertion:
     return Assertion(path, {"judged": {"type": "judge", **settings}})
 
 
+LIST_KINDS = ("contains_any", "icontains_any", "contains_all", "icontains_all")
+"""Kinds whose value is a list of texts."""
 _TEXT_KINDS = frozenset(
     {
-        *("contains", "icontains", "contains_any", "icontains_any", "contains_all"),
-        *("icontains_all", "equals", "matches", "starts_with", "ends_with"),
+        *("contains", "icontains", *LIST_KINDS),
+        *("equals", "matches", "starts_with", "ends_with"),
     }
 )
 """Kinds whose value is a text or a list of texts."""

@@ -26,6 +26,7 @@ from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.suites.cases import Average, Case
+from llmchecker.suites.chat_cells import read_chat
 from llmchecker.suites.conversations import (
     add_user_notes,
     ask_about_whole_answers,
@@ -43,10 +44,12 @@ from llmchecker.suites.templates import (
     Row,
     insert_cells,
     insert_columns,
+    insert_into_assertion,
     insert_into_query,
     list_columns,
     locate_errors,
     normalize_name,
+    parse_numbers,
 )
 from llmchecker.suites.tools import add_tools, parse_suite_tools
 from llmchecker.utils.interval import PROBABILITIES
@@ -211,7 +214,7 @@ class CaseBuilder:
                 inserted = (
                     insert_into_query(inserted, row)
                     if isinstance(inserted, str)
-                    else insert_columns(inserted, row)
+                    else insert_into_assertion(inserted, row)
                 )
                 label = (
                     insert_columns(label, row)
@@ -346,7 +349,8 @@ def _build_prompt(
             if value is None:
                 raise ConfigError(f"{form.key}[0]: the first turn has no text; write {{user: …}}")
         with prefix_errors(key):
-            inserted = insert_columns(value, row)
+            insert = _insert_messages if name == "messages" else insert_columns
+            inserted = insert(value, row)
     # the cell of a column is no template
     with locate_errors(key, value, row or Row()):
         if name == "messages":
@@ -361,6 +365,21 @@ def _build_prompt(
         return parse_prompt({name: inserted, "tools": [tool.description for tool in tools] or None})
 
 
+def _insert_messages(messages: Sequence[Mapping[str, str]], row: Row | None) -> list[Any]:
+    """Insert columns into messages, and the chats of columns between them."""
+    inserted: list[Any] = []
+    for number, message in enumerate(messages):
+        if (text := message.get("chat")) is None:
+            inserted.append(insert_columns(message, row))
+            continue
+        with prefix_errors(f"[{number}].chat"):
+            if row is None or len(list_columns(text)) != 1:
+                raise ConfigError(f"{text!r} is no column; write {{input}}, and add `prompts`")
+            with prefix_errors(f"{row.place}, column {list_columns(text)[0]}"):
+                inserted += read_chat(insert_cells(text, row))
+    return inserted
+
+
 def _add_columns(
     place: str, keys: CaseKeys, prompt: Start, row: Row | None, model: ModelConfig
 ) -> Start:
@@ -369,9 +388,9 @@ def _add_columns(
     Those of the table count where the application has them, and the given ones always.
     """
     with prefix_errors(f"{place}.columns"):
-        given: dict[str, Any] = insert_cells(keys.columns or {}, row)
+        given: dict[str, Any] = parse_numbers(insert_cells(keys.columns or {}, row))
         cells = {
-            name: row.read_value(name)
+            name: parse_numbers(row.read_value(name))
             for name in (row.columns if row else ())
             if row and model.takes_column(name)
         }

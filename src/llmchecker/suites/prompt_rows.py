@@ -13,8 +13,9 @@ from typing import Any
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.models.sources.downloads import check_hub_file, fetch_hub_dataset_file
 from llmchecker.models.sources.source_spec import Source, check_sha256, parse_source
+from llmchecker.suites.chat_cells import find_reference
 from llmchecker.suites.suite_file import PromptKeys
-from llmchecker.suites.templates import Row, normalize_name
+from llmchecker.suites.templates import NumberText, Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.csv_rows import parse_csv
 from llmchecker.utils.text_files import read_text
@@ -109,7 +110,11 @@ def _build_table(name: str, path: Path) -> PromptTable:
         raise UnusableDataset(f"{name}: the file has no rows; add a prompt")
     if not columns:
         raise UnusableDataset(f"{name}: no column has a name; name the columns in the first line")
-    rows = [_build_row(name, number, row, columns) for number, row in enumerate(cells, 1)]
+    has_types = reader is not _read_csv
+    rows = [
+        _build_row(name, number, row, columns, has_types=has_types)
+        for number, row in enumerate(cells, 1)
+    ]
     return PromptTable(name, tuple(columns), tuple(rows))
 
 
@@ -127,6 +132,8 @@ def _add_parts(row: dict[str, Any]) -> dict[str, Any]:
             parts |= found
         if (text := _format_choices(value)) is not None:
             choices[column] = text
+        if (reference := find_reference(value)) is not None:
+            parts[f"{column}.answer"] = reference
     # a column of the file is not replaced by a part
     return row | choices | {name: value for name, value in parts.items() if name not in row}
 
@@ -155,13 +162,15 @@ def _format_choices(value: Any) -> str | None:
     return "\n".join(f"{label}. {text}" for label, text in zip(labels, texts, strict=True))
 
 
-def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Iterable[str]) -> Row:
+def _build_row(
+    name: str, number: int, values: Mapping[str, Any], columns: Iterable[str], *, has_types: bool
+) -> Row:
     """Build a row; a cell that is no text matters only if a template contains its column."""
-    cells, unusable, others = {}, {}, {}
+    cells, unusable, structures = {}, {}, {}
     for column in columns:
         value = values.get(column)
-        if isinstance(value, bool | list | dict | _NumberText):
-            others[column] = _build_json(value)
+        if isinstance(value, bool | list | dict):
+            structures[column] = value
         # bool first: it is also an int
         if isinstance(value, bool):
             cells[column] = str(value).lower()
@@ -169,32 +178,21 @@ def _build_row(name: str, number: int, values: Mapping[str, Any], columns: Itera
         elif isinstance(value, float) and not math.isfinite(value):
             unusable[column] = str(value)
         elif isinstance(value, int | float | Decimal):
-            cells[column] = str(value)
+            cells[column] = NumberText(value)
         elif not isinstance(value, str):
             unusable[column] = _describe_type(column, value)
         elif len(value) > _MAX_CHARACTERS:
             unusable[column] = f"a text of {len(value):,} characters, over {_MAX_CHARACTERS:,}"
         else:
             cells[column] = value
-    return Row(f"{name}, row {number}", cells, unusable, number, others)
-
-
-class _NumberText(str):
-    """A number of JSON as it is written."""
-
-
-def _build_json(value: Any) -> Any:
-    """Return a cell as JSON, in which numbers are no texts."""
-    if isinstance(value, _NumberText):
-        return json.loads(value)
-    if isinstance(value, dict):
-        return {name: _build_json(item) for name, item in value.items()}
-    return [_build_json(item) for item in value] if isinstance(value, list) else value
+    return Row(f"{name}, row {number}", cells, unusable, number, structures, has_types)
 
 
 def _describe_type(column: str, value: Any) -> str:
     if value is None:
         return "missing"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return f"a list with parts such as {column}[0], or a chat for messages"
     if isinstance(value, list):
         return f"a list with parts such as {column}[0]"
     if isinstance(value, dict):
@@ -283,7 +281,7 @@ def _build_plain(value: Any) -> Any:
 
 # numbers are kept as written: 1.50 is not 1.5
 _JSON_DECODER = json.JSONDecoder(
-    object_pairs_hook=_Pairs, parse_float=_NumberText, parse_int=_NumberText
+    object_pairs_hook=_Pairs, parse_float=NumberText, parse_int=NumberText
 )
 
 

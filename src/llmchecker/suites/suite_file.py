@@ -132,6 +132,8 @@ class _ChatKeys(MessageKeys):
 
     tool: OptionalKey[str] = None
     """The result of the tool that the answer before it calls, in a case with `tools`."""
+    chat: OptionalKey[str] = None
+    """Messages of a column, as in `{input}`: a list of a data set, or one text."""
 
 
 class _ToolResultKeys(Section):
@@ -222,7 +224,8 @@ class CaseKeys(Section):
     """Instead of a message, a text to continue, or several; with `prompts` it may contain
     columns."""
     messages: OptionalKey[NonEmpty[_ChatKeys]] = None
-    """Instead of one message, several, which no model answers but the last."""
+    """Instead of one message, several, which no model answers but the last. `"{input}"` are those
+    of a column."""
     turns: OptionalKey[NonEmpty[TurnKeys]] = None
     """Instead of one message, a conversation: the model answers each of these turns."""
     prompts: OptionalKey[Annotated[str | PromptKeys, TEXT_OR_SECTION]] = None
@@ -255,6 +258,8 @@ class CaseKeys(Section):
                 raise build_error(
                     f"a {key} belongs to the whole suite; write it there, or another suite"
                 )
+        if isinstance(value, dict) and isinstance(value.get("messages"), str):
+            value = {**value, "messages": [{"chat": value["messages"]}]}
         for key, hint in _KEYS_OF_OTHERS.items():
             if isinstance(value, dict) and key in value:
                 raise build_error(f"{key}: {hint}")

@@ -4,6 +4,7 @@
 text. Cells are data: braces in a cell have no meaning.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from llmchecker.errors import (
     add_place,
     did_you_mean,
 )
+from llmchecker.properties.assertions import LIST_KINDS
 from llmchecker.utils.printable_text import quote_value
 
 _PART = re.compile(r"(?P<literal>\{\{|\}\})|\{(?P<name>[^{}]*)\}|(?P<brace>[{}])")
@@ -41,6 +43,21 @@ def normalize_name(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
+class NumberText(str):
+    """A number of JSON as it is written."""
+
+    __slots__ = ()
+
+
+def parse_numbers(value: Any) -> Any:
+    """Return a JSON value whose numbers are numbers, and no texts."""
+    if isinstance(value, NumberText):
+        return json.loads(value)
+    if isinstance(value, Mapping):
+        return {name: parse_numbers(item) for name, item in value.items()}
+    return [parse_numbers(item) for item in value] if isinstance(value, list) else value
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of a table of prompts.
@@ -50,7 +67,8 @@ class Row:
         cells: the texts by column.
         unusable: what the other cells are, such as `a list`, by column.
         number: the number of the row, from 1; 0 for a case without a table.
-        values: the JSON values of cells that are no texts, by column.
+        values: the values of cells that are lists, objects or truth values, by column.
+        has_types: whether its file distinguishes texts from lists.
     """
 
     place: str = ""
@@ -58,6 +76,7 @@ class Row:
     unusable: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     values: Mapping[str, Any] = field(default_factory=dict)
+    has_types: bool = False
 
     def read_value(self, column: str) -> Any:
         """Return the JSON value of a cell: a text, a number, a list or an object.
@@ -118,6 +137,15 @@ def insert_values(value: Any, row: Row) -> Any:
     return _insert(value, row, insert)
 
 
+def _is_list_column(kind: str, value: Any, row: Row) -> bool:
+    """Return whether a value is one column alone, of a table that distinguishes lists and texts."""
+    if kind.removeprefix("not_") not in LIST_KINDS or not isinstance(value, str):
+        return False
+    part = _PART.fullmatch(value.strip())
+    column = "" if part is None or part["name"] is None else normalize_name(part["name"])
+    return row.has_types and row.has_column(column)
+
+
 def insert_cells(value: Any, row: Row | None) -> Any:
     """Insert columns as `insert_columns`; a text of one column alone becomes the cell's value."""
 
@@ -127,6 +155,18 @@ def insert_cells(value: Any, row: Row | None) -> Any:
         return row.read_value(column) if row.has_column(column) else _insert_text(text, row)
 
     return value if row is None else _insert(value, row, insert)
+
+
+def insert_into_assertion(entry: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    """Insert columns into an assertion, in which a column of lists may be a list of texts."""
+    inserted: dict[str, Any] = {}
+    for kind, value in entry.items():
+        if _is_list_column(kind, value, row):
+            cell = row.read_value(*list_columns(value))
+            inserted[kind] = cell if isinstance(cell, list) else [cell]
+        else:
+            inserted |= insert_columns({kind: value}, row)
+    return inserted
 
 
 def insert_into_query(text: str, row: Row) -> str:
