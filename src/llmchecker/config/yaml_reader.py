@@ -148,9 +148,12 @@ class YamlFile(YamlDocument):
         # The message about an unknown key begins with its section, or with the noun of the file.
         if match:
             key = re.sub(r"^(config|suite)\.", "", f"{match[1]}.{match[2]}")
-        key = find_nearest_key(self.lines, key)
-        line = f", line {self.lines[key]}" if key else ""
+        line = f", line {self.find_line(key)}" if find_nearest_key(self.lines, key) else ""
         return f"{self.path}{line}: {message}"
+
+    def find_line(self, key: str) -> int:
+        """Return the line of a key, or of the nearest section around it with one."""
+        return self.lines[find_nearest_key(self.lines, key)]
 
 
 def find_nearest_key(lines: Mapping[str, int], key: str) -> str:

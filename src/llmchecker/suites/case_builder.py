@@ -4,7 +4,7 @@ Everything is checked before a model is loaded.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -71,9 +71,17 @@ class CaseBuilder:
         quantifiers: the quantifiers of the suite.
         keys: the keys of the suite.
         folder: folder of the suite file.
+        find_line: returns the line of a key in the suite file.
     """
 
-    def __init__(self, quantifiers: QuantifierPool, keys: SuiteKeys, folder: Path) -> None:
+    def __init__(
+        self,
+        quantifiers: QuantifierPool,
+        keys: SuiteKeys,
+        folder: Path,
+        find_line: Callable[[str], int],
+    ) -> None:
+        self._find_line = find_line
         self._quantifiers = quantifiers
         self._suite = keys
         self._folder = folder
@@ -179,6 +187,7 @@ class CaseBuilder:
                     subject=subject,
                     title=title if demand.has_name else "",
                     requirement=requirement,
+                    line=self._find_line(demand.key),
                     given_names=(given_name, title if demand.has_name else ""),
                 )
 
@@ -434,6 +443,7 @@ def _build_averages(
                 label=demand.label,
                 cases=tuple(members),
                 threshold=demand.mean_threshold,
+                line=next(case.line for case in cases if case.label == demand.label),
                 groups={value: tuple(names) for value, names in sorted(groups.items())},
                 statistic=replace(demand.statistic, clusters=clusters),
             )

@@ -36,6 +36,7 @@ class Case:
         title: the name of the requirement in the suite file, with the cells of the row; empty
             without one.
         requirement: the content of the requirement in words, without its threshold.
+        line: the line of the requirement or average in the suite file.
         given_names: the names that the suite file gives to the prompt and to the requirement, with
             the cells of the row; empty texts without these.
     """
@@ -52,6 +53,7 @@ class Case:
     title: str = ""
     requirement: str = ""
     given_names: tuple[str, str] = ("", "")
+    line: int = 1
 
     @property
     def key(self) -> CaseKey:
@@ -102,6 +104,7 @@ class Average:
         threshold: its requirement; None if it is only reported.
         groups: names of cases by the values of a column; empty without groups.
         statistic: what it reports of its rows.
+        line: its line in the suite file.
     """
 
     name: str
@@ -110,6 +113,7 @@ class Average:
     threshold: Threshold | None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     statistic: Statistic = field(default_factory=Statistic)
+    line: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class Suite:
 
     Attributes:
         name: name of the suite, that of its file.
+        path: the suite file.
         project: folder of the configuration, to which its paths are relative.
         expansion: the settings of trees.
         deployments: the deployments whose verdicts count.
@@ -149,6 +154,7 @@ class Suite:
     max_dollars: float | None = None
     model_files: Mapping[Path, str] = field(default_factory=dict)
     quantifier_files: Mapping[Path, str] = field(default_factory=dict)
+    path: Path = Path("suite.yaml")
 
     def check_files(self) -> None:
         """Check that no file of a model or quantifier changed since the suite was loaded.

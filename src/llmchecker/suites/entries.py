@@ -65,6 +65,7 @@ class Entry:
         opening: for a conversation, role and text of the messages before the first answer.
         conversation: the most probable answers of a conversation, to be drawn; else None.
         seconds: duration in seconds.
+        line: the line of the requirement in the suite file.
     """
 
     deployment: str
@@ -86,6 +87,7 @@ class Entry:
     opening: tuple[tuple[str, str], ...] = ()
     conversation: AnswerTree | None = None
     seconds: float = 0.0
+    line: int = 1
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -305,6 +307,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             opening=_find_opening(case),
             conversation=case_result.conversation,
             seconds=case_result.seconds,
+            line=case.line,
         )
     cases = {case.name: case for case in result.suite.cases}
     for aggregate in result.aggregates:
@@ -333,7 +336,16 @@ def _build_aggregate_entry(
             aggregate.values,
             is_certain=aggregate.is_certain,
         ),
+        line=_find_line(result.suite, aggregate, case),
     )
+
+
+def _find_line(suite: Suite, aggregate: Aggregate, case: Case | None) -> int:
+    """Return the line of the average or the requirement of an aggregate."""
+    if case is not None:
+        return case.line
+    name = aggregate.name.rpartition(", ")[0] if aggregate.kind == "group" else aggregate.name
+    return next((average.line for average in suite.averages if average.name == name), 1)
 
 
 def _describe_aggregate(suite: Suite, aggregate: Aggregate, cases: Mapping[str, Case]) -> str:

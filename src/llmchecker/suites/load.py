@@ -110,7 +110,7 @@ class _SuiteBuilder:
         # paths in the settings of a configuration are relative to the project
         with contextlib.chdir(registry.project):
             _check_properties(pool, keys.has_tables)
-            builder = CaseBuilder(pool, keys, folder)
+            builder = CaseBuilder(pool, keys, folder, file.find_line)
             cases, averages = _build_cases(
                 keys, builder, variants if versus is None else [*variants, versus]
             )
@@ -119,6 +119,7 @@ class _SuiteBuilder:
                 for deployment in list_deployments(cases)
             }
         suite = Suite(
+            path=file.path,
             name=file.path.name.partition(".")[0] or file.path.name,
             project=registry.project,
             expansion=registry.expansion,

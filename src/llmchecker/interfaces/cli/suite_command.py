@@ -30,6 +30,7 @@ from llmchecker.suites.markdown_summary import write_markdown
 from llmchecker.suites.notes import describe_incomplete
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
+from llmchecker.suites.sarif import write_sarif
 from llmchecker.suites.selection import read_last_failed, select_by_name, write_last_failed
 from llmchecker.suites.session import SuiteRun
 from llmchecker.suites.suite_file import RunKeys
@@ -83,6 +84,9 @@ def add_test_command(commands: SubParsers) -> None:
     _add_run_arguments(test.add_argument_group("keys in place of the suite's"))
     outputs = test.add_argument_group("outputs")
     outputs.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML")
+    outputs.add_argument(
+        "--sarif", type=Path, metavar="FILE", help="SARIF: annotations at lines of the suite"
+    )
     outputs.add_argument(
         "--json", type=Path, metavar="FILE", help="JSON lines; a later run continues there"
     )
@@ -188,7 +192,7 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     known = {arguments.suite.resolve(): "the suite"}
     if arguments.baseline is not None:
         known[arguments.baseline.resolve()] = "--baseline"
-    for name in ("junit", "json", "markdown", "html"):
+    for name in ("junit", "sarif", "json", "markdown", "html"):
         if (path := getattr(arguments, name)) is None:
             continue
         check_output_file(f"--{name}", path)
@@ -234,6 +238,8 @@ def _print_result(result: SuiteResult) -> None:
 def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
     if arguments.junit is not None:
         write_junit(result, arguments.junit, allow_unknown=arguments.allow_unknown)
+    if arguments.sarif is not None:
+        write_sarif(result, arguments.sarif, allow_unknown=arguments.allow_unknown)
     if arguments.markdown is not None:
         write_markdown(result, arguments.markdown)
     if arguments.html is not None:
