@@ -381,9 +381,11 @@ def _insert_messages(messages: Sequence[Mapping[str, str]], row: Row | None) -> 
         if (text := message.get("chat")) is None:
             inserted.append(insert_columns(message, row))
             continue
-        with prefix_errors(f"[{number}].chat"):
+        with prefix_errors(f"[{number}]"):
             if row is None or len(list_columns(text)) != 1:
-                raise ConfigError(f"{text!r} is no column; write {{input}}, and add `prompts`")
+                raise ConfigError(
+                    f"chat: {text!r} is no column; write {{input}}, and add `prompts`"
+                )
             with prefix_errors(f"{row.place}, column {list_columns(text)[0]}"):
                 inserted += read_chat(insert_cells(text, row))
     return inserted

@@ -49,7 +49,9 @@ def find_reference(value: Any) -> str | None:
 
 def _list_messages(value: Any) -> list[dict[str, str]]:
     if not isinstance(value, list) or not value:
-        raise ConfigError(f"{quote_value(value)} is no chat; name a column of lists of messages")
+        raise ConfigError(
+            f"chat: {quote_value(value)} is no chat; name a column of lists of messages"
+        )
     return [_read_message(number, message) for number, message in enumerate(value)]
 
 
