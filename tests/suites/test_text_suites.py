@@ -642,7 +642,8 @@ def test_a_thought_that_a_provider_returns_apart_is_the_part_thought(api, though
     result = run(tmp_path, provider, *require, **keys)
     assert [case.status for case in result.results] == [CaseStatus.HOLDS] * len(require)
     with running(provider) as address:
-        case = {"turns": [{"user": "Is it?"}, {"user": "Why {answer 1}"}], "require": require}
+        turns = [{"user": "Is it?"}, {"user": "Why {answer 1}"}]
+        case = {"turns": turns, "require": [{"not_contains": "zebra", "at_least": 0.5}]}
         path = write(tmp_path, address, case, **keys)
         content = yaml.safe_load(path.read_text())
         del content["cases"][0]["user"]
