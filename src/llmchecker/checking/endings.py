@@ -8,11 +8,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os.path import commonprefix
 
 import numpy as np
 
 from llmchecker.checking.decision import Decision
 from llmchecker.checking.measurement import Measurement, find_threshold
+from llmchecker.models.decoding.answer_reader import AnswerReader
 from llmchecker.properties.logic.ast import Conditional, Expectation, PathQuantifier, Probability
 from llmchecker.properties.logic.continuation import (
     find_continuation_effects,
@@ -102,7 +104,24 @@ def measure_endings(tree: TextTree) -> Endings:
     """Measure the endings of a tree; a text in `rest` may end or not."""
     has_ended = tree.kind == StateKind.END
     is_cut = (tree.kind == StateKind.TEXT) & (tree.step == tree.truncation.length)
-    return build_endings(tree.path_probability, has_ended, is_cut, np.zeros(len(tree), dtype=bool))
+    return build_endings(
+        tree.path_probability,
+        has_ended,
+        is_cut,
+        np.zeros(len(tree), dtype=bool),
+        is_thinking=None if tree.marks is None else _find_thinking(tree, is_cut),
+    )
+
+
+def _find_thinking(tree: TextTree, is_cut: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: the cut texts that end within a thought."""
+    reader, start = AnswerReader(marks=tree.marks), tree.start
+    thinking = np.zeros(len(tree), dtype=bool)
+    thinking[is_cut] = [
+        reader.read(text[len(commonprefix((start, text))) :], is_whole=True).is_thinking  # noqa: RUF071
+        for text in tree.text[is_cut]
+    ]
+    return thinking
 
 
 def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -> str:

@@ -14,9 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from llmchecker.errors import ConfigError, InvalidTree, LLMCheckerError
-from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT
+from llmchecker.models.decoding.answer_reader import AnswerReader
 from llmchecker.properties.custom_class import FOREIGN_ERRORS, format_foreign_error, is_integer
-from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier, check_parts
+from llmchecker.properties.quantifiers.interface import (
+    BatchQuantifier,
+    Quantifier,
+    check_parts,
+    find_part,
+)
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import StateKind, TextTree
 
@@ -43,13 +48,22 @@ def score_tree(quantifier: Quantifier, tree: TextTree, name: str | None = None) 
         (n,) int64; `_REST_SCORE` for `rest`, which callers must not use as a score.
 
     Raises:
-        ConfigError: as in `score_texts`, or the quantifier reads thoughts.
+        ConfigError: as in `score_texts`, or the quantifier reads thoughts that the texts do not
+            have.
     """
-    check_parts({name or "score": quantifier}, WHOLE_OUTPUT)
+    reader = AnswerReader(marks=tree.marks)
+    check_parts({name or "score": quantifier}, reader)
     has_text = tree.kind != StateKind.REST
     scores = np.full(len(tree), _REST_SCORE, dtype=np.int64)
     texts = tree.text[has_text].tolist()
-    scores[has_text] = score_texts(quantifier, tree.start, texts, name, tree.messages)
+    if tree.marks is None:
+        scores[has_text] = score_texts(quantifier, tree.start, texts, name, tree.messages)
+        return scores
+    part, pairs = find_part(quantifier), []
+    for text, is_whole in zip(texts, tree.is_whole[has_text].tolist(), strict=True):
+        start, continuation = split_text(tree.start, text, tree.messages)
+        pairs.append((start, reader.read(continuation, is_whole=is_whole).select(part)))
+    scores[has_text] = score_pairs(quantifier, pairs, name)
     return scores
 
 

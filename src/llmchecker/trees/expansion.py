@@ -11,9 +11,9 @@ from os.path import commonprefix
 
 import numpy as np
 
-from llmchecker.errors import ConfigError
-from llmchecker.models.decoding.answer_reader import AnswerReader, find_answer_reader
+from llmchecker.models.decoding.answer_reader import AnswerReader, find_prompt_reader
 from llmchecker.models.decoding.chat_template import Start
+from llmchecker.models.decoding.settings import check_thinking
 from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel, Prefix
 from llmchecker.models.transformers.batching import join_prompt
@@ -62,19 +62,16 @@ def build_tree(
         monitor: resource limits, checked after every batch.
 
     Raises:
-        ConfigError: the forecast of the tree exceeds the limits of `monitor`, or the answers have
-            thoughts.
+        ConfigError: the forecast of the tree exceeds the limits of `monitor`.
+        UnusableText: the model's grammar excludes a thought that the start begins.
     """
     prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
     continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
     end_tokens = sorted(model.end_tokens)
-    reader = find_answer_reader(model, start)
-    if reader.marks is not None:
-        raise ConfigError(
-            f"{model.name}: a tree of alpha and k has no thoughts; leave out alpha and k, or write "
-            "`thought: false` to count thoughts as answers"
-        )
+    reader = find_prompt_reader(model, start, prompt)
+    if reader.marks is not None and reader.marks.is_open:
+        check_thinking(model)
     levels = [np.array([(-1, 0, NO_TOKEN, 1.0, StateKind.TEXT)], dtype=_STATES)]
     texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
@@ -113,7 +110,7 @@ def build_tree(
         # whole sequences, because a character may consist of several tokens
         sequences = join_prompt(prompt, frontier.continuations)
         level_texts = decode_texts(model, sequences, level["kind"])
-        if reader:
+        if reader.stop:
             is_cut = step == truncation.length
             _apply_stops(level, level_texts, texts[0][0], reader, is_cut=is_cut)
         texts.append(level_texts)
@@ -128,6 +125,7 @@ def build_tree(
         text=np.concatenate(texts),
         is_shard=is_shard,
         messages=None if isinstance(start, str) else start.as_text,
+        marks=reader.marks,
     )
 
 

@@ -109,6 +109,7 @@ def merge_shards(shards: Sequence[TextTree]) -> TextTree:
         kind=merge([shard.kind for shard in shards])[order],
         text=merge([np.asarray(shard.text) for shard in shards])[order],
         messages=first_shard.messages,
+        marks=first_shard.marks,
     )
 
 

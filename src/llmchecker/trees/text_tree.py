@@ -8,7 +8,7 @@ are adjacent, ordered by decreasing probability, with their `rest` last.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.models.decoding.answer_format import ThoughtMarks
 from llmchecker.trees.sealed_parquet import open_parquet, write_parquet
 from llmchecker.trees.stored_texts import TEXT_COLUMN, StoredTexts
 from llmchecker.utils.number_format import format_count
@@ -125,6 +126,7 @@ class TextTree:
             before the horizon without children: another shard holds their children.
         messages: str, the messages of the chat that the texts answer, as `Chat.as_text` returns
             them; None for a start string.
+        marks: ThoughtMarks, the marks of thoughts in the texts; None for texts without thoughts.
 
     Raises:
         InvalidTree: columns of unequal length or in another order than described above; a
@@ -142,6 +144,7 @@ class TextTree:
     text: np.ndarray | StoredTexts
     is_shard: bool = False
     messages: str | None = None
+    marks: ThoughtMarks | None = None
 
     def __post_init__(self) -> None:
         _check_columns(self)
@@ -154,6 +157,14 @@ class TextTree:
         """The start string, as decoded by the model's tokenizer."""
         start: str = self.text[0]
         return start
+
+    @property
+    def is_whole(self) -> np.ndarray:
+        """(n,) bool: the texts that ended, or have all tokens of the horizon."""
+        whole: np.ndarray = (self.kind == StateKind.END) | (
+            (self.kind == StateKind.TEXT) & (self.step == self.truncation.length)
+        )
+        return whole
 
     @cached_property
     def internal(self) -> np.ndarray:
@@ -184,13 +195,15 @@ class TextTree:
 
     @cached_property
     def digest(self) -> str:
-        """Sha256 of the model's name, the truncation, the messages and all columns.
+        """Sha256 of the model's name, the truncation, the messages, the marks and all columns.
 
         Equal trees have equal digests, whichever library versions wrote their files.
         """
         header = [self.model, *vars(self.truncation).values(), self.is_shard]
         if self.messages is not None:
             header.append(self.messages)
+        if self.marks is not None:
+            header.append(asdict(self.marks))
         hasher = hashlib.sha256(json.dumps(header).encode())
         # fixed byte order and width, so that the digest does not depend on the machine
         for column, dtype in (
@@ -237,6 +250,8 @@ class TextTree:
             metadata["shard"] = True
         if self.messages is not None:
             metadata["messages"] = self.messages
+        if self.marks is not None:
+            metadata["marks"] = asdict(self.marks)
         write_parquet(pa.table(columns), path, metadata)
 
     @classmethod
@@ -269,6 +284,7 @@ class TextTree:
                 text=StoredTexts(stored),
                 is_shard=is_shard,
                 messages=metadata.get("messages"),
+                marks=ThoughtMarks(**metadata["marks"]) if "marks" in metadata else None,
             )
         except (pa.ArrowInvalid, KeyError, TypeError) as error:
             raise InvalidTree(f"{path}: not a text tree: {error}") from error

@@ -18,7 +18,7 @@ from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.estimand import Estimand
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.budget import Budget
-from llmchecker.checking.endings import describe_endings
+from llmchecker.checking.endings import describe_endings, measure_endings
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.answer_format import ThoughtMarks
 from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
@@ -27,7 +27,8 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
 from llmchecker.properties.scores import score_tree
 from llmchecker.trees.expansion import build_tree
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.shards import Shard, merge_shards
+from llmchecker.trees.text_tree import TextTree, Truncation
 
 START, LENGTH, ROUNDING = "a", 3, 1e-9
 RUNS = int(os.environ.get("COVERAGE_SEEDS", "30"))
@@ -133,12 +134,20 @@ def test_certain_bounds_contain_the_enumerated_truth(name: str, kind: str) -> No
     holds()
 
 
-@pytest.mark.parametrize("name", ["stop", "stops", "included"])
-def test_trees_end_where_stops_end_texts(name: str) -> None:
-    """A tree of alpha and k has the enumerated ends and scores of a reader with stops."""
+@pytest.mark.parametrize("part", LETTERS)
+@pytest.mark.parametrize("name", READERS)
+def test_trees_have_the_ends_and_scores_of_readers(name: str, part: str, tmp_path) -> None:
+    """A tree of alpha and k, in memory, in a file and merged from shards, has the enumerated ends
+    and the scores of each part."""
     model = apply_reader(token_table(VOCABULARY, 1), READERS[name])
-    tree = build_tree(model, START, Truncation(1.0, len(VOCABULARY) + 1, LENGTH))
-    scores = score_tree(PartBalance(*LETTERS["answer"], "answer"), tree)
+    if part == "thought" and READERS[name].marks is None:
+        return
+    truncation = Truncation(1.0, len(VOCABULARY) + 1, LENGTH)
+    shards = [build_tree(model, START, truncation, shard=Shard(i, 2)) for i in range(2)]
+    merge_shards(shards).write(tmp_path / "tree.parquet")
+    tree = TextTree.read(tmp_path / "tree.parquet")
+    assert tree.digest == build_tree(model, START, truncation).digest
+    scores = score_tree(PartBalance(*LETTERS[part], part), tree)
     columns = {"step": tree.step, "answer": scores}
     found, exact = (
         oracle.Tree(tree.parent, tree.probability, tree.kind, columns),
@@ -147,17 +156,24 @@ def test_trees_end_where_stops_end_texts(name: str) -> None:
     assert len(found.kind) == len(exact.kind)
     for step in range(1, LENGTH + 1):
         for score in range(-3, 4):
-            here = ("&", ("atom", "step", "=", step), ("atom", "answer", "=", score))
-            for path in (here, ("&", ("label", "end"), here)):
-                eventually = ("F", None, path)
-                assert found.probability_of(eventually) == exact.probability_of(eventually)
+
+            def eventually(variable: str, is_end: bool, at: int = step, value: int = score):
+                here = ("&", ("atom", "step", "=", at), ("atom", variable, "=", value))
+                return ("F", None, ("&", ("label", "end"), here) if is_end else here)
+
+            for is_end in (False, True):
+                probability = exact.probability_of(eventually(part, is_end))
+                assert found.probability_of(eventually("answer", is_end)) == probability
+    if READERS[name].marks is None:
+        return
+    thought = measure_endings(tree).thought
+    cut = find_cut_share(model, READERS[name])
+    assert thought.lower - ROUNDING <= cut <= thought.upper + ROUNDING
+    assert thought.width < 1e-6
 
 
-def test_a_tree_of_alpha_and_k_refuses_thoughts() -> None:
-    """Thoughts in a tree of alpha and k are refused by name, and so are quantifiers of thoughts."""
-    model = apply_reader(token_table(VOCABULARY, 1), READERS["thought"])
-    with pytest.raises(ConfigError, match="a tree of alpha and k has no thoughts"):
-        build_tree(model, START, Truncation(1.0, 9, LENGTH))
+def test_thoughts_of_answers_without_marks_are_refused() -> None:
+    """A quantifier of thoughts is refused for a model and for a tree without marks."""
     plain = token_table(VOCABULARY, 1)
     asked = Property(parse("P=? [ F t > 0 ]"), {"t": PartBalance("a", "b", "thought")}, LENGTH)
     with pytest.raises(ConfigError, match="quantifier 't': of: the answers have no known thoughts"):
@@ -196,7 +212,19 @@ def test_intervals_cover_the_truth(name: str, listed: int, monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["thought", "open", "both"])
 def test_the_share_of_cut_thoughts_is_bounded(name: str) -> None:
     """After every visit the bounds contain the enumerated share of thoughts that are cut."""
-    model, reader = apply_reader(token_table(VOCABULARY, 2), READERS[name]), READERS[name]
+    model = apply_reader(token_table(VOCABULARY, 2), READERS[name])
+    cut = find_cut_share(model, READERS[name])
+    query = parse(f"P=? [ F (step = {LENGTH} & answer > 0) ]")
+    asked = Property(query, {"answer": build_quantifiers("read")["answer"]}, LENGTH)
+    tree, server = plant(asked, model)
+    while refine(tree, server, 8):
+        bounds = tree.measure_endings().thought
+        assert bounds.lower - ROUNDING <= cut <= bounds.upper + ROUNDING
+    assert "answers after thoughts, " in describe_endings(LENGTH, tree.measure_endings())
+
+
+def find_cut_share(model: TableModel, reader: AnswerReader) -> float:
+    """The enumerated share of texts that the horizon cuts within a thought."""
     texts, cut = [((), "", 1.0)], 0.0
     for step in range(1, LENGTH + 1):
         following = []
@@ -210,10 +238,4 @@ def test_the_share_of_cut_thoughts_is_bounded(name: str) -> None:
                     following.append(((*tokens, token), text, mass * weight))
                     cut += mass * weight * (step == LENGTH and reading.is_thinking)
         texts = following
-    query = parse(f"P=? [ F (step = {LENGTH} & answer > 0) ]")
-    asked = Property(query, {"answer": build_quantifiers("read")["answer"]}, LENGTH)
-    tree, server = plant(asked, model)
-    while refine(tree, server, 8):
-        bounds = tree.measure_endings().thought
-        assert bounds.lower - ROUNDING <= cut <= bounds.upper + ROUNDING
-    assert "answers after thoughts, " in describe_endings(LENGTH, tree.measure_endings())
+    return cut

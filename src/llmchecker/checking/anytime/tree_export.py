@@ -79,6 +79,7 @@ def build_scored_tree(
         kind=np.append(kind, np.full(m, StateKind.REST)).astype(np.int8)[order],
         text=texts[order],
         messages=explored.messages,
+        marks=explored.parts[0].stage.reader.marks,
     )
     # a `rest` has no score; callers ignore its placeholder
     scores = dict(zip(explored.quantifiers, plain[:, order], strict=True))
