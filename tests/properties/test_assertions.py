@@ -14,6 +14,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import KINDS, build_assertion, parse_assertion
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import find_part
 from llmchecker.properties.registry import create_quantifier
 
 TOKENS = ["s", "Ab", " b", '"x"', "."]
@@ -137,6 +138,22 @@ def test_an_assertion_stands_for_a_query(entry, query):
     parse(query)
 
 
+@pytest.mark.parametrize("part", ["answer", "thought", "output"])
+@pytest.mark.parametrize(
+    "entry", [{"icontains": "YES"}, {"not_starts_with": "y"}, {"max_words": 2}, {"refuses": True}]
+)
+def test_an_assertion_reads_a_part(entry, part):
+    """With `of`, the query stays, and its quantifier is the one that reads the part."""
+    entry = {**entry, "at_least": 0.5}
+    query, assertion = parse_assertion({**entry, "of": part})
+    whole, plain = parse_assertion(entry)
+    assert query == whole
+    ((name, settings),) = assertion.properties.items()
+    expected = plain.properties[name] | ({} if part == "answer" else {"of": part})
+    assert settings == expected
+    assert find_part(create_quantifier(name, settings)) == part
+
+
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
@@ -170,6 +187,8 @@ def test_an_assertion_stands_for_a_query(entry, query):
         ({"not_regex": "a", "at_least": 0.5}, "did you mean 'not_matches'"),
         ({"not_contain": "a", "at_least": 0.5}, "did you mean 'not_contains'"),
         ({"contains": "a", "at_leest": 0.5}, "at_leest: there is no .*, did you mean 'at_least'"),
+        ({"contains": "a", "at_least": 0.5, "of": "thoughts"}, "of: .*did you mean 'thought'"),
+        ({"ends": True, "at_least": 0.5, "of": "thought"}, "of: no effect on this assertion"),
     ],
 )
 def test_an_entry_that_is_no_assertion_is_refused(entry, reason):

@@ -318,6 +318,22 @@ def _parse(result: SuiteResult) -> ElementTree.Element:
             {"system": "B", "decoding": {"temperature": 0.7}},
             "m, greedy with system 1 − temperature 0.7 with system 2",
         ),
+        ({}, {"stop": "he"}, "m, temperature 1 − temperature 1, stop 'he'"),
+        (
+            {"stop": ["he"], "include_stop": True},
+            {"stop": "she"},
+            "m, temperature 1, stop 'he' (included) − temperature 1, stop 'she'",
+        ),
+        (
+            {"stop": "he"},
+            {"include_stop": True},
+            "m, temperature 1, stop 'he' − temperature 1, stop 'he' (included)",
+        ),
+        (
+            {},
+            {"thought": {"begin": "<t>", "end": "</t>"}},
+            "m, temperature 1 − temperature 1, answers after '</t>'",
+        ),
     ],
 )
 def test_a_difference_names_what_differs(keys, versus, name, tmp_path):

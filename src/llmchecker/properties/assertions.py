@@ -11,7 +11,7 @@ assertions may become false again. `F (G …)` expresses that they hold for the 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -22,6 +22,9 @@ from llmchecker.utils.printable_text import quote_value
 
 AT_LEAST, AT_MOST = PROBABILITY_KEYS
 """Keys of the probability of an assertion."""
+
+PART_KEY, _PARTS = "of", ("answer", "thought", "output")
+"""Key of the part of a text that an assertion reads, and its values."""
 
 _NEGATION = "not_"
 _PROMPTFOO_KINDS = {
@@ -56,6 +59,26 @@ class Assertion:
         bound = "=?" if probability is None else f"{'<=' if at_most else '>='}{probability:f}"
         return f"P{bound} [ {self.path} ]"
 
+    def read_part(self, part: Any) -> "Assertion":
+        """Return the assertion about a part: the answer, its thought, or the whole output.
+
+        Raises:
+            ConfigError: the part is unknown, or the assertion reads no text or has a part already.
+        """
+        if part not in _PARTS:
+            hint = did_you_mean(str(part), _PARTS) or ";"
+            raise ConfigError(f"of: {quote_value(part)} is unknown{hint} use {', '.join(_PARTS)}")
+        if not self.properties or any(PART_KEY in each for each in self.properties.values()):
+            raise ConfigError("of: no effect on this assertion; remove it")
+        if part == _PARTS[0]:
+            return self
+        return replace(
+            self,
+            properties={
+                name: {**settings, PART_KEY: part} for name, settings in self.properties.items()
+            },
+        )
+
 
 def build_assertion(kind: str, value: Any = None) -> Assertion:
     """Build an assertion from its kind and value.
@@ -83,7 +106,7 @@ def _check_kind(kind: str) -> None:
 
 
 def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
-    """Parse an entry such as `{contains: Madrid, at_least: 0.95}`.
+    """Parse an entry such as `{contains: Madrid, at_least: 0.95}`, with or without `of`.
 
     Returns:
         The query with a threshold, and the assertion.
@@ -93,7 +116,7 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     """
     _check_form(entry)
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
-    kinds = [key for key in entry if key not in probabilities]
+    kinds = [key for key in entry if key not in (*probabilities, PART_KEY)]
     for kind in kinds:
         _check_kind(kind)
     if len(kinds) != 1:
@@ -105,6 +128,8 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
             f"{quote_value(dict(entry))}: write a probability, {AT_LEAST} or {AT_MOST}"
         )
     assertion = build_assertion(kinds[0], entry[kinds[0]])
+    if PART_KEY in entry:
+        assertion = assertion.read_part(entry[PART_KEY])
     ((key, value),) = probabilities.items()
     probability = parse_probability(key, value)
     return assertion.format_query(probability, at_most=key == AT_MOST), assertion

@@ -180,6 +180,7 @@ class _SuiteBuilder:
         system: str | None,
         explicit_keys: Mapping[str, Any],
         template: Mapping[str, Any] | None,
+        reading: Mapping[str, Any] | None = None,
         suffix: str = "",
         **options: str,
     ) -> RowDeployments:
@@ -189,6 +190,7 @@ class _SuiteBuilder:
             key, name, system: as in `resolve_deployment`.
             explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
             template: settings of the chat template; None for those of the model.
+            reading: the keys of what is read of answers; None for those of the suite.
             suffix: the end of the deployment's name.
             options: as in `RowDeployments`.
         """
@@ -204,7 +206,7 @@ class _SuiteBuilder:
             # the model must support a decoding, whatever it is
             decoding={"decoding": GREEDY} if has_columns else explicit_keys,
             template=template,
-            reading=self.keys.explicit_keys,
+            reading=self.keys.explicit_keys if reading is None else reading,
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
         return RowDeployments(deployment, decoding if has_columns else None, folder, **options)
@@ -233,10 +235,17 @@ class _SuiteBuilder:
                 versus.system if has_system else systems[0].content,
                 versus.explicit_keys if has_decoding else keys.explicit_keys,
                 keys.template if versus.template is None else versus.template,
+                reading=keys.explicit_keys | _select_reading(versus.explicit_keys),
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
                 decoding_key="versus.decoding" if has_decoding else "decoding",
             )
+
+
+def _select_reading(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of what is read of answers; other stops are not included by default."""
+    reading = {name: keys[name] for name in ("stop", "include_stop", "thought") if name in keys}
+    return {"include_stop": None, **reading} if "stop" in reading else reading
 
 
 def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry | None) -> Registry:

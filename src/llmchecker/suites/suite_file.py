@@ -277,6 +277,13 @@ class VersusKeys(Section):
     """A decoding, by default that of the suite."""
     template: OptionalKey[dict[str, Any]] = None
     """Settings of the chat template, by default those of the suite."""
+    stop: StopEntry = None
+    """A text, or several, before whose first occurrence an answer ends; by default as in the
+    suite."""
+    include_stop: OptionalKey[bool] = None
+    """Whether an answer ends after the stop instead; by default as in the suite."""
+    thought: ThoughtEntry = None
+    """The marks of a thought before an answer, or false; by default as in the suite."""
     require: OptionalKey[dict[str, str]] = None
     """Requirements by the name of an average or of a requirement: `difference >= -0.02`."""
 
