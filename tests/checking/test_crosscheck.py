@@ -159,3 +159,35 @@ def test_a_large_tree_is_not_compared(tmp_path):
         "compared": False,
         "reason": "more than 5 states",
     }
+
+
+def test_a_file_that_is_written_again_is_read_again(tmp_path):
+    """A chain at the same path with other probabilities is compared with its own values."""
+    unread, path = tmp_path / "none", tmp_path / "w.jani"
+    limits = {"max_prism_states": 1, "max_jani_states": 6}
+    other = trees.by_hand(
+        [(0, 0.25, TEXT), (0, 0.25, END), (0, 0.5, REST), (1, 0.75, TEXT), (1, 0.25, REST)]
+    )
+    for tree, value in ((TREE, 0.75), (other, 0.5), (TREE, 0.75)):
+        scored = ScoredTree(tree, SCORES)
+        write_jani(scored, path)
+        for query in ("P=? [ F gender > 0 ]", "P=? [ F gender < 0 ]"):
+            found = check_chain(scored, parse(query))
+            outcome = crosscheck(found, unread, path, **limits)
+            assert outcome["value_of_file"] == found.bounded
+            assert found.bounded == value or "<" in query
+
+
+@pytest.mark.long
+def test_a_chain_as_large_as_those_of_the_paper_is_compared(tmp_path):
+    """Two queries on 170,000 states have the values and explored sizes of Storm's front end."""
+    from generated_tree import generated_scores, generated_tree
+
+    tree = generated_tree(170_000, seed=1, length=5)
+    scored = ScoredTree(tree, {"gender": generated_scores(tree, seed=1)["gender"]})
+    write_jani(scored, tmp_path / "w.jani")
+    limits = {"max_prism_states": 5_000, "max_jani_states": 500_000}
+    for query in ("P=? [ F gender > 0 ]", "P=? [ F gender < 0 ]"):
+        found = check_chain(scored, parse(query))
+        outcome = crosscheck(found, tmp_path / "none", tmp_path / "w.jani", **limits)
+        assert outcome["compared"]

@@ -30,6 +30,7 @@ from llmchecker.properties.logic.ast import (
     subformulas,
 )
 from llmchecker.properties.logic.query import Query
+from llmchecker.utils.atomic_files import compute_sha256
 
 # Storm also prints the errors that it raises, into the output of the program that imports it.
 stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
@@ -86,8 +87,15 @@ def check_jani(path: str | Path, query: Query) -> FileAnswer:
     The function raises the same errors as `check_prism`.
     """
     with translate_errors(CheckFailed, f"does not read {path} to answer the query {query.text}"):
-        model, _ = stormpy.parse_jani_model(str(path))
+        model = _parse_jani(str(path), compute_sha256(path))
     return _check_program(model, query, format_jani_atom)
+
+
+# of a chain with 170,000 states parsing takes as long as building; its queries are adjacent
+@lru_cache(maxsize=1)
+def _parse_jani(path: str, checksum: str) -> stormpy.io.JaniModel:
+    model, _ = stormpy.parse_jani_model(path)
+    return model
 
 
 def _check_program(
