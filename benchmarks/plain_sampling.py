@@ -4,8 +4,10 @@ The baseline of answers. One pool of samples serves all queries and budgets.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,22 +15,27 @@ from scipy.stats import binomtest
 from transformers import PreTrainedModel
 
 import llmchecker as lc
+from llmchecker.models.distribution import Distributions
 from llmchecker.models.interface import LanguageModel
+from llmchecker.properties.quantifiers.interface import Quantifier
 
 
 @dataclass(frozen=True)
 class TextFormula:
-    """A query about the gender score of a text's beginnings, and its truth of one text.
+    """A query about the scores of a text's beginnings, and its truth of one text.
 
     Attributes:
         query: the query of the package.
         decides: whether a score decides the formula, whatever follows.
-        holds: whether a text satisfies it, from the scores of all its beginnings.
+        holds: whether a text satisfies it, from the scores of all its beginnings; None for a text
+            that does not meet the condition of the query.
+        quantifier: name of the quantifier.
     """
 
     query: str
     decides: Callable[[int], bool]
-    holds: Callable[[Sequence[int]], bool]
+    holds: Callable[[Sequence[int]], bool | None]
+    quantifier: str = "gender"
 
 
 FORMULAS = {
@@ -84,8 +91,9 @@ def draw(
     length: int,
     *,
     all_tokens: bool = False,
+    decoding: Mapping[str, float] = MappingProxyType({}),
 ) -> Drawn:
-    """Draw a batch of texts by `generate` at temperature 1, from all tokens.
+    """Draw a batch of texts by `generate`.
 
     Args:
         network: a network of transformers.
@@ -93,6 +101,7 @@ def draw(
         rows: number of texts.
         length: the largest number of tokens of a text.
         all_tokens: whether no text ends early.
+        decoding: settings of `generate`; by default temperature 1, from all tokens.
     """
     device = network.device
     ids = torch.tensor([prompt], device=device)
@@ -104,9 +113,7 @@ def draw(
         attention_mask=torch.ones_like(ids),
         do_sample=True,
         # 0 turns off the 50 most probable tokens to which transformers cuts by default
-        top_k=0,
-        top_p=1.0,
-        temperature=1.0,
+        **{"top_k": 0, "top_p": 1.0, "temperature": 1.0, **decoding},
         num_return_sequences=rows,
         min_new_tokens=length if all_tokens else None,
         max_new_tokens=length,
@@ -136,33 +143,40 @@ class PlainPool:
         length: the horizon in tokens.
         rows: number of texts in a batch of `generate`.
         seed: seed of the samples.
+        quantifiers: the quantifiers of the formulas, by name; by default `gender`.
+        decoding: settings of `generate`; by default temperature 1, from all tokens.
     """
 
     def __init__(
         self,
-        network: PreTrainedModel,
+        network: PreTrainedModel | None,
         model: LanguageModel,
         start: str,
         length: int,
         rows: int = 64,
         seed: int = 0,
+        quantifiers: Mapping[str, Quantifier] | None = None,
+        decoding: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self._network, self._model = network, model
+        self._network, self._model, self._decoding = network, model, decoding
         self._prompt, self._length, self._rows = model.encode(start), length, rows
-        self._quantifier = lc.Gender()
+        self._quantifiers = quantifiers or {"gender": lc.Gender()}
         self.seconds = 0.0
         self._tokens = np.empty((0, length), dtype=np.int64)
-        self._scores = np.empty((0, length + 1), dtype=np.int64)
+        self._scores: dict[str, np.ndarray] = {}
         self._seed, self._batches = seed, 0
 
     def draw_batch(self) -> None:
         """Draw one more batch."""
         # pools may take turns, so that each batch has a seed of its own
-        torch.manual_seed(2**32 * self._seed + self._batches)
+        drawn = self._draw(2**32 * self._seed + self._batches)
         self._batches += 1
-        drawn = draw(self._network, self._prompt, self._rows, self._length)
         self.seconds += drawn.seconds
         self._tokens = np.concatenate([self._tokens, drawn.tokens])
+
+    def _draw(self, seed: int) -> Drawn:
+        torch.manual_seed(seed)
+        return draw(self._network, self._prompt, self._rows, self._length, decoding=self._decoding)
 
     def count_share(self, formula: TextFormula, seconds: float) -> Proportion:
         """Count the samples that fit into a time, as a share of all; passes are not counted.
@@ -170,46 +184,105 @@ class PlainPool:
         Samples arrive in whole batches, so that a slow machine draws more than fit.
         """
         number = round(len(self._tokens) * min(1.0, seconds / self.seconds))
-        truths = [formula.holds(scores) for scores in self._score()[: max(1, number)].tolist()]
+        truths = self.find_truths(formula, max(1, number))
         return Proportion(sum(truths), len(truths))
 
     def count_within(self, formula: TextFormula, passes: int) -> Proportion:
-        """Count as many samples as a number of passes allows.
+        """Count as many samples as a number of passes allows; see `find_number`."""
+        number, made = self.find_number(formula, passes)
+        truths = self.find_truths(formula, number)
+        return Proportion(sum(truths), len(truths), made)
+
+    def find_number(self, formula: TextFormula, passes: int) -> tuple[int, int]:
+        """Return how many samples a number of passes allows, and the passes that they need.
 
         Each distinct text is one pass, although several samples begin with it, and a sample ends
         where it decides the formula.
         """
-        counts = self._count_passes(formula)
+        counts = self.count_passes(formula)
         # a model that writes few texts never needs so many passes
         while len(counts) < MAX_SAMPLES and (not counts or counts[-1] <= passes):
             self.draw_batch()
-            counts = self._count_passes(formula)
+            counts = self.count_passes(formula)
         number = max(1, int(np.searchsorted(counts, passes, side="right")))
-        truths = [formula.holds(scores) for scores in self._score()[:number].tolist()]
-        return Proportion(sum(truths), number, counts[number - 1])
+        return number, counts[number - 1]
 
-    def _count_passes(self, formula: TextFormula) -> list[int]:
+    def find_truths(self, formula: TextFormula, number: int) -> list[bool]:
+        """Return the truths of the first samples, without those that the condition excludes."""
+        scores = self._score(formula.quantifier)[:number].tolist()
+        return [truth for each in scores if (truth := formula.holds(each)) is not None]
+
+    def count_passes(self, formula: TextFormula) -> list[int]:
         """Return the number of distinct texts that precede the ends of the samples up to each."""
         ends = self._model.end_tokens
         seen: set[tuple[int, ...]] = set()
         counts = []
-        for tokens, scores in zip(self._tokens.tolist(), self._score().tolist(), strict=True):
+        scores = self._score(formula.quantifier).tolist()
+        for tokens, of_sample in zip(self._tokens.tolist(), scores, strict=True):
             for step in range(self._length):
-                if formula.decides(scores[step]) or (step and tokens[step - 1] in ends):
+                if formula.decides(of_sample[step]) or (step and tokens[step - 1] in ends):
                     break
                 seen.add(tuple(tokens[:step]))
             counts.append(len(seen))
         return counts
 
-    def _score(self) -> np.ndarray:
+    def _score(self, name: str) -> np.ndarray:
         """Return (n, L + 1) the score of each beginning of each sample."""
-        new = self._tokens[len(self._scores) :]
+        known = self._scores.get(name, np.empty((0, self._length + 1), dtype=np.int64))
+        new = self._tokens[len(known) :]
         start = self._model.decode([self._prompt])[0]
         columns = np.empty((len(new), self._length + 1), dtype=np.int64)
         for step in range(self._length + 1):
             texts, rows = np.unique(new[:, :step], axis=0, return_inverse=True)
             decoded = self._model.decode([[*self._prompt, *text] for text in texts.tolist()])
-            scores = [self._quantifier(start, text[len(start) :]) for text in decoded]
+            quantifier = self._quantifiers[name]
+            scores = [quantifier(start, text[len(start) :]) for text in decoded]
             columns[:, step] = np.array(scores)[rows.ravel()] if len(new) else 0
-        self._scores = np.concatenate([self._scores, columns])
-        return self._scores
+        self._scores[name] = np.concatenate([known, columns])
+        return self._scores[name]
+
+
+class ModelPool(PlainPool):
+    """Samples of any model of the package, token by token, with its decoding and grammar.
+
+    Args:
+        model: the model.
+        start: the start string.
+        length: the horizon in tokens.
+        options: the other arguments of `PlainPool`.
+    """
+
+    def __init__(self, model: LanguageModel, start: str, length: int, **options: Any) -> None:
+        super().__init__(None, model, start, length, **options)
+
+    def _draw(self, seed: int) -> Drawn:
+        chance, model = np.random.default_rng(seed), self._model
+        began = time.perf_counter()
+        prefix = model.open_prefix(self._prompt, self._length, batch_invariant=False)
+        tokens = np.zeros((self._rows, 0), dtype=np.int64)
+        ends = sorted(model.end_tokens)
+        for _ in range(self._length):
+            texts, text_of = np.unique(tokens, axis=0, return_inverse=True)
+            numbers = [chance.random(count) for count in np.bincount(text_of.ravel())]
+            drawn = np.full((self._rows, 1), ends[0] if ends else 0, dtype=np.int64)
+            is_open = ~np.isin(texts[:, -1:], ends).any(axis=1)
+            open_texts = np.flatnonzero(is_open)
+
+            def sample(
+                rows: np.ndarray,
+                found: Distributions,
+                numbers: list[np.ndarray] = numbers,
+                open_texts: np.ndarray = open_texts,
+            ) -> list[tuple[int, np.ndarray]]:
+                places = open_texts[rows].tolist()
+                return [
+                    (place, found.sample_by_inversion(row, numbers[place]))
+                    for row, place in enumerate(places)
+                ]
+
+            if len(open_texts):
+                for samples in prefix.map_next(sample, texts[open_texts], will_extend=True):
+                    for place, chosen in samples:
+                        drawn[text_of.ravel() == place, 0] = chosen
+            tokens = np.concatenate([tokens, drawn], axis=1)
+        return Drawn(tokens, time.perf_counter() - began)

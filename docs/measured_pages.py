@@ -4,8 +4,8 @@
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
 `benchmarks/ablation.py` writes ablation.csv, `benchmarks/requirements.py` writes requirements.csv,
-and benchmarks.json is a copy of the file that `make bench` writes. Without a record, its table is
-absent.
+and benchmarks.json is a copy of the file that `make bench` writes; `make evaluation` writes the
+folder evaluation. Without a record, its table is absent.
 """
 
 import csv
@@ -13,6 +13,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from evaluation_page import PAGE as EVALUATION_PAGE
+from evaluation_page import build_evaluation_page, format_table, read_records
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS_RECORD = ROOT / "resources/measured/programs.csv"
@@ -214,12 +217,6 @@ def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float
     return [f"{figures[name]:.3g}", *[""] * (len(models) - 1)] if name in figures else []
 
 
-def format_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a Markdown table, with a line break at its end."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
-
-
 def read_rows(path: Path) -> list[Row]:
     """Read the rows of a CSV file; an absent file has none."""
     if not path.exists():
@@ -242,6 +239,7 @@ def build_pages() -> dict[Path, str]:
         PROGRAMS_PAGE: programs,
         REQUIREMENTS_PAGE: build_requirements_page(read_rows(REQUIREMENTS_RECORD)),
         SPEED_PAGE: build_speed_page(read_figures(SPEED_RECORD)),
+        EVALUATION_PAGE: build_evaluation_page(*read_records()),
     }
 
 
