@@ -15,7 +15,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 
-.PHONY: docs quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites evaluation bundle test-bundle dist lint
+.PHONY: docs quick results invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites evaluation evaluation-quick bundle test-bundle dist lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
@@ -98,14 +98,12 @@ bench-suites: $(INSTALLED)
 	PYTHON=$(PYTHON) tests/servers/install.sh lm_eval
 	$(BIN)/python benchmarks/suites.py
 
-# the experiments of docs/explanation/evaluation.md, about four hours on 2 cores; `make evaluation SIZE=quick`
-# takes half an hour; each part is kept as a file in results/evaluation/
-evaluation: SIZE = whole
-evaluation: $(INSTALLED)
+# the experiments of docs/explanation/evaluation.md: about four hours on 2 cores, the quick form half an hour;
+# each part is kept as a file in results/evaluation/
+evaluation evaluation-quick: $(INSTALLED)
 	$(REPAIRED)
-	$(BIN)/snakemake --snakefile benchmarks/evaluation/Snakefile --cores all \
-	    $(if $(filter quick,$(SIZE)),evaluation_quick,evaluation)
-	$(BIN)/python docs/evaluation_page.py results/evaluation/$(SIZE)
+	$(BIN)/snakemake --snakefile benchmarks/evaluation/Snakefile --cores all $(subst -,_,$@)
+	$(BIN)/python docs/evaluation_page.py results/evaluation/$(if $(filter evaluation,$@),whole,quick)
 
 # one archive with all that a machine without a network needs
 bundle: $(INSTALLED)

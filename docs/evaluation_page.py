@@ -26,8 +26,8 @@ INTRODUCTION = """\
 This page answers five questions with measurements: how far certain bounds and intervals reach, whether they are worth
 their cost next to statistical model checking, whether the intervals hold, how cost grows, and how the certain bounds
 compare with those of the closest verifier. `make evaluation` measures all of it in about four hours on two cores,
-`make evaluation SIZE=quick` a smaller form in half an hour; `config/evaluation.yaml` has the sizes. Each part of a
-table is a job whose result is kept in `results/evaluation/`.
+`make evaluation-quick` a smaller form in half an hour; `config/evaluation.yaml` has the sizes. Each part of a table is
+a job whose result is kept in `results/evaluation/`.
 """
 REACH = """\
 ## How far do they reach?
