@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.checking.decision import Decision, Outcome
+from llmchecker.checking.decision import Outcome
 from llmchecker.checking.endings import Beginnings
 from llmchecker.checking.figures import Bar, Figure, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
@@ -23,7 +23,7 @@ from llmchecker.suites.examples import Example
 from llmchecker.suites.multiple_testing import METHOD
 from llmchecker.suites.requirement_wording import describe_threshold
 from llmchecker.suites.results import SuiteResult
-from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status
+from llmchecker.suites.verdicts import Aggregate, CaseResult, Counts, Status, find_decision
 from llmchecker.utils.interval import PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_count, format_lower, format_number, format_upper
 from llmchecker.utils.printable_text import escape_unprintable, shorten
@@ -317,7 +317,6 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
 def _build_aggregate_entry(
     result: SuiteResult, aggregate: Aggregate, cases: Mapping[str, Case]
 ) -> Entry:
-    is_difference = aggregate.kind == "difference"
     case = cases.get(aggregate.name)
     return Entry(
         deployment=_clean(aggregate.deployment),
@@ -332,7 +331,7 @@ def _build_aggregate_entry(
             aggregate.noun,
             aggregate.measurement,
             aggregate.threshold,
-            result.difference_confidence if is_difference else result.suite.confidence,
+            result.find_confidence(aggregate),
             aggregate.values,
             is_certain=aggregate.is_certain,
         ),
@@ -365,9 +364,8 @@ def _describe_aggregate(suite: Suite, aggregate: Aggregate, cases: Mapping[str, 
 
 def _describe_certainty(result: CaseResult, confidence: float, row: Row) -> str:
     """Describe how a verdict without a figure is known."""
-    if row or result.status not in (Status.HOLDS, Status.VIOLATED):
-        return ""
-    return "certain" if result.is_certain else f"with confidence {format_number(confidence)}"
+    decision = find_decision(result, confidence)
+    return "" if row or decision is None else decision.certainty or ""
 
 
 def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator[str]:
@@ -400,10 +398,10 @@ def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator
 
 def find_beginnings(case: Case, result: CaseResult, confidence: float) -> Beginnings | None:
     """Return the beginnings that a verdict is about; None if no longer text may change it."""
-    if result.answer is None or result.status not in (Status.HOLDS, Status.VIOLATED):
-        return None
     # where probabilities are compared, the answer is a number without a decision of its own
-    decision = Decision(Outcome(result.status), None if result.is_certain else confidence)
+    decision = find_decision(result, confidence)
+    if result.answer is None or decision is None:
+        return None
     # the stored query may have =? in place of the threshold
     return replace(result.answer, query=case.question.query).find_beginnings(decision)
 

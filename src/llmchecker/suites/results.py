@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import starmap
 
-from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.suites.averages import measure_average, measure_difference
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
@@ -19,6 +18,7 @@ from llmchecker.suites.verdicts import (
     Counts,
     Status,
     count_statuses,
+    find_decision,
 )
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
@@ -153,17 +153,14 @@ class SuiteResult:
         statuses = [*(case.status for case in verdicts), *(each.status for each in aggregates)]
         decided = [status for status in statuses if status is not Status.ERROR]
         counts = count_statuses([*decided, *(error.status for error in errors)])
-        found: list[CaseResult | Aggregate] = [*verdicts, *aggregates]
-        decisions = [self._find_decision(each) for each in found]
+        decisions = [find_decision(each, self.suite.confidence) for each in verdicts]
+        decisions += [find_decision(each, self.find_confidence(each)) for each in aggregates]
         return replace(counts, decisions=Counter(each for each in decisions if each is not None))
 
-    def _find_decision(self, result: CaseResult | Aggregate) -> Decision | None:
-        """Return the decision of a verdict that holds or is violated; None for other results."""
-        if result.status not in (Status.HOLDS, Status.VIOLATED):
-            return None
-        is_difference = isinstance(result, Aggregate) and result.kind == "difference"
-        confidence = self.difference_confidence if is_difference else self.suite.confidence
-        return Decision(Outcome(result.status), None if result.is_certain else confidence)
+    def find_confidence(self, aggregate: Aggregate) -> float:
+        """Return the confidence of an aggregate, which is that of differences for one of them."""
+        is_difference = aggregate.kind == "difference"
+        return self.difference_confidence if is_difference else self.suite.confidence
 
     @property
     def passes(self) -> int:

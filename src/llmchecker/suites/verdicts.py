@@ -9,7 +9,7 @@ from enum import StrEnum
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
-from llmchecker.checking.decision import Decision
+from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.checking.measurement import TRIVIAL, Measurement, Threshold
 from llmchecker.checking.witnesses import Witness
@@ -136,6 +136,18 @@ class Aggregate:
     subject: str
     noun: str
     values: Interval = PROBABILITIES
+
+
+def find_decision(result: CaseResult | Aggregate, confidence: float) -> Decision | None:
+    """Return the decision of a verdict that holds or is violated; None for other results.
+
+    Args:
+        result: the result of a case or of an aggregate.
+        confidence: the confidence of a verdict that is not certain.
+    """
+    if result.status not in (Status.HOLDS, Status.VIOLATED):
+        return None
+    return Decision(Outcome(result.status), None if result.is_certain else confidence)
 
 
 @dataclass(frozen=True)
