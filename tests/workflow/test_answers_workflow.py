@@ -61,7 +61,7 @@ def test_one_job_computes_all_answers_of_a_model(finished):
     assert all(record["passes"] <= record["limits"]["passes"] for record in records)
     (without,) = (record for record in records if record["samples"] is None)
     assert without["query"] == ALWAYS
-    assert without["history"] == {}
+    assert not any(without["history"].values())
     assert without["outcome"] in ("HOLDS", "VIOLATED", "UNKNOWN")
     (note,) = without["notes"]
     assert note.startswith("There is no estimate: E and A ask for some path or every path")
@@ -134,6 +134,7 @@ def test_a_seed_gives_the_same_bits_without_the_stored_distributions(project):
         # the digest is that of the whole file
         for name in ("seconds", "making", _DIGEST_KEY):
             del record[name]
+        del record["history"]["seconds"]
     assert after == before
 
 

@@ -607,9 +607,15 @@ class Answer:
         except (TypeError, ValueError, LLMCheckerError) as error:
             raise _build_format_error(place, f"is not an answer ({error})") from error
 
-    def write(self, path: str | Path) -> None:
-        """Write the answer and its history as JSON, with its digest."""
-        write_json_with_digest({**self.as_json(), "history": self._encode_history()}, path)
+    def write(self, path: str | Path, details: Mapping[str, Any] | None = None) -> None:
+        """Write the answer and its history as JSON, with its digest.
+
+        Args:
+            path: the file.
+            details: further keys of the file, as values of JSON.
+        """
+        content = {**self.as_json(), "history": self._encode_history(), **(details or {})}
+        write_json_with_digest(content, path)
 
     def _encode_history(self) -> dict[str, list[Any]]:
         columns = {name: [getattr(each, name) for each in self.history] for name in _HISTORY}
@@ -650,7 +656,7 @@ def _encode_end(end: float | bool) -> float | bool | None:
 
 
 def _decode_history(content: Any, limits: Interval) -> tuple[Progress, ...]:
-    """Return the rounds of a history; none where the file has no seconds of them."""
+    """Return the rounds of a history; none of a file of an earlier version without seconds."""
     if not isinstance(content, Mapping) or "seconds" not in content:
         return ()
     check_fields(content, _HISTORY, "history")

@@ -19,14 +19,12 @@ from llmchecker.models.lazy_model import LazyModel
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifier_state import check_quantifiers
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.utils.atomic_files import write_json_with_digest
 from llmchecker.utils.job_logging import Stopwatch, build_status_log
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.result_cache import ResultCache
 
 _log = logging.getLogger(__name__)
 
-_HISTORY_FIELDS = ("passes", "samples", "lower", "upper", "low", "high")
 _TIME_NOTE = "The limit of seconds makes this answer depend on the machine's speed."
 _NO_SAMPLE_NOTE = "There is no estimate: the limits allow no sample."
 
@@ -47,10 +45,9 @@ def compute_answers(
     An answer whose inputs are unchanged is taken from the cache. A new one is added to it at once.
 
     A file is an answer's, and has further keys: `check`, the name of model, start string, tree and
-    query; `limits`, those of the budget, null for no limit; `history`, the passes, samples and both
-    intervals after each round, empty if samples do not estimate the answer; `making`, the fields of
-    a `run_metadata.RunMetadata`. If passes or the width ended the work, the answer depends on
-    model, check and seed alone, but for its seconds.
+    query; `limits`, those of the budget, null for no limit; `making`, the fields of a
+    `run_metadata.RunMetadata`. If passes or the width ended the work, the answer depends on model,
+    check and seed alone, but for its seconds.
 
     Args:
         lazy_model: the model.
@@ -95,12 +92,11 @@ def compute_answers(
         details = {
             "check": str(check),
             "limits": _describe_limits(question.budget),
-            "history": _describe_history(question.asked, answer.history),
             "making": decoded.current_metadata(),
         }
         # a network or a judge may have been loaded only now
         check_quantifiers(used_states, used)
-        write_json_with_digest(stored.as_json() | details, output)
+        stored.write(output, details)
         # of the files that were loaded
         cache.add(_compute_fingerprint(decoded, inputs), [output])
         # The answer measures its own seconds, without the time to load the model.
@@ -124,9 +120,11 @@ def _compute_fingerprint(model: LazyModel, inputs: Sequence[Any]) -> str:
 
 def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answer:
     """Return an answer with all notes and without figures that only its own run can use."""
-    notes = list(answer.notes)
+    notes, history = list(answer.notes), answer.history
     if asked.estimation_obstacle is not None:
         notes.append(f"There is no estimate: {asked.estimation_obstacle}.")
+        # bounds by Storm change at few rounds
+        history = ()
     # where everything is decided, no sample is missing
     elif not (budget.certain or answer.sampled or answer.certain.is_exact):
         notes.append(_NO_SAMPLE_NOTE)
@@ -134,7 +132,7 @@ def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answ
         notes.append(_TIME_NOTE)
     # the refined tree has no size of an alpha and k, and a forecast depends on the speed
     costs = Costs(passes=answer.passes, seconds=answer.seconds)
-    return replace(answer, notes=tuple(notes), costs=costs, forecast=None)
+    return replace(answer, notes=tuple(notes), history=history, costs=costs, forecast=None)
 
 
 def _describe_limits(budget: Budget) -> dict[str, float | None]:
@@ -144,15 +142,6 @@ def _describe_limits(budget: Budget) -> dict[str, float | None]:
         "seconds": budget.seconds,
         "seed": budget.seed,
     }
-
-
-def _describe_history(
-    asked: Property, history: Sequence[Progress]
-) -> dict[str, list[float | None]]:
-    # a file records how an estimate narrowed; bounds by Storm change at few rounds
-    if asked.estimation_obstacle is not None:
-        return {}
-    return {name: [getattr(row, name) for row in history] for name in _HISTORY_FIELDS}
 
 
 def _format_answer(answer: Answer) -> str:
