@@ -253,7 +253,7 @@ def find_reader(model: object) -> AnswerReader:
     return reader
 
 
-def find_answer_reader(model: object, start: Start) -> AnswerReader:
+def _find_answer_reader(model: object, start: Start) -> AnswerReader:
     """Return the reader of a model's answers to a start, with the marks of its chat template.
 
     Raises:
@@ -282,7 +282,7 @@ def find_answer_reader(model: object, start: Start) -> AnswerReader:
 
 
 def find_prompt_reader(model: Any, start: Start, prompt: Sequence[int]) -> AnswerReader:
-    """Return the reader of `find_answer_reader`, of which the prompt may begin the thought.
+    """Return the reader of a model, of which the prompt may begin the thought.
 
     Args:
         model, start: as there.
@@ -290,7 +290,7 @@ def find_prompt_reader(model: Any, start: Start, prompt: Sequence[int]) -> Answe
     """
     # the mark is among the last tokens
     (end_of_prompt,) = model.decode_unfinished([prompt[-_MARK_TOKENS:]])
-    return find_answer_reader(model, start).continue_prompt(end_of_prompt)
+    return _find_answer_reader(model, start).continue_prompt(end_of_prompt)
 
 
 def _find_control_token(model: Any, text: str) -> str | None:
