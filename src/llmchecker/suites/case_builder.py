@@ -1,11 +1,13 @@
 """The cases of a suite's entries: one for each prompt, requirement and deployment.
 
-Everything is checked before a model is loaded.
+Cases are named at once, since names and numbers of cases are those of the whole suite. What a case
+asks is built when it is needed.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from llmchecker.checking.budget import Budget, build_budget
 from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.question import Question
+from llmchecker.config.deployment import Deployment
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
 from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
@@ -21,11 +24,12 @@ from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
 from llmchecker.properties.assertions import parse_assertion
+from llmchecker.properties.definitions import PROBABILITY_KEYS
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
-from llmchecker.suites.cases import Average, Case
+from llmchecker.suites.cases import Average, Case, CaseContent
 from llmchecker.suites.chat_cells import read_chat
 from llmchecker.suites.conversations import (
     add_user_notes,
@@ -60,8 +64,54 @@ _MAX_PROMPT_CHARACTERS = 100_000
 _PROMPT_KEYS = ("user", "start", "messages", "turns")
 """Keys of an entry's prompt, of which it has one."""
 
+_KEYS_OF_KIND = ("type", "model", "function", "file", "directory", *PROBABILITY_KEYS)
+"""Keys of assertions and quantifiers that decide the type, the files or the threshold."""
+_MAX_RECENT = 10_000
+"""Number of cases whose questions are in memory, about 5 KB each."""
+
 # the rows of a table mostly have the same query
 _parse = lru_cache(maxsize=256)(parse)
+
+
+@dataclass(frozen=True, slots=True)
+class _PromptPlan:
+    """The prompt of a row in one of its forms, which is not inserted yet.
+
+    Attributes:
+        place: the key of the entry.
+        keys: the entry.
+        form: the form of the prompt.
+        row: the row; None for an entry without a table.
+        tools: the tools of the entry.
+    """
+
+    place: str
+    keys: CaseKeys
+    form: Alternative
+    row: Row | None
+    tools: tuple[Tool, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ContentPlan:
+    """What a case asks, which is built on access.
+
+    Attributes:
+        builder: the builder of the suite.
+        prompt: the prompt.
+        demand: the requirement or average.
+        variants: the deployments of one name.
+        deployment: the deployment of the row.
+    """
+
+    builder: "CaseBuilder"
+    prompt: _PromptPlan
+    demand: Demand
+    variants: RowDeployments
+    deployment: Deployment
+
+    def __call__(self) -> CaseContent:
+        return self.builder.build_content(self)
 
 
 class CaseBuilder:
@@ -72,6 +122,11 @@ class CaseBuilder:
         keys: the keys of the suite.
         folder: folder of the suite file.
         find_line: returns the line of a key in the suite file.
+
+    Attributes:
+        confidence: the confidence of an interval, set when the intervals of the suite are counted,
+            before any question is built.
+        row_digests: sha256 of each entry with a table, with its rows.
     """
 
     def __init__(
@@ -81,6 +136,8 @@ class CaseBuilder:
         folder: Path,
         find_line: Callable[[str], int],
     ) -> None:
+        self.confidence = keys.confidence
+        self.row_digests: list[str] = []
         self._find_line = find_line
         self._quantifiers = quantifiers
         self._suite = keys
@@ -88,11 +145,15 @@ class CaseBuilder:
         self._tools = parse_suite_tools("tools", keys.tools)
         # with a table of prompts, the texts of the whole suite are templates
         self._shared_row = Row() if keys.has_tables else None
+        self._recent: dict[_ContentPlan, CaseContent] = {}
+        self._last_prompt: tuple[_PromptPlan, Start] | None = None
 
     def build(
         self, number: int, keys: CaseKeys, deployments: Sequence[RowDeployments]
     ) -> tuple[list[Case], list[Average]]:
-        """Build the cases of an entry for each deployment, and its averages.
+        """Name the cases of an entry for each deployment, and its averages.
+
+        What a case asks is built, and so checked, on access.
 
         Raises:
             ConfigError: a key is invalid; the message begins with the key.
@@ -108,6 +169,10 @@ class CaseBuilder:
             with prefix_errors(f"{place}.name"):
                 columns = list_columns(keys.name)
                 entry = f"case {number + 1}" if columns else insert_columns(keys.name, Row())
+        if table is not None:
+            self.row_digests.append(_hash_rows(keys, table))
+        tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
+        differing = {demand.key for demand in demands if self._differs_by_row(demand, keys, table)}
         cases: list[Case] = []
         averages: list[Average] = []
         for form in _list_forms(place, keys):
@@ -115,26 +180,47 @@ class CaseBuilder:
             form_cases = [
                 case
                 for row in rows
-                for case in self._build_row(place, keys, form, demands, row, name, deployments)
+                for case in self._name_cases(
+                    _PromptPlan(place, keys, form, row, tools),
+                    demands,
+                    name,
+                    deployments,
+                    differing,
+                )
             ]
             cases += form_cases
             with prefix_errors(f"{place}.by"):
                 averages += _build_averages(name, demands, form_cases, rows, keys.by)
         return cases, averages
 
-    def _build_row(
+    def _differs_by_row(self, demand: Demand, keys: CaseKeys, table: PromptTable | None) -> bool:
+        """Return whether the types of quantifiers, files or thresholds may differ between rows."""
+        properties = self._suite.properties or {}
+        has_users = any(turn.simulated_user is not None for turn in keys.turns or ())
+        columns = list_columns(demand.entry)
+        # a list of acceptable answers may be read by another quantifier than one answer
+        rows = () if table is None else table.rows
+        has_lists = any(column in row.values for row in rows for column in columns)
+        # the range of a mean score may depend on the settings
+        has_own_range = demand.is_score and list_columns(list(properties.values()))
+        return bool(
+            has_users
+            or has_lists
+            or (isinstance(demand.entry, str) and columns)
+            or has_own_range
+            or any(map(_has_own_kind, (demand.entry, *properties.values())))
+        )
+
+    def _name_cases(
         self,
-        place: str,
-        keys: CaseKeys,
-        form: Alternative,
+        prompt: _PromptPlan,
         demands: Sequence[Demand],
-        row: Row | None,
         entry: str,
         deployments: Sequence[RowDeployments],
+        differing: Collection[str],
     ) -> Iterator[Case]:
         """Yield the cases of a form of the prompt with a row."""
-        tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
-        prompt = _build_prompt(place, keys, form, row, tools)
+        place, keys, form, row = prompt.place, prompt.keys, prompt.form, prompt.row
         subject, given_name = entry, keys.name or ""
         if row is not None:
             if keys.name is not None and list_columns(keys.name):
@@ -144,10 +230,9 @@ class CaseBuilder:
             subject += f", row {row.number}"
         given_name = ", ".join(filter(None, (given_name, form.given_name)))
         number = 0 if row is None else row.number
-        budget = self._build_budget(keys, number)
         names: dict[str, int] = {}
         for demand in demands:
-            title, requirement, asked = self._build_query(demand, row, keys, tools)
+            title = _insert_label(demand, row)
             name = f"{subject}: {title}"
             names[name] = names.get(name, 0) + 1
             # two requirements may be the same in a row
@@ -156,40 +241,67 @@ class CaseBuilder:
             # a system prompt and a decoding differ between deployments
             for variants in deployments:
                 deployment = variants.select(place, row or self._shared_row or Row())
-                full_prompt = variants.add_system(place, prompt, row or self._shared_row)
-                full_prompt = _add_columns(place, keys, full_prompt, row, deployment.model)
-                conversation = None
-                if keys.turns is not None:
-                    find = self._quantifiers.find_deployment
-                    conversation = build_conversation(
-                        form.key, keys.turns, full_prompt, row, deployment.model, find
-                    )
-                else:
-                    with prefix_errors(demand.key):
-                        check_prompt_form(deployment.model, full_prompt)
-                        check_query_form(deployment.model, asked)
-                question = Question(
-                    model=deployment.model,
-                    prompt=full_prompt,
-                    conversation=conversation,
-                    asked=add_user_notes(add_judge_notes(asked, deployment.model), conversation),
-                    budget=budget,
-                )
                 yield Case(
                     name=name,
                     entry=entry,
                     label=demand.label,
                     deployment=deployment,
-                    question=question,
-                    threshold=find_threshold(asked.query),
+                    build=_ContentPlan(self, prompt, demand, variants, deployment),
                     is_measured=demand.is_average,
                     row=number,
                     subject=subject,
                     title=title if demand.has_name else "",
-                    requirement=requirement,
                     line=self._find_line(demand.key),
                     given_names=(given_name, title if demand.has_name else ""),
+                    differs=demand.key in differing,
                 )
+
+    def build_content(self, plan: _ContentPlan) -> CaseContent:
+        """Build what a case asks, and keep that of recent cases.
+
+        Raises:
+            LLMCheckerError: a key or a cell is invalid; the message begins with the key.
+        """
+        if (content := self._recent.get(plan)) is None:
+            content = self._build_content(plan)
+            # the first is the oldest
+            if len(self._recent) >= _MAX_RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[plan] = content
+        return content
+
+    def _build_content(self, plan: _ContentPlan) -> CaseContent:
+        prompt, demand, variants = plan.prompt, plan.demand, plan.variants
+        place, keys, row, model = prompt.place, prompt.keys, prompt.row, plan.deployment.model
+        # before the query: a prompt without its column is the plainer mistake
+        text = self._build_prompt(prompt)
+        requirement, asked = self._build_query(demand, row, keys, prompt.tools)
+        full_prompt = variants.add_system(place, text, row or self._shared_row)
+        full_prompt = _add_columns(place, keys, full_prompt, row, model)
+        conversation = None
+        if keys.turns is not None:
+            find = self._quantifiers.find_deployment
+            conversation = build_conversation(
+                prompt.form.key, keys.turns, full_prompt, row, model, find
+            )
+        else:
+            with prefix_errors(demand.key):
+                check_prompt_form(model, full_prompt)
+                check_query_form(model, asked)
+        question = Question(
+            model=model,
+            prompt=full_prompt,
+            conversation=conversation,
+            asked=add_user_notes(add_judge_notes(asked, model), conversation),
+            budget=self._build_budget(keys, 0 if row is None else row.number),
+        )
+        return CaseContent(question, find_threshold(asked.query), requirement)
+
+    def _build_prompt(self, plan: _PromptPlan) -> Start:
+        """Build a prompt without the system prompt; the cases of a row follow each other."""
+        if self._last_prompt is None or self._last_prompt[0] is not plan:
+            self._last_prompt = plan, _build_prompt(plan)
+        return self._last_prompt[1]
 
     def _read_table(self, place: str, keys: CaseKeys) -> PromptTable | None:
         if keys.prompts is None:
@@ -208,28 +320,17 @@ class CaseBuilder:
         return table
 
     def _build_budget(self, keys: CaseKeys, row: int) -> Budget:
-        """Build the budget of a row's cases, before the intervals of the suite are counted."""
+        """Build the budget of a row's cases."""
         limits = keys.budget or self._suite.budget
-        return build_budget(**limits.explicit_keys, seed=_choose_seed(self._suite.seed, row))
+        budget = build_budget(**limits.explicit_keys, seed=_choose_seed(self._suite.seed, row))
+        return budget.model_copy(update={"confidence": self.confidence})
 
     def _build_query(
         self, demand: Demand, row: Row | None, keys: CaseKeys, tools: tuple[Tool, ...]
-    ) -> tuple[str, str, Property]:
-        """Build the name, the content in words and the query of a demand for a row."""
+    ) -> tuple[str, Property]:
+        """Build the content in words and the query of a demand for a row."""
         settings: dict[str, Mapping[str, Any]] = {}
-        inserted, label = demand.entry, demand.label
-        if row is not None:
-            with prefix_errors(demand.key):
-                inserted = (
-                    insert_into_query(inserted, row)
-                    if isinstance(inserted, str)
-                    else insert_into_assertion(inserted, row)
-                )
-                label = (
-                    insert_columns(label, row)
-                    if demand.has_name
-                    else format_label(demand.key, inserted)
-                )
+        inserted = _insert_entry(demand, row)
         turn_count = len(keys.turns or ())
         if demand.is_score and turn_count:
             raise ConfigError(f"{demand.key}: a mean score is about one answer; remove `turns`")
@@ -275,7 +376,7 @@ class CaseBuilder:
                 "P=? [ … ]"
             )
         requirement = describe_requirement(inserted, query, settings)
-        return label, requirement, asked
+        return requirement, asked
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""
@@ -284,6 +385,47 @@ class CaseBuilder:
                 self._quantifiers.properties[name], row or self._shared_row
             )
         return inserted
+
+
+def _has_own_kind(value: Any) -> bool:
+    """Return whether columns decide what a quantifier is or requires, not only what it looks for."""
+    if not isinstance(value, Mapping):
+        return False
+    return any(
+        list_columns(key) or (key in _KEYS_OF_KIND and list_columns(item)) or _has_own_kind(item)
+        for key, item in value.items()
+    )
+
+
+def _insert_entry(demand: Demand, row: Row | None) -> Any:
+    """Return the query or the assertion of a demand with the cells of a row."""
+    if row is None:
+        return demand.entry
+    with prefix_errors(demand.key):
+        if isinstance(demand.entry, str):
+            return insert_into_query(demand.entry, row)
+        return insert_into_assertion(demand.entry, row)
+
+
+def _insert_label(demand: Demand, row: Row | None) -> str:
+    """Return the name of a demand with the cells of a row."""
+    if row is None:
+        return demand.label
+    with prefix_errors(demand.key):
+        if demand.has_name:
+            label: str = insert_columns(demand.label, row)
+            return label
+        return format_label(demand.key, _insert_entry(demand, row))
+
+
+def _hash_rows(keys: CaseKeys, table: PromptTable) -> str:
+    """Return the sha256 of an entry and its rows, any cell of which an application may get."""
+    entry = keys.model_dump(mode="json", exclude={"prompts"}, exclude_unset=True)
+    digest = hashlib.sha256(json.dumps(entry, sort_keys=True, default=str).encode())
+    for row in table.rows:
+        content = [row.cells, row.unusable, row.values, row.has_types]
+        digest.update(json.dumps(content, default=str).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _choose_seed(seed: int, row: int) -> int:
@@ -335,10 +477,9 @@ def _build_prompt_error(where: str, names: Sequence[str], columns: str = "") -> 
     )
 
 
-def _build_prompt(
-    place: str, keys: CaseKeys, form: Alternative, row: Row | None, tools: tuple[Tool, ...]
-) -> Start:
+def _build_prompt(plan: _PromptPlan) -> Start:
     """Build the prompt of a row in one of its forms, without the system prompt."""
+    place, keys, form, row, tools = plan.place, plan.keys, plan.form, plan.row, plan.tools
     name, key, value = _find_prompt_key(place, keys), form.key, form.content
     # columns serve only where the entry itself has no prompt
     if name is None:

@@ -1,6 +1,6 @@
 """Suites and their cases: a prompt with a requirement each."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,41 +19,77 @@ CaseKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class CaseContent:
+    """What a case asks.
+
+    Attributes:
+        question: the question, whose query has a threshold for a requirement. Its quantifiers are
+            created on access.
+        threshold: the threshold of the query; None for a query without one.
+        requirement: the content of the requirement in words, without its threshold.
+    """
+
+    question: Question
+    threshold: Threshold | None
+    requirement: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A prompt with a query, for one deployment.
+
+    A table may have a hundred thousand rows. So a case has only its names in memory, and builds
+    what it asks on access.
 
     Attributes:
         name: its name, unique in its deployment.
         entry: the name of its entry in the suite file.
         label: the name of its requirement or average in the suite file.
         deployment: its deployment.
-        question: the question, whose query has a threshold for a requirement. Its quantifiers are
-            created on access, so that thousands of waiting cases have none in memory.
-        threshold: the threshold of the query; None for a query without one.
+        build: builds what it asks.
         is_measured: whether the query is a member of an average, without a verdict of its own.
         row: the number of the prompt's row, from 1 on; 0 without a table.
         subject: the name without that of the requirement.
         title: the name of the requirement in the suite file, with the cells of the row; empty
             without one.
-        requirement: the content of the requirement in words, without its threshold.
         line: the line of the requirement or average in the suite file.
         given_names: the names that the suite file gives to the prompt and to the requirement, with
             the cells of the row; empty texts without these.
+        differs: whether the rows of its requirement may differ in the types, files and ranges of
+            quantifiers, or in thresholds.
     """
 
     name: str
     entry: str
     label: str
     deployment: Deployment
-    question: Question
-    threshold: Threshold | None = None
+    build: Callable[[], CaseContent] = field(repr=False, compare=False)
     is_measured: bool = False
     row: int = 0
     subject: str = ""
     title: str = ""
-    requirement: str = ""
     given_names: tuple[str, str] = ("", "")
     line: int = 1
+    differs: bool = False
+
+    @property
+    def question(self) -> Question:
+        """The question.
+
+        Raises:
+            LLMCheckerError: a key or a cell of the row is invalid.
+        """
+        return self.build().question
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """The threshold of the query; None for a query without one."""
+        return self.build().threshold
+
+    @property
+    def requirement(self) -> str:
+        """The content of the requirement in words, without its threshold."""
+        return self.build().requirement
 
     @property
     def key(self) -> CaseKey:
@@ -84,13 +120,15 @@ class Case:
 
         The case itself is returned if its query has no threshold.
         """
-        checked, root = self.question.asked, self.question.query.root
-        if self.threshold is None or not isinstance(root, Probability):
+        content = self.build()
+        asked, root = content.question.asked, content.question.query.root
+        if content.threshold is None or not isinstance(root, Probability):
             return self
         numeric = replace(root, comparison="=", threshold=None)
-        text = f"P=? [{checked.query.path_text}]"
-        measured = replace(checked, query=Query(text, numeric))
-        return replace(self, question=replace(self.question, asked=measured))
+        text = f"P=? [{asked.query.path_text}]"
+        question = replace(content.question, asked=replace(asked, query=Query(text, numeric)))
+        measured = replace(content, question=question)
+        return replace(self, build=lambda: measured)
 
 
 @dataclass(frozen=True)
@@ -191,6 +229,21 @@ class Suite:
     def all_deployments(self) -> tuple[Deployment, ...]:
         """The deployments, and any deployment to compare with."""
         return self.deployments if self.versus is None else (*self.deployments, self.versus)
+
+    @property
+    def representatives(self) -> tuple[Case, ...]:
+        """The first case of each requirement, and the others of one whose rows may differ.
+
+        They have all types and files of quantifiers, and all thresholds, of the suite.
+        """
+        found: set[tuple[str, str, str]] = set()
+        cases = []
+        for case in self.cases:
+            key = case.deployment.name, case.entry, case.label
+            if case.differs or key not in found:
+                found.add(key)
+                cases.append(case)
+        return tuple(cases)
 
     @property
     def prompt_count(self) -> int:

@@ -152,7 +152,7 @@ def _draw_conversations(entries: Iterable[Entry]) -> dict[tuple[str, str, str], 
 
 def _describe_length(suite: Suite) -> str:
     """Describe the horizons of all cases: `6 tokens`, or `6 to 40 tokens`."""
-    lengths = [case.question.asked.length for case in suite.cases]
+    lengths = [case.question.asked.length for case in suite.representatives]
     least, most = min(lengths), format_count(max(lengths), "token")
     return most if least == max(lengths) else f"{least:,} to {most}"
 

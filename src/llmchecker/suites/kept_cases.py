@@ -103,7 +103,7 @@ def _compute_digests(suite: Suite, code: str) -> dict[CaseKey, str]:
     """Compute the sha256 of everything that determines the certain result of each case."""
     shared = [
         *(__version__, code, suite.seed),
-        [deployment.describe() for deployment in list_deployments(suite.cases)],
+        [deployment.describe() for deployment in list_deployments(suite)],
         sorted((path.name, checksum) for path, checksum in suite.model_files.items()),
     ]
     fingerprints = compute_fingerprints(suite)

@@ -3,9 +3,8 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,9 @@ def load_suite(
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
     changes: RunKeys | None = None,
+    select: Callable[[Suite], Iterable[Case]] = lambda suite: suite.cases,
 ) -> Suite:
-    """Load a suite and check all of it, without loading a model.
+    """Load a suite and check it, without loading a model.
 
     Args:
         path: the suite file.
@@ -60,6 +60,7 @@ def load_suite(
         config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
         changes: keys in place of the suite's.
+        select: returns the cases to check besides the representatives, by default all.
 
     Raises:
         LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
@@ -71,7 +72,7 @@ def load_suite(
     registry = _read_config(file, keys.config, config)
     try:
         return _SuiteBuilder(
-            file, keys, tuple(models), models_place, registry, has_baseline
+            file, keys, tuple(models), models_place, registry, has_baseline, select
         ).build()
     except LLMCheckerError as error:
         message = str(error)
@@ -90,7 +91,7 @@ class _SuiteBuilder:
         models: models in place of the suite's; empty for none.
         models_place: as in `load_suite`.
         registry: the configuration.
-        has_baseline: as in `load_suite`.
+        has_baseline, select: as in `load_suite`.
     """
 
     file: YamlFile
@@ -99,6 +100,7 @@ class _SuiteBuilder:
     models_place: str
     registry: Registry
     has_baseline: bool
+    select: Callable[[Suite], Iterable[Case]]
 
     def build(self) -> Suite:
         """Build the suite."""
@@ -114,43 +116,41 @@ class _SuiteBuilder:
             cases, averages = _build_cases(
                 keys, builder, variants if versus is None else [*variants, versus]
             )
+            suite = Suite(
+                path=file.path,
+                name=file.path.name.partition(".")[0] or file.path.name,
+                project=registry.project,
+                expansion=registry.expansion,
+                deployments=tuple(each.deployment for each in variants),
+                versus=None if versus is None else versus.deployment,
+                cases=cases,
+                averages=averages,
+                differences={},
+                confidence=keys.confidence,
+                seed=keys.seed,
+                digest="",
+                quantifier_files=pool.files,
+                max_tokens=keys.budget.tokens,
+                max_dollars=keys.budget.dollars,
+            )
+            # too many intervals for the confidence are an error before any question is built
+            builder.confidence = split_confidence(suite.confidence, suite.interval_count)
+            for case in (*suite.representatives, *self.select(suite)):
+                case.build()
+            deployments = list_deployments(suite)
             checksums = {
-                deployment.model: _hash_model_files(deployment.model)
-                for deployment in list_deployments(cases)
+                deployment.model: _hash_model_files(deployment.model) for deployment in deployments
             }
-        suite = Suite(
-            path=file.path,
-            name=file.path.name.partition(".")[0] or file.path.name,
-            project=registry.project,
-            expansion=registry.expansion,
-            deployments=tuple(each.deployment for each in variants),
-            versus=None if versus is None else versus.deployment,
-            cases=cases,
-            averages=averages,
-            differences=_parse_differences(keys, cases, averages),
-            confidence=keys.confidence,
-            seed=keys.seed,
-            digest=_compute_digest(cases, averages, keys, checksums, self.has_baseline),
-            model_files={path: each[path] for each in checksums.values() for path in each},
-            quantifier_files=pool.files,
-            max_tokens=keys.budget.tokens,
-            max_dollars=keys.budget.dollars,
-        )
-        asked = [case.deployment.model for case in cases]
-        users = [each.model for each in _list_users(cases)]
-        models_with_costs = [*asked, *users, *list_judge_models(pool.judges)]
-        check_prices("budget.dollars", models_with_costs, keys.budget.dollars)
-        # too many intervals for the confidence are an error before any model is loaded
-        confidence = split_confidence(suite.confidence, suite.interval_count)
-        # the cases of a row share their budget
-        share = cache(lambda budget: budget.model_copy(update={"confidence": confidence}))
-        return replace(
-            suite,
-            cases=tuple(
-                replace(case, question=replace(case.question, budget=share(case.question.budget)))
-                for case in cases
-            ),
-        )
+            models = [deployment.model for deployment in deployments]
+            check_prices(
+                "budget.dollars", [*models, *list_judge_models(pool.judges)], keys.budget.dollars
+            )
+            return replace(
+                suite,
+                differences=_parse_differences(keys, suite),
+                digest=self._compute_digest(suite, builder.row_digests, checksums),
+                model_files={path: each[path] for each in checksums.values() for path in each},
+            )
 
     def _build_matrix(self) -> list[RowDeployments]:
         """Find the models of the suite, and combine each with each system prompt."""
@@ -210,6 +210,47 @@ class _SuiteBuilder:
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
         return RowDeployments(deployment, decoding if has_columns else None, folder, **options)
+
+    def _compute_digest(
+        self,
+        suite: Suite,
+        row_digests: Sequence[str],
+        model_files: Mapping[ModelConfig, Mapping[Path, str]],
+    ) -> str:
+        """Compute the sha256 of what determines the results, but for quantifiers' files.
+
+        Representatives have all that no cell contains.
+        """
+        digest = hashlib.sha256()
+
+        def add(content: Any) -> None:
+            digest.update(json.dumps(content, sort_keys=True, default=str).encode() + b"\n")
+
+        # a comparison changes how thresholds are checked
+        add([__version__, suite.confidence, suite.seed, self.has_baseline, row_digests])
+        # each added case makes the share of the others in the confidence smaller
+        add([case.name for case in suite.cases])
+        deployments = list_deployments(suite)
+        for deployment in deployments:
+            files = model_files[deployment.model]
+            add([deployment.describe(), sorted((path.name, files[path]) for path in files)])
+        numbers = {each.key: number for number, each in enumerate(deployments)}
+        for case in suite.representatives:
+            question, number = case.question, numbers[case.deployment.key]
+            named = question.asked.quantifiers.items()
+            quantifiers = {name: repr(quantifier) for name, quantifier in named}
+            settings = {name: (self.keys.properties or {}).get(name) for name in quantifiers}
+            limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
+            if case.deployment.model.is_text_only:
+                limits["answers"] = question.budget.answers
+            budget = {name: limit for name, limit in limits.items() if limit is not None}
+            add([case.name, number, start_as_json(question.prompt), question.query.text])
+            add([] if question.conversation is None else describe_turns(question.conversation))
+            add([quantifiers, question.length, budget])
+            # the columns of their settings
+            add(settings if case.row else {})
+        add([[average.name, str(average.threshold)] for average in suite.averages])
+        return digest.hexdigest()
 
     def _resolve_versus(self) -> RowDeployments | None:
         """Find the deployment to compare with; None without one."""
@@ -296,7 +337,7 @@ def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:
 def _build_cases(
     keys: SuiteKeys, builder: CaseBuilder, deployments: Sequence[RowDeployments]
 ) -> tuple[tuple[Case, ...], tuple[Average, ...]]:
-    """Build the cases, those of a deployment in a row, and the averages."""
+    """Name the cases, those of a deployment in a row, and the averages."""
     cases: list[Case] = []
     averages: list[Average] = []
     entries: dict[str, int] = {}
@@ -314,21 +355,19 @@ def _build_cases(
         averages += entry_averages
     # one model with one decoding is in memory at a time
     labels = [each.deployment.name for each in deployments]
-    order = {
-        key: number for number, key in enumerate(dict.fromkeys(c.deployment.key for c in cases))
-    }
-    cases.sort(key=lambda c: (labels.index(c.deployment.name), order[c.deployment.key]))
+    found = {id(case.deployment): case.deployment for case in cases}
+    order = {key: number for number, key in enumerate(dict.fromkeys(d.key for d in found.values()))}
+    places = {number: (labels.index(each.name), order[each.key]) for number, each in found.items()}
+    cases.sort(key=lambda case: places[id(case.deployment)])
     return tuple(cases), tuple(averages)
 
 
-def _parse_differences(
-    keys: SuiteKeys, cases: Sequence[Case], averages: Sequence[Average]
-) -> Mapping[str, Threshold]:
+def _parse_differences(keys: SuiteKeys, suite: Suite) -> Mapping[str, Threshold]:
     """Parse requirements such as `difference >= -0.02`."""
     if keys.versus is None or keys.versus.require is None:
         return {}
-    labels = {average.label for average in averages} | {
-        case.label for case in cases if case.threshold is not None
+    labels = {average.label for average in suite.averages} | {
+        case.label for case in suite.representatives if case.threshold is not None
     }
     differences = {}
     for label, text in keys.versus.require.items():
@@ -347,52 +386,14 @@ def _parse_differences(
     return differences
 
 
-def _compute_digest(
-    cases: Sequence[Case],
-    averages: Sequence[Average],
-    keys: SuiteKeys,
-    model_files: Mapping[ModelConfig, Mapping[Path, str]],
-    has_baseline: bool,
-) -> str:
-    """Compute the sha256 of what determines the results of a suite, but for quantifiers' files."""
-    digest = hashlib.sha256()
-
-    def add(content: Any) -> None:
-        digest.update(json.dumps(content, sort_keys=True, default=str).encode() + b"\n")
-
-    # a comparison changes how thresholds are checked
-    add([__version__, keys.confidence, keys.seed, has_baseline])
-    deployments = {case.deployment.key: case.deployment for case in cases}
-    numbers = {key: number for number, key in enumerate(deployments)}
-    for deployment in list_deployments(cases):
-        files = model_files[deployment.model]
-        add([deployment.describe(), sorted((path.name, files[path]) for path in files)])
-    for case in cases:
-        question, number = case.question, numbers[case.deployment.key]
-        named = question.asked.quantifiers.items()
-        quantifiers = {name: repr(quantifier) for name, quantifier in named}
-        limits = {"passes": question.budget.passes, "seconds": question.budget.seconds}
-        if case.deployment.model.is_text_only:
-            limits["answers"] = question.budget.answers
-        budget = {name: limit for name, limit in limits.items() if limit is not None}
-        add([case.name, number, start_as_json(question.prompt), question.query.text])
-        add([] if question.conversation is None else describe_turns(question.conversation))
-        add([quantifiers, question.length, budget])
-    add([[average.name, str(average.threshold)] for average in averages])
-    return digest.hexdigest()
-
-
-def list_deployments(cases: Sequence[Case]) -> list[Deployment]:
+def list_deployments(suite: Suite) -> list[Deployment]:
     """List the deployments and the models of simulated users, each once."""
-    deployments = {case.deployment.key: case.deployment for case in cases}
-    return [*deployments.values(), *_list_users(cases)]
-
-
-def _list_users(cases: Sequence[Case]) -> list[Deployment]:
-    """List the models of the simulated users, each once."""
-    conversations = [case.question.conversation for case in cases]
+    # a hundred thousand cases share few deployments, whose comparison takes longer than that of ids
+    found = {id(case.deployment): case.deployment for case in suite.cases}
+    deployments = {each.key: each for each in found.values()}
+    conversations = [case.question.conversation for case in suite.representatives]
     users = (user for each in conversations if each is not None for user in each.simulated_users)
-    return list(dict.fromkeys(user.model for user in users))
+    return [*deployments.values(), *dict.fromkeys(user.model for user in users)]
 
 
 def _hash_model_files(model: ModelConfig) -> dict[Path, str]:

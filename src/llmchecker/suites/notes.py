@@ -35,7 +35,7 @@ def _list_beginnings(result: SuiteResult) -> list[str]:
 
 def _list_case_notes(result: SuiteResult) -> list[str]:
     """List the notes on the queries of cases, as of judges, and on their models, each once."""
-    notes = [note for case in result.suite.cases for note in case.question.asked.notes]
+    notes = [note for case in result.suite.representatives for note in case.question.asked.notes]
     # what a provider did with the answers is next to each case
     answers = [each.answer for each in result.results if each.answer is not None]
     notes += [note for each in answers if not each.is_text_only for note in each.notes]

@@ -22,7 +22,7 @@ def list_warnings(suite: Suite) -> list[str]:
 
 def _iter_thresholds(suite: Suite) -> Iterator[str | None]:
     """Yield warnings of thresholds that every number meets, or none."""
-    for case in suite.cases:
+    for case in suite.representatives:
         root = case.question.query.root
         if case.threshold is None or not isinstance(root, Probability):
             yield from list_vacuous_thresholds(root)
@@ -47,14 +47,16 @@ def _iter_thresholds(suite: Suite) -> Iterator[str | None]:
 def _find_values(suite: Suite, average: Average) -> Interval:
     """Find an interval of all possible values of the rows of an average."""
     names = set(average.cases)
-    ranges = [case.question.asked.value_range for case in suite.cases if case.name in names]
+    ranges = [
+        case.question.asked.value_range for case in suite.representatives if case.name in names
+    ]
     return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
 
 
 def _iter_braces(suite: Suite) -> Iterator[str]:
     """Yield warnings of names in braces that no column replaces."""
     has_tables = any(case.row for case in suite.cases)
-    for case in suite.cases:
+    for case in suite.representatives:
         # a name that is no column of a table is an error
         if case.row:
             continue

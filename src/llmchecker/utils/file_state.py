@@ -122,6 +122,9 @@ def check_unchanged(checksums: Mapping[Path, str]) -> None:
 
 
 def _read_states(files: Mapping[_Key, Path]) -> dict[_Key, _FileState]:
+    # a thread costs more than one file, and most quantifiers have none
+    if len(files) < 2:
+        return {key: _read_state(path) for key, path in files.items()}
     # large models have several files, and neither reading nor hashing holds the interpreter's lock
     with ThreadPoolExecutor() as pool:
         return dict(zip(files, pool.map(_read_state, files.values()), strict=True))

@@ -106,10 +106,10 @@ def list_suite_models(config: Config, suite: Suite, model: str) -> list[str]:
     """
     quantifiers = [
         quantifier
-        for case in suite.cases
+        for case in suite.representatives
         for quantifier in case.question.asked.quantifiers.values()
     ]
-    asked = [deployment.model for deployment in list_deployments(suite.cases)]
+    asked = [deployment.model for deployment in list_deployments(suite)]
     needed = [*asked, *list_judge_models(quantifiers)]
     return sorted(
         {
@@ -137,7 +137,7 @@ def list_suite_modules(suite: Suite) -> list[str]:
     """List the modules of the package that define a suite's quantifiers."""
     return find_quantifier_modules(
         quantifier
-        for case in suite.cases
+        for case in suite.representatives
         for quantifier in case.question.asked.quantifiers.values()
     )
 
