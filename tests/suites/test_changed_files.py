@@ -13,7 +13,7 @@ from test_stored_baselines import CASE, PROPERTIES, list_missing
 from llmchecker.config import judges
 from llmchecker.errors import ChecksumMismatch, ConfigError
 from llmchecker.models.judges import TokenJudge
-from llmchecker.suites.fingerprint import compute_fingerprints
+from llmchecker.suites.fingerprint import Fingerprints
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.session import run_suite
 
@@ -84,11 +84,11 @@ def test_a_quantifier_that_changed_in_place_is_another_question(tmp_path, judge,
     path = write_suite(tmp_path, content)
     run(load_suite(path), log=log)
     shutil.copy(log, tmp_path / "old.jsonl")
-    before = compute_fingerprints(load_suite(path))
+    before = dict(Fingerprints(load_suite(path)))
     text = file.read_bytes()
     overwrite(file, text[:-1] + b"\t" if kind == "judge" else text.replace(b"he", b"it"))
     loaded = load_suite(path, has_baseline=True)
-    assert compute_fingerprints(loaded) != before
+    assert dict(Fingerprints(loaded)) != before
     result = run(loaded, baseline=tmp_path / "old.jsonl")
     assert list_missing(result) == [("won: he", "quantifier he")]
     # the results of the old file are replaced

@@ -9,7 +9,7 @@ import pytest
 from helpers.suites import load, run, words_model, write_suite
 
 from llmchecker.errors import ConfigError
-from llmchecker.suites.fingerprint import compute_fingerprints
+from llmchecker.suites.fingerprint import Fingerprints
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.json_lines import iter_lines, read_results
 from llmchecker.suites.junit import format_junit
@@ -78,7 +78,7 @@ def test_a_quantifier_counts_by_its_settings_and_the_content_of_its_files(tmp_pa
     for name, content in (("a", "he\n"), ("b", "he\n"), ("c", "she\n")):
         folder = tmp_path / name
         folder.mkdir()
-        found.append(compute_fingerprints(load_suite(write_suite(folder, words, list_txt=content))))
+        found.append(dict(Fingerprints(load_suite(write_suite(folder, words, list_txt=content)))))
     assert found[0] == found[1] != found[2]
 
 
@@ -103,9 +103,7 @@ def test_a_system_prompt_may_differ_but_not_that_of_the_messages(tmp_path):
 
     def fingerprint(**keys: Any) -> Any:
         case = {"require": {"he": "P>=0.5 [ F he = 1 ]"}, **keys.pop("case")}
-        (found,) = compute_fingerprints(
-            load(tmp_path, [case], properties=PROPERTIES, **keys)
-        ).values()
+        (found,) = Fingerprints(load(tmp_path, [case], properties=PROPERTIES, **keys)).values()
         return found
 
     user = {"user": "So?"}

@@ -35,6 +35,7 @@ from llmchecker.interfaces.snakemake.preflight import (
     check_directory,
     check_folders,
     check_inputs,
+    load_planned_suite,
     check_run,
 )
 from llmchecker.interfaces.snakemake.rule_params import (
@@ -51,7 +52,6 @@ from llmchecker.interfaces.snakemake.source_params import describe_dataset, desc
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_modules
 from llmchecker.reporting.query_wording import describe_answer
-from llmchecker.suites.load import load_suite
 
 # The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
 # YAML accepts duplicate keys and aliases that grow without bounds. No documented attribute of
@@ -166,10 +166,8 @@ def get_tree(wildcards):
     return next(tree for tree in CONFIG.trees(wildcards.model) if str(tree) == name)
 
 
-# several params need a suite, whose prompts may be many
-@cache
 def load_configured_suite(name, model):
-    return load_suite(CONFIG.suites[name].file, models=[model], config=CONFIG)
+    return load_planned_suite(CONFIG, CONFIG.suites[name].file, model)
 
 
 def get_suite(wildcards):

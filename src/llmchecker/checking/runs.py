@@ -100,8 +100,7 @@ def answer_side_by_side(
         model: the loaded model of all questions.
         questions: the questions.
         open_user: opens the model of a simulated user.
-        prompts: prompts of further questions to the model, which other calls answer; the last bits
-            of an answer depend on the common beginning of all prompts.
+        prompts: as in `check_side_by_side`.
     """
     if isinstance(model, TextModel):
         opened = model

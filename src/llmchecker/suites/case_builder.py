@@ -388,7 +388,7 @@ class CaseBuilder:
 
 
 def _has_own_kind(value: Any) -> bool:
-    """Return whether columns decide what a quantifier is or requires, not only what it looks for."""
+    """Return whether columns decide the type, the files or the threshold of a quantifier."""
     if not isinstance(value, Mapping):
         return False
     return any(

@@ -194,11 +194,10 @@ def describe_deployments(suite: Suite) -> list[str]:
 
 
 def _describe_deployment(suite: Suite, deployment: Deployment) -> str:
-    # rows of a table may have several decodings
+    # rows of a table may have several decodings, but far fewer than rows
+    found = {id(case.deployment): case.deployment for case in suite.cases}
     decodings = {
-        case.deployment.describe_decoding(): None
-        for case in suite.cases
-        if case.deployment.name == deployment.name
+        each.describe_decoding(): None for each in found.values() if each.name == deployment.name
     }
     decoding = next(iter(decodings)) if len(decodings) == 1 else f"{len(decodings)} decodings"
     # the name of one of several system prompts is in that of the deployment

@@ -85,32 +85,39 @@ class CaseFingerprint:
         ]
 
 
-def compute_fingerprints(suite: Suite) -> dict[CaseKey, CaseFingerprint]:
-    """Compute the fingerprint of each case.
+class Fingerprints(Mapping[CaseKey, CaseFingerprint]):
+    """The fingerprint of each case of a suite, computed on access.
+
+    Args:
+        suite: the suite.
 
     Raises:
-        LLMCheckerError: a quantifier cannot be created.
-        OSError: a file of a quantifier cannot be read.
+        LLMCheckerError: on access, a quantifier cannot be created.
+        OSError: on access, a file of a quantifier cannot be read.
     """
-    # paths in the settings of a configuration are relative to the project
-    with contextlib.chdir(suite.project):
-        return dict(_iter_fingerprints(suite))
 
+    def __init__(self, suite: Suite) -> None:
+        self._project = suite.project
+        self._cases = {case.key: case for case in suite.cases}
 
-def _iter_fingerprints(suite: Suite) -> Iterator[tuple[CaseKey, CaseFingerprint]]:
-    for case in suite.cases:
-        quantifiers = case.question.asked.quantifiers
-        yield (
-            case.key,
-            CaseFingerprint(
+    def __getitem__(self, key: CaseKey) -> CaseFingerprint:
+        case = self._cases[key]
+        # paths in the settings of a configuration are relative to the project
+        with contextlib.chdir(self._project):
+            return CaseFingerprint(
                 prompt=_compute_digest(_describe_prompt(case)),
                 query=" ".join(case.measure().question.query.text.split()),
                 length=case.question.length,
-                quantifiers=hash_quantifiers(quantifiers),
+                quantifiers=hash_quantifiers(case.question.asked.quantifiers),
                 prompt_name=case.given_names[0],
                 requirement_name=case.given_names[1],
-            ),
-        )
+            )
+
+    def __iter__(self) -> Iterator[CaseKey]:
+        return iter(self._cases)
+
+    def __len__(self) -> int:
+        return len(self._cases)
 
 
 def match_cases(

@@ -17,7 +17,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import ConfigError, UnusableDataset
-from llmchecker.properties.quantifier_state import check_quantifiers
+from llmchecker.properties.registry import find_quantifier_files
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import Example
 from llmchecker.suites.fingerprint import CaseFingerprint
@@ -104,10 +104,11 @@ class JsonLinesLog:
         Raises:
             ChecksumMismatch: a file of its model or quantifiers changed since the run began.
         """
-        fingerprint = self._fingerprints[case.key]
-        check_unchanged(self._suite.model_files)
-        check_quantifiers(fingerprint.quantifiers, case.question.asked.quantifiers)
-        append_line(self._path, _format_result(case, result, fingerprint))
+        known = self._suite.quantifier_files
+        quantifiers = case.question.asked.quantifiers.values()
+        files = {path.absolute() for each in quantifiers for path in find_quantifier_files(each)}
+        check_unchanged({**self._suite.model_files, **{path: known[path] for path in files}})
+        append_line(self._path, _format_result(case, result, self._fingerprints[case.key]))
 
     def complete(self, result: SuiteResult) -> None:
         """Replace the log by one line for each case, average and difference."""
@@ -120,13 +121,15 @@ class JsonLinesLog:
         header, lines = _read_lines(str(path), path)
         _check_header(path, header, self._suite.digest)
         stored = {}
+        keys = {case.key for case in self._suite.cases}
         for line in lines:
             # averages and differences are computed again
             if "case" in line:
                 result = _parse_result(path, line)
                 key = result.key
                 # a file of a quantifier may have changed, which the digest of the suite leaves out
-                is_same = self._fingerprints.get(key) == _parse_fingerprint(path, line)
+                fingerprint = _parse_fingerprint(path, line)
+                is_same = key in keys and self._fingerprints[key] == fingerprint
                 # an error may have been temporary
                 if is_same and result.status is not Status.ERROR:
                     stored[key] = result, line

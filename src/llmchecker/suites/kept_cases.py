@@ -7,6 +7,7 @@ uses no share of the confidence of the suite.
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from llmchecker.errors import UnusableDataset
 from llmchecker.models.decoding.chat_template import start_as_json
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.conversations import describe_turns
-from llmchecker.suites.fingerprint import CaseFingerprint, compute_fingerprints
+from llmchecker.suites.fingerprint import CaseFingerprint, Fingerprints
 from llmchecker.suites.json_lines import write_unfinished
 from llmchecker.suites.load import list_deployments
 from llmchecker.suites.verdicts import Status
@@ -26,7 +27,7 @@ from llmchecker.utils.json_lines import read_lines, write_lines
 _log = logging.getLogger(__name__)
 
 
-def restore_cases(suite: Suite, code: str, kept: Path, log: Path) -> int:
+def restore_cases(suite: Suite, code: str, kept: Path, log: Path, cases: Sequence[Case]) -> int:
     """Write the log of a run with the kept results of cases that are unchanged.
 
     Args:
@@ -34,6 +35,7 @@ def restore_cases(suite: Suite, code: str, kept: Path, log: Path) -> int:
         code: digest of the code of a run.
         kept: the file that `keep_cases` wrote; it may be absent.
         log: the log of a run. A log that is there is continued as it is.
+        cases: the cases of the run.
 
     Returns:
         The number of results in the new log.
@@ -41,11 +43,9 @@ def restore_cases(suite: Suite, code: str, kept: Path, log: Path) -> int:
     # differences need the probability of each case
     if log.exists() or not kept.exists() or suite.versus is not None:
         return 0
-    lines, digests = _read_kept(kept), _compute_digests(suite, code)
+    lines, digests = _read_kept(kept), _compute_digests(suite, code, cases)
     found = [
-        _fit_result(lines[digests[case.key]], case)
-        for case in suite.cases
-        if digests[case.key] in lines
+        _fit_result(lines[digests[case.key]], case) for case in cases if digests[case.key] in lines
     ]
     write_unfinished(log, suite, found)
     return len(found)
@@ -58,8 +58,13 @@ def keep_cases(suite: Suite, code: str, results: Path, kept: Path) -> None:
         suite, code, kept: as in `restore_cases`.
         results: the file of the results.
     """
-    digests = _compute_digests(suite, code)
-    cases = [line for line in read_lines(results).objects if "case" in line]
+    lines = [
+        line
+        for line in read_lines(results).objects
+        if "case" in line and line["certain"] and line["status"] in (Status.HOLDS, Status.VIOLATED)
+    ]
+    keys = {(line["model"], line["case"]) for line in lines}
+    digests = _compute_digests(suite, code, [case for case in suite.cases if case.key in keys])
     write_lines(
         kept,
         (
@@ -68,8 +73,7 @@ def keep_cases(suite: Suite, code: str, results: Path, kept: Path) -> None:
                 "sha256": _compute_sha256(line),
                 "result": line,
             }
-            for line in cases
-            if line["certain"] and line["status"] in (Status.HOLDS, Status.VIOLATED)
+            for line in lines
         ),
     )
 
@@ -99,17 +103,17 @@ def _read_kept(kept: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _compute_digests(suite: Suite, code: str) -> dict[CaseKey, str]:
+def _compute_digests(suite: Suite, code: str, cases: Sequence[Case]) -> dict[CaseKey, str]:
     """Compute the sha256 of everything that determines the certain result of each case."""
     shared = [
         *(__version__, code, suite.seed),
         [deployment.describe() for deployment in list_deployments(suite)],
         sorted((path.name, checksum) for path, checksum in suite.model_files.items()),
     ]
-    fingerprints = compute_fingerprints(suite)
+    fingerprints = Fingerprints(suite)
     return {
         case.key: _compute_sha256([shared, _describe_case(case, fingerprints[case.key])])
-        for case in suite.cases
+        for case in cases
     }
 
 

@@ -83,7 +83,7 @@ class SuiteResult:
         results: the results of all cases, in the order of `suite.cases`. A case that the run did
             not finish has the trivial interval.
         baseline: stored results to compare with; None without these.
-        fingerprints: what the cases ask, by deployment and case; only with a file of results or a
+        fingerprints: what the cases ask, by deployment and case; needed with a file of results or a
             baseline.
     """
 

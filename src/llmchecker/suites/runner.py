@@ -7,8 +7,9 @@ every stop. So each case needs one share of the suite's error probability.
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
 from llmchecker.errors import InterruptedCheck
+from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 _MAX_UNDER_WAY = 64
 """The largest number of cases that a model in this process or a server evaluates side by side."""
+_MAX_BUILT = 4_096
+"""Largest number of cases of a model in this process or a server whose questions are in memory."""
+_MAX_PROMPTS = 1_000
+"""Largest number of prompts that decide the common beginning."""
 _MAX_STORED_ANSWERS = 60
 """Largest number of answers of a conversation that a result has, and a page draws."""
 
@@ -90,25 +96,31 @@ def iter_results(
     Raises:
         LLMCheckerError: a model cannot be loaded, or the log cannot be written.
     """
-    chosen = suite.cases if shard is None else _select_cases(suite, shard)
+    chosen = suite.cases if shard is None else select_shard(suite, shard)
     if selected is not None:
         chosen = [case for case in chosen if case.key in selected]
     tracker = _ProgressTracker(chosen, report)
-    for deployment in dict.fromkeys(case.deployment.key for case in chosen):
-        cases = [case for case in chosen if case.deployment.key == deployment]
+    groups: dict[Hashable, list[Case]] = {}
+    # by id, since a hundred thousand cases share few deployments
+    keys = {id(case.deployment): case.deployment.key for case in chosen}
+    for case in chosen:
+        groups.setdefault(keys[id(case.deployment)], []).append(case)
+    for cases in groups.values():
         opened = open_model(cases[0].deployment)
-        evaluator = _Evaluator(suite, opened, open_model, is_measuring, log, tracker)
+        evaluator = _Evaluator(
+            suite, cases[0].deployment, opened, open_model, is_measuring, log, tracker
+        )
         yield from evaluator.run(cases)
 
 
-def _select_cases(suite: Suite, shard: "Shard") -> list[Case]:
-    """Select the cases of a shard.
+def select_shard(suite: Suite, shard: "Shard") -> list[Case]:
+    """Select the cases of a shard, without building what they ask.
 
-    All cases of a prompt are in one shard, which evaluates each text once.
+    All requirements of a prompt are in one shard, which evaluates each text once.
     """
-    prompts = dict.fromkeys((case.deployment.key, case.question.prompt) for case in suite.cases)
+    prompts = dict.fromkeys(case.prompt_key for case in suite.cases)
     selected = set(list(prompts)[shard.number :: shard.count])
-    return [case for case in suite.cases if (case.deployment.key, case.question.prompt) in selected]
+    return [case for case in suite.cases if case.prompt_key in selected]
 
 
 class _ProgressTracker:
@@ -161,11 +173,12 @@ class _ProgressTracker:
         return (current_time - self._first_time) / (self._evaluated - 1) * remaining
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Evaluator:
     """An evaluator of the cases of one deployment."""
 
     suite: Suite
+    deployment: Deployment
     opened: LazyModel | TextModel
     open_model: Callable[[Deployment], LazyModel | TextModel]
     is_measuring: bool
@@ -186,32 +199,44 @@ class _Evaluator:
         # the answers of a model that returns texts alone are requested for all cases in turns
         is_text_only = isinstance(self.opened, TextModel)
         side_by_side = len(missing) if is_text_only else _MAX_UNDER_WAY
-        for case, result in self._evaluate(missing):
-            if self.log is not None:
-                self.log.add(case, result)
-            yield result
-            self.tracker.update(case, result, is_stored=False, under_way=side_by_side)
+        # so that memory has the questions of few cases
+        size = len(missing) if is_text_only else _MAX_BUILT
+        for first in range(0, len(missing), size or 1):
+            for case, result in self._evaluate(missing[first : first + size]):
+                if self.log is not None:
+                    self.log.add(case, result)
+                yield result
+                self.tracker.update(case, result, is_stored=False, under_way=side_by_side)
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
         if not cases:
             return
         last_time = time.monotonic()
-        deployment = cases[0].deployment.key
-        # no bit depends on the cases of other shards, or of an earlier run
-        prompts = [c.question.prompt for c in self.suite.cases if c.deployment.key == deployment]
         questions = [self._measure(case).question for case in cases]
         # imported here: Storm and torch take seconds, and a suite is checked before
         from llmchecker.checking.runs import answer_side_by_side
 
         model = load_opened_model(self.opened)
         for index, answer in answer_side_by_side(
-            model, questions, self._load_user, prompts=prompts
+            model, questions, self._load_user, prompts=self._prompts
         ):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
             yield cases[index], self._build_result(cases[index], answer, seconds)
+
+    @cached_property
+    def _prompts(self) -> list[Start]:
+        """An even choice of the deployment's prompts, by which questions share beginnings.
+
+        So no bit depends on the cases of other shards, or of an earlier run.
+        """
+        found = {id(case.deployment): case.deployment for case in self.suite.cases}
+        own = {number for number, each in found.items() if each.key == self.deployment.key}
+        cases = [case for case in self.suite.cases if id(case.deployment) in own]
+        step = -(-len(cases) // _MAX_PROMPTS)
+        return [case.question.prompt for case in cases[::step]]
 
     def _measure(self, case: Case) -> Case:
         return case.measure() if self.is_measuring else case

@@ -65,8 +65,13 @@ def read_last_failed(path: Path, suite: Suite) -> frozenset[CaseKey] | None:
         for deployment, name, subject, requirement in records
         if (deployment, name) not in names
     }
+    prompts = {(deployment, subject) for deployment, subject, _ in changed}
     known = frozenset(
-        case.key for case in suite.cases if case.key in failed_names or case.lasting_key in changed
+        case.key
+        for case in suite.cases
+        if case.key in failed_names
+        # the requirement in words is built for few
+        or ((case.deployment.name, case.subject) in prompts and case.lasting_key in changed)
     )
     return _add_other_side(suite, known) or None
 

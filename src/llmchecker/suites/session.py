@@ -1,7 +1,7 @@
 """A session: the run of a suite with its log, in the folder of its project."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.suites.cases import CaseKey, Suite
-from llmchecker.suites.fingerprint import compute_fingerprints
+from llmchecker.suites.fingerprint import CaseFingerprint, Fingerprints
 from llmchecker.suites.json_lines import JsonLinesLog, read_baseline
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress, iter_results
@@ -62,11 +62,11 @@ class SuiteRun:
         self._suite, self._open_model = suite, open_model
         self._shard, self._selected, self._is_failing_fast = shard, selected, is_failing_fast
         self._shown = suite if selected is None else suite.select(selected)
-        # without a file nothing is compared, now or later
-        needs_fingerprints = log is not None or baseline is not None
-        self._fingerprints = compute_fingerprints(suite) if needs_fingerprints else {}
+        self._fingerprints: Mapping[CaseKey, CaseFingerprint] = Fingerprints(suite)
         self._baseline = None
         if baseline is not None:
+            # a stored case is found by what all cases ask
+            self._fingerprints = dict(self._fingerprints)
             names = [deployment.name for deployment in suite.deployments]
             self._baseline = read_baseline(baseline, names)
         # before any model, so that a wrong file costs no time

@@ -59,8 +59,9 @@ def check_side_by_side(
     Args:
         model: the language model.
         questions: the questions; only limits of passes make results reproducible.
-        prompts: start strings of further questions that other calls answer. The last bits of a
-            result depend on the common beginning of all start strings.
+        prompts: start strings whose common beginning the questions share, where theirs begin with
+            it; without these, their own. The last bits of a result depend on it, so that calls with
+            parts of the questions need the same ones.
         open_process: opens the process of a question on the model.
     """
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
@@ -70,16 +71,17 @@ def check_side_by_side(
             yield index, prompt
         else:
             groups[_group_key(model, prompt)].append((index, prompt))
-    shared = {key: _find_beginning(prompt for _, prompt in group) for key, group in groups.items()}
-    for start in set(prompts) - {question.prompt for question in questions}:
-        prompt = _encode(model, start)
-        # the call with its question reports an error
-        if isinstance(prompt, BaseException):
-            continue
-        if (key := _group_key(model, prompt)) in shared:
-            shared[key] = _find_beginning([shared[key], prompt])
+    own = [prompt for group in groups.values() for _, prompt in group]
+    encoded = [_encode(model, start) for start in set(prompts)]
+    # the call with its question reports an error
+    known = [prompt for prompt in encoded if not isinstance(prompt, BaseException)]
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for prompt in known or own:
+        key = _group_key(model, prompt)
+        shared[key] = _find_beginning([shared.get(key, prompt), prompt])
     for key, group in groups.items():
-        with _SharedBatches(model, shared[key]) as batches:
+        # prompts of a group begin with its key
+        with _SharedBatches(model, shared.get(key, key)) as batches:
             yield from _check_group(questions, open_process, group, batches)
 
 
@@ -363,8 +365,9 @@ class _SharedBatches(AbstractContextManager["_SharedBatches"]):
         tails = [
             prompt[len(self.shared) : -1]
             for index, prompt in prompts
+            if prompt[: len(self.shared)] == tuple(self.shared)
             # this takes longer than the one batch by which a deadline may be exceeded
-            if questions[index].budget.seconds is None
+            and questions[index].budget.seconds is None
         ]
         if not any(tails):
             return

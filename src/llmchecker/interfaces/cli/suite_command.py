@@ -21,7 +21,7 @@ from llmchecker.interfaces.cli.output import (
     redirect_stdout,
 )
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
-from llmchecker.suites.cases import CaseKey, Suite
+from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.junit import write_junit
@@ -135,6 +135,13 @@ def _run_once(arguments: argparse.Namespace) -> int:
     """Run the suite, and return the exit status."""
     if not arguments.model:
         check_server_options(arguments)
+    selected: frozenset[CaseKey] | None = None
+
+    def select(suite: Suite) -> list[Case]:
+        nonlocal selected
+        selected = _select_cases(arguments, suite)
+        return [case for case in suite.cases if selected is None or case.key in selected]
+
     with redirect_stdout():
         suite = load_suite(
             arguments.suite,
@@ -146,12 +153,13 @@ def _run_once(arguments: argparse.Namespace) -> int:
             config=arguments.config,
             has_baseline=arguments.baseline is not None,
             changes=_collect_changes(arguments),
+            select=select,
         )
         run = SuiteRun(
             suite,
             log=arguments.json,
             baseline=arguments.baseline,
-            selected=_select_cases(arguments, suite),
+            selected=selected,
             is_failing_fast=arguments.fail_fast,
         )
         # answers may cost hours and money

@@ -18,8 +18,14 @@ from llmchecker.models.sources.model_directory import MODEL_CONFIG, has_chat_tem
 from llmchecker.models.sources.prompt_set import check_column
 from llmchecker.models.transformers.tokenizer import load_tokenizer
 from llmchecker.properties.quantifier_state import check_quantifiers
+from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
 from llmchecker.utils.atomic_files import check_writable, describe_kind, read_json
+
+_CHECKED_ROWS = 1_000
+"""Number of rows of a table that are checked before the first job."""
+_planned_suites: dict[tuple[int, str, str], tuple[Config, Suite]] = {}
+"""Suites by the id of their configuration, their file and their model."""
 
 _RUN_VARIABLE = "LLMCHECKER_RUN"
 """Environment variable with the state of the run to which a job belongs."""
@@ -50,9 +56,33 @@ def check_inputs(config: Config) -> None:
     for name, suite in config.suites.items():
         for model_name in suite.models or ():
             with prefix_errors(f"suites.{name}.file"):
-                load_suite(suite.file, models=[model_name], config=config)
+                load_planned_suite(config, suite.file, model_name)
     if config.prompts is not None and config.prompts.dataset.source.scheme == "path":
         _check_prompts(config.prompts)
+
+
+def load_planned_suite(config: Config, file: str, model: str) -> Suite:
+    """Load a suite once, and check the first rows of its tables; each job checks its own.
+
+    Args:
+        config: the configuration.
+        file: the suite file.
+        model: name of the model that answers.
+
+    Raises:
+        LLMCheckerError: as in `load_suite`.
+    """
+    # a configuration has no hash; it is kept, so that no other one has its id
+    key = id(config), file, model
+    if key not in _planned_suites:
+        suite = load_suite(
+            file,
+            models=[model],
+            config=config,
+            select=lambda suite: [case for case in suite.cases if case.row <= _CHECKED_ROWS],
+        )
+        _planned_suites[key] = config, suite
+    return _planned_suites[key][1]
 
 
 def check_directory(checkout: Path) -> None:

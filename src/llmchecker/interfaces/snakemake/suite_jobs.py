@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 
 from llmchecker.checking.measurement import Measurement, find_threshold
-from llmchecker.suites.cases import Suite
+from llmchecker.suites.cases import Case, Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.json_lines import check_digest, read_results
 from llmchecker.suites.kept_cases import keep_cases, restore_cases
 from llmchecker.suites.results import SuiteResult
+from llmchecker.suites.runner import select_shard
 from llmchecker.suites.session import run_suite
 from llmchecker.suites.verdicts import CaseResult
 from llmchecker.trees.shards import Shard
@@ -45,7 +46,7 @@ def compute_verdicts(
         shards: the files of the suite's shards; empty if this job decides all cases.
     """
     log = _name_log(suite, output.results)
-    _restore(suite, code, kept, log)
+    _restore(suite, code, kept, log, suite.cases)
     with work():
         result = _run(suite, threads, log=log, shards=shards)
     write_html(result, output.page)
@@ -71,7 +72,7 @@ def compute_shard(
         code: that of the job of the whole suite.
     """
     log = _name_log(suite, results)
-    _restore(suite, code, kept, log)
+    _restore(suite, code, kept, log, select_shard(suite, shard))
     with work():
         _run(suite, threads, log=log, shard=shard)
     log.replace(results)
@@ -83,10 +84,10 @@ def _name_log(suite: Suite, results: str) -> Path:
     return Path(f"{results}.{suite.digest[:8]}.unfinished")
 
 
-def _restore(suite: Suite, code: str, kept: Path, log: Path) -> None:
-    """Begin the log of a run with kept results."""
-    if count := restore_cases(suite, code, kept, log):
-        _log.info("%s of %s kept", format_count(count, "case"), format_number(len(suite.cases)))
+def _restore(suite: Suite, code: str, kept: Path, log: Path, cases: Sequence[Case]) -> None:
+    """Begin the log of a run of these cases with kept results."""
+    if count := restore_cases(suite, code, kept, log, cases):
+        _log.info("%s of %s kept", format_count(count, "case"), format_number(len(cases)))
 
 
 def _run(suite: Suite, threads: int, **options: Any) -> SuiteResult:
