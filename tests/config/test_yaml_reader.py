@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from llmchecker.config.yaml_reader import (
-    _MAX_BYTES,
     CORE_SCHEMA,
+    MAX_YAML_BYTES,
     SHARED_SCHEMA,
     parse_yaml,
     read_yaml,
@@ -76,7 +76,7 @@ UNREADABLE = {
     "UTF-16 without a mark": ("a: 1\n".encode("utf-16-le"), ": encoded in UTF-16 or UTF-32"),
     "empty": (b"", ": the file is empty; write keys and values"),
     "comments alone": (b"# nothing\n", ": the file is empty; write keys and values"),
-    "large": (b"# " + b"x" * _MAX_BYTES, ": larger than the maximum of 5000000 bytes"),
+    "large": (b"# " + b"x" * MAX_YAML_BYTES, ": larger than the maximum of 5000000 bytes"),
 }
 ALIKE = """
 a: {b: 1, c: [-2, +3, 0], d: 0.5, e: -1.5, f: 1.0e+300, g: .5, h: 7.}

@@ -20,7 +20,7 @@ from llmchecker.config.yaml_parser import TAG_PREFIX, parse_documents
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.utils.text_files import read_text
 
-_MAX_BYTES = 5_000_000
+MAX_YAML_BYTES = 5_000_000
 """Maximum size of a file in bytes."""
 _MAX_VALUES = 300_000
 """Maximum number of values of a file, including values that aliases repeat."""
@@ -191,7 +191,7 @@ def read_yaml(path: str | Path, schema: ScalarSchema = CORE_SCHEMA) -> YamlFile:
             contains the line.
     """
     path = Path(path)
-    document = parse_yaml(read_text(path, max_bytes=_MAX_BYTES), path, schema)
+    document = parse_yaml(read_text(path, max_bytes=MAX_YAML_BYTES), path, schema)
     if not document.lines:
         raise ConfigError(f"{path}: the file is empty; write keys and values")
     if not isinstance(document.content, dict):
