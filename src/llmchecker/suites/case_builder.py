@@ -173,6 +173,7 @@ class CaseBuilder:
             self.row_digests.append(_hash_rows(keys, table))
         tools = parse_suite_tools(f"{place}.tools", keys.tools) or self._tools
         differing = {demand.key for demand in demands if self._differs_by_row(demand, keys, table)}
+        fixed = {each.key for each in demands if each.has_name and not set("{}") & set(each.label)}
         cases: list[Case] = []
         averages: list[Average] = []
         for form in _list_forms(place, keys):
@@ -186,6 +187,7 @@ class CaseBuilder:
                     name,
                     deployments,
                     differing,
+                    fixed,
                 )
             ]
             cases += form_cases
@@ -218,8 +220,18 @@ class CaseBuilder:
         entry: str,
         deployments: Sequence[RowDeployments],
         differing: Collection[str],
+        fixed: Collection[str],
     ) -> Iterator[Case]:
-        """Yield the cases of a form of the prompt with a row."""
+        """Yield the cases of a form of the prompt with a row.
+
+        Args:
+            prompt: the prompt.
+            demands: the requirements and averages.
+            entry: name of the entry.
+            deployments: the deployments.
+            differing: keys of the demands for which `_differs_by_row`.
+            fixed: keys of the demands whose names have no columns.
+        """
         place, keys, form, row = prompt.place, prompt.keys, prompt.form, prompt.row
         subject, given_name = entry, keys.name or ""
         if row is not None:
@@ -232,7 +244,7 @@ class CaseBuilder:
         number = 0 if row is None else row.number
         names: dict[str, int] = {}
         for demand in demands:
-            title = _insert_label(demand, row)
+            title = demand.label if demand.key in fixed else _insert_label(demand, row)
             name = f"{subject}: {title}"
             names[name] = names.get(name, 0) + 1
             # two requirements may be the same in a row

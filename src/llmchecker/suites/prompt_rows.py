@@ -120,6 +120,8 @@ def _build_table(name: str, path: Path) -> PromptTable:
 
 def _add_parts(row: dict[str, Any]) -> dict[str, Any]:
     """Add the parts of lists and objects as columns, such as `choices[0]` and `choices.text[0]`."""
+    if all(type(value) is str for value in row.values()):
+        return row
     nested = {column: value for column, value in row.items() if isinstance(value, list | dict)}
     if not nested:
         return row
@@ -166,6 +168,11 @@ def _build_row(
     name: str, number: int, values: Mapping[str, Any], columns: Iterable[str], *, has_types: bool
 ) -> Row:
     """Build a row; a cell that is no text matters only if a template contains its column."""
+    # most rows have only texts of a usual length
+    if all(type(value) is str and len(value) <= _MAX_CHARACTERS for value in values.values()):
+        texts = {column: values[column] for column in columns if column in values}
+        absent = {column: "missing" for column in columns if column not in values}
+        return Row(f"{name}, row {number}", texts, absent, number, has_types=has_types)
     cells, unusable, structures = {}, {}, {}
     for column in columns:
         value = values.get(column)
@@ -221,6 +228,7 @@ def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
     if is_spaced:
         names, *rows = [row.cells for row in parse_csv(name, text, skips_spaces=True)]
     header = _normalize_header(f"{name}, line 1", names)
+    is_plain = all(column == column.strip(" ") for column in names)
     has_spaced_quotes = not is_spaced and _SPACED_QUOTE.search(text) is not None
     for number, row in enumerate(rows, 1):
         place = f"{name}, row {number}"
@@ -232,11 +240,8 @@ def _read_csv(name: str, path: Path) -> Iterator[dict[str, Any]]:
                 f"{', '.join(header)}; quote values with commas"
             )
         # a column without a name, as of an index, cannot be inserted
-        yield {
-            column: _strip_padding(padded, cell)
-            for padded, column, cell in zip(names, header, row, strict=True)
-            if column
-        }
+        cells = row if is_plain else map(_strip_padding, names, row)
+        yield {column: cell for column, cell in zip(header, cells, strict=True) if column}
 
 
 def _strip_padding(name: str, cell: str) -> str:
