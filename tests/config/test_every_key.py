@@ -58,7 +58,7 @@ FULL = {
         "served": {
             **{"label": "D", "source": "server:http://localhost:1", "api": "vllm"},
             **{"tokenizer": "path:d", "tokens": 100, "served_as": "d", "key_from": "KEY"},
-            **{"requests": 2, "seconds": 5},
+            **{"requests": 2, "seconds": 5, "servers": ["http://127.0.0.1:2"]},
         },
         "texts": {
             **{"label": "E", "source": "server:http://localhost:2", "api": "anthropic"},

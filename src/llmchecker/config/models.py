@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _KeysT = TypeVar("_KeysT", bound=ModelKeys)
 
-_REQUEST_SETTINGS = ("requests", "seconds", "key_from")
+_REQUEST_SETTINGS = ("requests", "seconds", "key_from", "servers")
 """Settings of a server that determine no answer."""
 _TREES_MARK_SUFFIX = Path(paths.trees_mark("model")).suffix
 

@@ -152,6 +152,9 @@ class ModelKeys(Section):
     """For server, the environment variable with its key. Never write the key itself into a file."""
     requests: OptionalKey[int] = Field(default=None, ge=1, le=1_000)
     """For server, the number of texts that it writes at once; by default 64 for vllm, else 16."""
+    servers: OptionalKey[Items[str]] = None
+    """For `vllm` and `llama.cpp`, addresses of further servers with the same model, which share the
+    requests: `[http://host2:8000]`. `requests` is the number of each."""
     seconds: OptionalKey[float] = Field(default=None, gt=0, le=1_000_000)
     """For server, the time limit of a request; by default 60."""
     prices: OptionalKey[PriceKeys] = None

@@ -146,10 +146,10 @@ def test_damaged_kept_results_are_not_used(tmp_path, monkeypatch, caplog):
     with job_log(tmp_path / "log") as work:
         suite_jobs.compute_verdicts(suite, 1, output, kept, "code", work)
     content = kept.read_text()
-    assert restore_cases(suite, "code", kept, log) == 2
+    assert restore_cases(suite, "code", kept, log, suite.cases) == 2
     log.unlink()
     kept.write_text(content.replace("HOLDS", "VIOLATED"))
-    assert restore_cases(suite, "code", kept, log) == 1
+    assert restore_cases(suite, "code", kept, log, suite.cases) == 1
     log.unlink()
     kept.write_text("{}\n")
-    assert restore_cases(suite, "code", kept, log) == 0
+    assert restore_cases(suite, "code", kept, log, suite.cases) == 0

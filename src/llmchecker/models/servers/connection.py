@@ -6,7 +6,7 @@ must give the same tokens for probe texts as the one in the directory.
 """
 
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -113,7 +113,10 @@ def fetch_served_model(
             check_same(str(source.tokenizer), local_files, describe_local_files(source.local_files))
             tokenizer = load_tokenizer(model_directory)
             api = _select_api(source, tokenizer)
-            info = client.run(partial(api.read_model_info, served_as=source.served_as))
+            # not from several servers, which may be of several versions
+            first = _build_client(source.select_server(source.address), limits)
+            info = first.run(partial(api.read_model_info, served_as=source.served_as))
+            _check_servers(source, source.addresses[1:], limits, api, info)
         # only settings that affect a tree, so without concurrency or time limits
         settings = {key: source.record[key] for key in ("source", "api", "tokens")}
         write_json(settings | asdict(info), model_directory / SERVER_FILE)
@@ -158,9 +161,26 @@ def connect_model(directory: str | Path, limits: RequestLimits = _LIMITS) -> "Se
         )
     client, tokenizer = _build_client(source, limits), load_tokenizer(directory)
     api = _select_api(source, tokenizer)
-    info = client.run(partial(api.read_model_info, served_as=source.served_as))
-    check_unchanged(recorded_info, info, source.address)
+    _check_servers(source, source.addresses, limits, api, recorded_info)
     return _build_served_model(directory, source, tokenizer, client, api, recorded_info)
+
+
+def _check_servers(
+    source: ServerSource,
+    addresses: Sequence[str],
+    limits: RequestLimits,
+    api: ServerApi,
+    info: ServedModelInfo,
+) -> None:
+    """Check that servers have the recorded model, version and limits.
+
+    Raises:
+        SourceUnavailable: a server does not answer, or has another model.
+    """
+    for address in addresses:
+        client = _build_client(source.select_server(address), limits)
+        found = client.run(partial(api.read_model_info, served_as=source.served_as))
+        check_unchanged(info, found, address)
 
 
 def connect_text_client(

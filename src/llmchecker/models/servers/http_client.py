@@ -6,6 +6,7 @@ in the environment. No message contains the key.
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -126,11 +127,15 @@ class ServerClient:
             is that of one attempt, from the name's resolution to the last byte.
         key: key that is sent with every request; None for no key.
         limits: further limits.
+        turns: numbers of the sessions, which begin with one server after the other.
     """
 
     source: ServerSource
     key: str | None = field(repr=False)
     limits: RequestLimits = RequestLimits()
+    turns: Iterator[int] = field(
+        default_factory=itertools.count, init=False, repr=False, compare=False
+    )
 
     @property
     def address(self) -> str:
@@ -296,7 +301,10 @@ def _settle(future: "Future[_Result]", task: "asyncio.Task[_Result]") -> None:
 
 
 class ServerSession:
-    """Requests to a server within one event loop.
+    """Requests to a server within one event loop, or to several servers with one model.
+
+    Each attempt goes to the server with the fewest requests under way, and the next attempt after a
+    failure to another one. So a run outlives a server.
 
     Args:
         client: the client of the server.
@@ -305,6 +313,10 @@ class ServerSession:
     def __init__(self, client: ServerClient) -> None:
         self.address, self.seconds = client.address, client.source.seconds
         self._client = client
+        addresses = client.source.addresses
+        first = next(client.turns) % len(addresses)
+        self._under_way = dict.fromkeys((*addresses[first:], *addresses[:first]), 0)
+        self._sent = dict(self._under_way)
         # read before the time of the first attempt begins
         self._ssl_context = client.ssl_context
 
@@ -353,7 +365,9 @@ class ServerSession:
             SourceUnavailable: the server redirects, sends invalid JSON, or its response does not
                 match the schema.
         """
-        with prefix_errors(self._client.source.build_url(path)):
+        source = self._client.source
+        urls = [source.select_server(each).build_url(path) for each in source.addresses]
+        with prefix_errors(", ".join(urls)):
             response = await self._send_with_retries(path, payload, report_loss)
             return parse_response(shape, response)
 
@@ -362,11 +376,13 @@ class ServerSession:
     ) -> Any:
         """Send a request, again after failures that may be temporary; return the JSON value."""
         limits, seconds = self._client.limits, self.seconds
+        address: str | None = None
         for attempt in range(1, limits.attempts + 1):
+            address = self._choose_server(address)
             pause = limits.first_pause_seconds * 2 ** (attempt - 1)
             try:
                 async with asyncio.timeout(seconds):
-                    status, headers, body = await self._exchange(path, payload)
+                    status, headers, body = await self._exchange(address, path, payload)
             except TimeoutError:
                 failure = "the answer takes too long"
                 report_loss()
@@ -394,13 +410,32 @@ class ServerSession:
             f"{seconds:g} s ({failure}); run the command again, earlier answers are kept"
         )
 
+    def _choose_server(self, failed: str | None) -> str:
+        """Return the address for an attempt: with few requests, and not the one that failed."""
+        others = [each for each in self._under_way if each != failed]
+        return min(
+            others or self._under_way,
+            # idle servers take turns
+            key=lambda address: (self._under_way[address], self._sent[address]),
+        )
+
     async def _exchange(
-        self, path: str, payload: dict[str, Any] | None
+        self, address: str, path: str, payload: dict[str, Any] | None
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Make one attempt; return the status, headers and body of the response."""
+        self._under_way[address] += 1
+        self._sent[address] += 1
+        try:
+            return await self._exchange_with(address, path, payload)
+        finally:
+            self._under_way[address] -= 1
+
+    async def _exchange_with(
+        self, address: str, path: str, payload: dict[str, Any] | None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         method, body = "GET" if payload is None else "POST", bytearray()
         max_bytes = self._client.limits.max_bytes
-        url = self._client.source.build_url(path)
+        url = self._client.source.select_server(address).build_url(path)
         async with self._http.request(method, url, json=payload, allow_redirects=False) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -93,6 +93,7 @@ class ServerSource:
         requests: largest number of texts that the server writes at once; None for the default of
             the API.
         seconds: time limit of a request in seconds.
+        servers: addresses of further servers with the same model, which share the requests.
         body: for the api `json`, the body of a request as JSON, with placeholders; see
             `json_api.JsonApi`.
         answer, finish: for the api `json`, the JSON pointers of the text and of the reason of its
@@ -112,6 +113,7 @@ class ServerSource:
     key_from: str | None = None
     requests: int | None = None
     seconds: float = 60.0
+    servers: tuple[str, ...] = ()
     body: str | None = None
     answer: str | None = None
     finish: str | None = None
@@ -130,6 +132,8 @@ class ServerSource:
             ),
             ("requests", self.concurrency < 1, "at least 1"),
             ("seconds", not self.seconds > 0, "above 0"),
+            ("servers", self.is_text_only and bool(self.servers), "a key of this api"),
+            ("servers", not self._has_valid_servers, "a list of http://host:port, each once"),
         ):
             if is_invalid:
                 value = getattr(self, name)
@@ -144,11 +148,13 @@ class ServerSource:
         return cls(
             parse_source(record["source"]),
             tokenizer=None if tokenizer is None else parse_source(tokenizer),
+            servers=tuple(record.get("servers", ())),
             # records of servers with probabilities may be older than the keys of applications
             **{
                 key: record[key]
                 for key in SERVER_KEYS
-                if key != "tokenizer" and (key in record or key not in EXCHANGE_KEYS)
+                if key not in ("tokenizer", "servers")
+                and (key in record or key not in EXCHANGE_KEYS)
             },
         )
 
@@ -199,11 +205,24 @@ class ServerSource:
         return self.tokenizer is not None and self.tokenizer.scheme == "path"
 
     @property
+    def _has_valid_servers(self) -> bool:
+        are_addresses = all(each.startswith(("http://", "https://")) for each in self.servers)
+        return are_addresses and len(set(self.addresses)) == len(self.addresses)
+
+    @property
     def concurrency(self) -> int:
-        """Largest number of texts that the server writes at once."""
-        if self.requests is not None:
-            return self.requests
-        return _VLLM_REQUESTS if self.api == "vllm" else _REQUESTS
+        """Largest number of texts that all servers together write at once."""
+        default = _VLLM_REQUESTS if self.api == "vllm" else _REQUESTS
+        return len(self.addresses) * (default if self.requests is None else self.requests)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of all servers, without trailing slashes."""
+        return self.address, *(each.rstrip("/") for each in self.servers)
+
+    def select_server(self, address: str) -> "ServerSource":
+        """Return the source of one of the servers alone."""
+        return replace(self, source=replace(self.source, name=address), servers=())
 
     @property
     def address(self) -> str:
@@ -228,7 +247,10 @@ class ServerSource:
     def record(self) -> dict[str, Any]:
         """The fields by name, as the record of the model directory contains them."""
         tokenizer = None if self.tokenizer is None else str(self.tokenizer)
-        return vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
+        record = vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
+        del record["servers"]
+        # records of one server may be older than the key
+        return record | ({"servers": list(self.servers)} if self.servers else {})
 
 
 SERVER_KEYS = tuple(field.name for field in fields(ServerSource) if field.name != "source")
@@ -266,6 +288,8 @@ def parse_server_source(source: Source, entry: Mapping[str, Any]) -> ServerSourc
     for key in ("body", "headers"):
         if key in settings:
             settings[key] = json.dumps(settings[key], ensure_ascii=False)
+    if "servers" in settings:
+        settings["servers"] = tuple(each.removeprefix("server:") for each in settings["servers"])
     if "tokenizer" in settings:
         settings["tokenizer"] = parse_source(entry["tokenizer"])
     return ServerSource(source, **settings)
