@@ -107,7 +107,9 @@ class JsonLinesLog:
         known = self._suite.quantifier_files
         quantifiers = case.question.asked.quantifiers.values()
         files = {path.absolute() for each in quantifiers for path in find_quantifier_files(each)}
-        check_unchanged({**self._suite.model_files, **{path: known[path] for path in files}})
+        check_unchanged(
+            {**self._suite.model_files, **{path: known[path] for path in files if path in known}}
+        )
         append_line(self._path, _format_result(case, result, self._fingerprints[case.key]))
 
     def complete(self, result: SuiteResult) -> None:
