@@ -1,4 +1,4 @@
-"""Write docs/reference/configuration.md from the keys in `src/llmchecker/config/keys.py`:
+"""Write the pages of keys, configuration.md and question_keys.md, from their descriptions:
 
 .venv/bin/python docs/config_reference.py
 """
@@ -8,10 +8,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from llmchecker.checking.budget import Budget
+from llmchecker.config.keys import AnswerKeys
+from llmchecker.config.question import HorizonKeys
+from llmchecker.config.registry_keys import OutputKeys
 from llmchecker.config.schema import build_schema
+from llmchecker.suites.suite_file import BudgetKeys, SuiteKeys
+from llmchecker.utils.section import Section
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/configuration.md"
+QUESTION_PAGE = ROOT / "docs/reference/question_keys.md"
 
 INTRODUCTION = """\
 # Configuration
@@ -27,6 +34,46 @@ alpha, k and L.
 """
 REQUIRED = "**required**"
 UNREACHED = 1_000_000
+
+QUESTION_INTRODUCTION = """\
+# Keys of a question
+
+*Generated from the descriptions of the keys by
+[`docs/config_reference.py`](../config_reference.py).*
+
+The shell, Python, [suites](suites.md) and a [configuration](configuration.md) describe a question
+with the same keys. A key has one meaning, one range, one default and one message about a wrong
+value. A quantifier of the same name as an argument in Python is given as `quantifiers={"seed":
+...}`.
+
+| key | shell | Python | suite | configuration |
+| --- | --- | --- | --- | --- |
+"""
+PROMPTS = {
+    "start": ("`--start`", "`ask(…, start)`", "`start`", "`start_strings.NAME`"),
+    "user": ("`--user`", "`ask(user=…)`", "`user`", "in `start_strings.NAME`"),
+    "system": ("`--system`", "`ask(system=…)`", "`system`", "in `start_strings.NAME`"),
+    "messages": ("`--messages`", "`ask(messages=…)`", "`messages`", "`start_strings.NAME`"),
+    "tools": (
+        "absent: a query about calls needs a suite",
+        "`ask(tools=…)`",
+        "`tools`",
+        "absent: a start string has no tools; write a suite",
+    ),
+    "columns": (
+        "absent: an application gets rows of a file; write a suite",
+        "`ask(columns=…)`",
+        "columns of `prompts`",
+        "absent: experiments need probabilities; write a suite",
+    ),
+    "turns": (
+        "absent: a conversation is a file; write a suite",
+        "`ask(turns=…)`",
+        "`turns`",
+        "absent: experiments are about one answer; write a suite",
+    ),
+}
+"""The keys of a prompt, and where each door has them."""
 
 Schema = Mapping[str, Any]
 
@@ -44,6 +91,37 @@ def page(schema: Schema) -> str:
         about += " Required." if key in schema["required"] else ""
         sections.append(f"## {key}\n\n{about}\n\n{rows}")
     return shorten_repeated("\n".join(sections))
+
+
+def question_page() -> str:
+    """Build the page of the keys of a question: where each door has each key, or why not."""
+    rows = [f"| `{key}` | {' | '.join(doors)} |" for key, doors in PROMPTS.items()]
+    meanings = []
+    for section in (HorizonKeys, OutputKeys, Budget):
+        for key, field in section.model_fields.items():
+            rows.append(f"| `{key}` | {' | '.join(doors_of(key, section))} |")
+            is_absent = field.default is None or field.default is False
+            default = "" if is_absent else f", default `{field.default}`"
+            meanings.append(f"- `{key}`{default}: {sentence(field.description or '')}")
+    return QUESTION_INTRODUCTION + "\n".join([*rows, "", *meanings]) + "\n"
+
+
+def doors_of(key: str, section: type[Section]) -> tuple[str, str, str, str]:
+    """Return where the shell, Python, a suite and a configuration have a key, or why not."""
+    shell, suite = f"`--{key.replace('_', '-')}`", f"`{key}`"
+    function = "load" if section is OutputKeys or key in ("tokens", "dollars") else "ask"
+    configuration = "`L` of an experiment" if section is HorizonKeys else f"`models.NAME.{key}`"
+    if section is Budget:
+        if key not in SuiteKeys.model_fields:
+            suite = reason_of(key, BudgetKeys) or f"`budget.{key}`"
+        configuration = reason_of(key, AnswerKeys) or f"`answer.{key}`"
+    return shell, f"`{function}({key}=…)`", suite, configuration
+
+
+def reason_of(key: str, section: type[Section]) -> str:
+    """Return why a section refuses a key; empty if it has the key."""
+    reason = section.refused_keys.get(key)
+    return "" if reason is None else f"absent: {reason}"
 
 
 def shorten_repeated(text: str) -> str:
@@ -118,3 +196,4 @@ def sentence(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(build_schema()), encoding="utf-8")
+    QUESTION_PAGE.write_text(question_page(), encoding="utf-8")

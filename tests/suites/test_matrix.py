@@ -141,8 +141,8 @@ def test_a_matrix_that_cannot_run_is_refused(tmp_path, keys, line, reason):
         ({"start": {"x": "a", "y": ""}}, "cases[0].start.y: the text is empty"),
         ({"user": {"city": None}}, 'cases[0].user: {city} is a mapping in YAML; write "{city}" in'),
         ({"user": ["a"], "start": ["b"]}, "cases[0]: there is user and start; give exactly one"),
-        ({"user": "a", "model": "m"}, "cases[0]: a model belongs to the whole suite; "),
-        ({"user": "a", "system": "b"}, "cases[0]: a system belongs to the whole suite; "),
+        ({"user": "a", "model": "m"}, "cases[0].model: it belongs to the whole suite; "),
+        ({"user": "a", "system": "b"}, "cases[0].system: it belongs to the whole suite; "),
     ],
 )
 def test_a_case_that_does_not_fit_a_matrix_is_refused(tmp_path, case, reason):

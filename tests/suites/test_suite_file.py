@@ -125,7 +125,7 @@ def test_a_configuration_of_promptfoo_is_not_read_as_a_suite(tmp_path):
     with pytest.raises(LLMCheckerError, match=r"convert it by llmchecker init --from p\.yaml"):
         load_suite(tmp_path / "p.yaml")
     case = {"start": "once", "assert": [{"type": "contains", "value": "X"}]}
-    assert "cases[0]: assert: a key of promptfoo; write require" in refused(tmp_path, [case])
+    assert "cases[0].assert: a key of promptfoo; write require" in refused(tmp_path, [case])
 
 
 @pytest.mark.parametrize(

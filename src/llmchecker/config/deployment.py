@@ -133,7 +133,7 @@ def resolve_deployment(
         template_place: the key or the option of these settings, for messages.
         reading: keys with or without `stop`, `include_stop` and `thought`; by default those of the
             model.
-        reading_place: what precedes these keys in messages; by default `place`.
+        reading_place: what precedes these keys in messages.
 
     Raises:
         UnknownName: no model, directory or source has the name.
@@ -147,7 +147,7 @@ def resolve_deployment(
         model,
         decoding=select_decoding(decoding_place, decoding or {}, model, folder),
         template=select_template(template_place, template, model),
-        reader=select_reader(reading_place or place, reading or {}, model),
+        reader=select_reader(reading_place, reading or {}, model),
     )
     return Deployment(text, model, system)
 

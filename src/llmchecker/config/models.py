@@ -1,12 +1,13 @@
 """Language models of a configuration: sources, settings and decodings."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmchecker.config import paths
-from llmchecker.config.registry_keys import ModelKeys, PriceKeys
+from llmchecker.config.registry_keys import DecodingKeys, ModelKeys, PriceKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import (
@@ -231,7 +232,24 @@ def select_decoding(
             f"{key}: {model.name} is a {model.kind} model; only local causal models have a decoding"
         )
     with prefix_errors(key):
-        return parse_decoding(entry["decoding"], folder)
+        return read_decoding(entry["decoding"], folder)
+
+
+def read_decoding(
+    entry: str | Mapping[str, Any] | Decoding, folder: Path | None = None
+) -> DecodingChoice:
+    """Return the decoding of a value of the key `decoding`; None if it has no effect.
+
+    Args:
+        entry: a name, keys of a decoding, or a decoding.
+        folder: the folder to which paths are relative; by default the current one.
+
+    Raises:
+        ConfigError: a key is unknown or a value is invalid.
+    """
+    if isinstance(entry, Mapping):
+        entry = parse_section(DecodingKeys, entry).explicit_keys
+    return parse_decoding(entry, folder)
 
 
 def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSettings:
@@ -264,14 +282,14 @@ def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> A
     """Return what is read of answers by the keys of an entry, or else of the model.
 
     Args:
-        place: the entry, for messages.
+        place: the entry, for messages; empty for keys without one.
         entry: its keys, with or without `stop`, `include_stop` and `thought`.
         model: the model.
 
     Raises:
         ConfigError: a value is invalid, or the model's answers do not contain it.
     """
-    with prefix_errors(place):
+    with prefix_errors(place) if place else nullcontext():
         reader = build_reader(entry, model.reader)
         if reader != WHOLE_OUTPUT and isinstance(model.source, Application):
             raise ConfigError(f"stop: {model.name} returns its answers alone; remove the keys")
@@ -289,7 +307,7 @@ def _parse_text_decoding(
     assert isinstance(model.source, ServerSource)
     known = TEXT_SETTINGS[model.source.api]
     with prefix_errors(key):
-        decoding = parse_decoding(entry, folder)
+        decoding = read_decoding(entry, folder)
         unknown = set(decoding.settings) - known if isinstance(decoding, Decoding) else set()
         if unknown:
             named = ", ".join(sorted(known - {"do_sample"})) or "its own decoding alone"

@@ -17,11 +17,27 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.registry import create_quantifier, find_quantifiers
-from llmchecker.trees.text_tree import check_length
-from llmchecker.utils.section import parse_end
+from llmchecker.utils.section import EndOrLength, Section, parse_end, parse_section
 
 DEFAULT_LENGTH = 40
 """Default horizon in tokens."""
+
+
+class HorizonKeys(Section):
+    """The key of the horizon."""
+
+    length: EndOrLength = DEFAULT_LENGTH
+    """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
+    An answer that has not ended there counts against a requirement that its end could violate."""
+
+
+def read_length(length: int | str) -> tuple[int, bool]:
+    """Return the horizon of a length in tokens, and whether it is about whole texts.
+
+    Raises:
+        ConfigError: the length is out of range, or another text than `end` or `end:400`.
+    """
+    return parse_end(parse_section(HorizonKeys, {"length": length}).length)
 
 
 def resolve_query(
@@ -42,12 +58,10 @@ def resolve_query(
 
     Raises:
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
-        ConfigError: a quantifier needs settings, or the length is another text.
-        InvalidBound: the horizon is out of range.
+        ConfigError: a quantifier needs settings, or the length is no horizon.
     """
-    horizon, is_whole = parse_end(length)
     # a monitor of a negative horizon would never end
-    check_length(horizon)
+    horizon, is_whole = read_length(length)
     query = parse(query) if isinstance(query, str) else query
     notes = tuple(list_vacuous_thresholds(query.root))
     if turn_count is not None:

@@ -92,8 +92,28 @@ class ThoughtKeys(Section):
     prompt that ends with `begin` needs no such key."""
 
 
-StopEntry = OptionalKey[Annotated[str | NonEmpty[str], TEXT_OR_LIST]]
-ThoughtEntry = OptionalKey[Annotated[Literal[False] | ThoughtKeys, FALSE_OR_SECTION]]
+_StopEntry = OptionalKey[Annotated[str | NonEmpty[str], TEXT_OR_LIST]]
+_ThoughtEntry = OptionalKey[Annotated[Literal[False] | ThoughtKeys, FALSE_OR_SECTION]]
+
+
+class OutputKeys(Section):
+    """How a model writes its output, and what is read of it: the same keys at every door."""
+
+    decoding: DecodingEntry = None
+    """The choice of the next token: `greedy`, `as_published` (the model's own
+    generation_config.json), or the keys below, as in `generate` of transformers. A missing key
+    changes nothing. Without decoding, tokens are drawn at temperature 1 from all tokens."""
+    template: OptionalKey[dict[str, Any]] = None
+    """Variables of the chat template, such as `{enable_thinking: false}`. `date` is the date of
+    prompts, by default 2024-07-26 in every run. An API of chats gets `chat_template_kwargs`."""
+    stop: _StopEntry = None
+    """A text, or several, before whose first occurrence an answer ends."""
+    include_stop: OptionalKey[bool] = None
+    """Whether an answer ends after the stop instead."""
+    thought: _ThoughtEntry = None
+    """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
+    about the answer after it. By default they are those of the chat template. `false` counts a
+    thought as part of the answer."""
 
 
 class PartKeys(Section):
@@ -114,8 +134,8 @@ class PriceKeys(Section):
     """The price of the tokens of answers."""
 
 
-class ModelKeys(Section):
-    """A language model."""
+class _SourceKeys(Section):
+    """Where a language model is, and how it is opened."""
 
     label: str = Field(min_length=1)
     """The model's name in tables and figures."""
@@ -169,21 +189,11 @@ class ModelKeys(Section):
     """Whether the next token follows the text or is read at an appended mask."""
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     """Number format of the weights."""
-    decoding: DecodingEntry = None
-    """The choice of the next token: `greedy`, `as_published` (the model's own
-    generation_config.json), or the keys below, as in `generate` of transformers. A missing key
-    changes nothing. Without decoding, tokens are drawn at temperature 1 from all tokens."""
-    template: OptionalKey[dict[str, Any]] = None
-    """Variables of the chat template, such as `{enable_thinking: false}`. `date` is the date of
-    prompts, by default 2024-07-26 in every run. An API of chats gets `chat_template_kwargs`."""
-    stop: StopEntry = None
-    """A text, or several, before whose first occurrence an answer ends."""
-    include_stop: OptionalKey[bool] = None
-    """Whether an answer ends after the stop instead."""
-    thought: ThoughtEntry = None
-    """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
-    about the answer after it. By default they are those of the chat template. `false` counts a
-    thought as part of the answer."""
+
+
+class ModelKeys(OutputKeys, _SourceKeys):
+    """A language model."""
+
     device: str = Field(default="cpu", pattern="^(cpu|cuda(:[0-9]+)?|mps)$")
     """A torch device, such as cpu or cuda."""
     mem_mb: int = Field(default=4_000, ge=1, le=100_000_000)

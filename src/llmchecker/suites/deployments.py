@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.config.deployment import Deployment
-from llmchecker.config.registry_keys import DecodingKeys
+from llmchecker.config.models import read_decoding
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.decoding.settings import parse_decoding
 from llmchecker.suites.matrix import Alternative
 from llmchecker.suites.templates import Row, insert_columns, insert_values, locate_errors
-from llmchecker.utils.section import parse_section
 
 
 def name_difference(first: Deployment, second: Deployment) -> str:
@@ -101,9 +99,7 @@ class RowDeployments:
             entry = insert_values(self._decoding, row)
         if repr(entry) not in self._by_decoding:
             with locate_errors(self._decoding_key, self._decoding, row):
-                if isinstance(entry, Mapping):
-                    entry = parse_section(DecodingKeys, entry).explicit_keys
-                decoding = parse_decoding(entry, self._folder)
+                decoding = read_decoding(entry, self._folder)
             model = replace(self.deployment.model, decoding=decoding)
             self._by_decoding[repr(entry)] = replace(self.deployment, model=model)
         return self._by_decoding[repr(entry)]

@@ -160,8 +160,7 @@ class _SuiteBuilder:
             raise ConfigError(
                 f"suite: the key 'model' is missing; add it, or give {self.models_place}"
             )
-        keys, template = self.keys.explicit_keys, self.keys.template
-        models = [self._resolve(key, name, None, keys, template) for name in names]
+        models = [self._resolve(key, name, None, self.keys.explicit_keys) for name in names]
         labels = [each.deployment.name for each in models]
         if len(set(labels)) < len(labels):
             raise ConfigError(f"{key}: {', '.join(labels)} has a model twice; remove one")
@@ -179,8 +178,6 @@ class _SuiteBuilder:
         name: GivenModel,
         system: str | None,
         explicit_keys: Mapping[str, Any],
-        template: Mapping[str, Any] | None,
-        reading: Mapping[str, Any] | None = None,
         suffix: str = "",
         **options: str,
     ) -> RowDeployments:
@@ -188,9 +185,7 @@ class _SuiteBuilder:
 
         Args:
             key, name, system: as in `resolve_deployment`.
-            explicit_keys: the keys of the suite or of `versus`, with or without `decoding`.
-            template: settings of the chat template; None for those of the model.
-            reading: the keys of what is read of answers; None for those of the suite.
+            explicit_keys: keys with or without those of `OutputKeys`.
             suffix: the end of the deployment's name.
             options: as in `RowDeployments`.
         """
@@ -205,8 +200,8 @@ class _SuiteBuilder:
             system=system,
             # the model must support a decoding, whatever it is
             decoding={"decoding": GREEDY} if has_columns else explicit_keys,
-            template=template,
-            reading=self.keys.explicit_keys if reading is None else reading,
+            template=explicit_keys.get("template"),
+            reading=explicit_keys,
         )
         deployment = replace(deployment, name=f"{deployment.name}{suffix}")
         return RowDeployments(deployment, decoding if has_columns else None, folder, **options)
@@ -265,6 +260,8 @@ class _SuiteBuilder:
         # of several models none is the obvious one
         if versus.model is None and len(names) > 1:
             raise ConfigError("versus: the suite has several models; name one by `model`")
+        # other stops are not included by default
+        inclusion: dict[str, Any] = {} if versus.stop is None else {"include_stop": None}
         has_system, has_decoding = versus.system is not None, versus.decoding is not None
         systems = list_alternatives("system", keys.system, "system")
         if not has_system and len(systems) > 1:
@@ -274,19 +271,11 @@ class _SuiteBuilder:
                 "model",
                 versus.model or names[0],
                 versus.system if has_system else systems[0].content,
-                versus.explicit_keys if has_decoding else keys.explicit_keys,
-                keys.template if versus.template is None else versus.template,
-                reading=keys.explicit_keys | _select_reading(versus.explicit_keys),
+                keys.explicit_keys | inclusion | versus.explicit_keys,
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
                 decoding_key="versus.decoding" if has_decoding else "decoding",
             )
-
-
-def _select_reading(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of what is read of answers; other stops are not included by default."""
-    reading = {name: keys[name] for name in ("stop", "include_stop", "thought") if name in keys}
-    return {"include_stop": None, **reading} if "stop" in reading else reading
 
 
 def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry | None) -> Registry:

@@ -19,13 +19,12 @@ from pydantic import (
 )
 
 from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
-from llmchecker.config.question import DEFAULT_LENGTH
+from llmchecker.config.question import DEFAULT_LENGTH, HorizonKeys
 from llmchecker.config.registry_keys import (
     DecodingKeys,
     MessageKeys,
+    OutputKeys,
     QuantifierEntry,
-    StopEntry,
-    ThoughtEntry,
 )
 from llmchecker.config.yaml_reader import MAX_YAML_BYTES, YamlFile, read_yaml
 from llmchecker.errors import ConfigError
@@ -35,9 +34,9 @@ from llmchecker.suites.statistic import MAX_REPEATS
 from llmchecker.suites.templates import list_columns
 from llmchecker.utils.printable_text import quote_value
 from llmchecker.utils.section import (
-    END_OR_LENGTH,
     TEXT_OR_SECTION,
     Confidence,
+    EndOrLength,
     Length,
     NonEmpty,
     OneKeySection,
@@ -215,6 +214,11 @@ class AverageKeys(Section):
 class CaseKeys(Section):
     """Prompts, and the requirements for each of them."""
 
+    refused_keys: ClassVar[Mapping[str, str]] = _KEYS_OF_OTHERS | dict.fromkeys(
+        ("model", "system", *OutputKeys.model_fields),
+        "it belongs to the whole suite; write it there, or another suite",
+    )
+
     name: OptionalKey[_CaseName] = None
     """The name in all outputs; by default its number."""
     user: OptionalKey[Texts] = None
@@ -245,29 +249,21 @@ class CaseKeys(Section):
     """A column. Averages are also reported for each of its values."""
     tools: OptionalKey[_Tools] = None
     """As at the top level, for these prompts."""
-    length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
+    length: OptionalKey[EndOrLength] = None
     """As at the top level, for these prompts."""
     budget: OptionalKey[_CaseBudgetKeys] = None
     """As at the top level, for these prompts."""
 
     @model_validator(mode="before")
     @classmethod
-    def _check_deployment(cls, value: Any) -> Any:
-        for key in ("model", "system", "decoding", "template"):
-            if isinstance(value, dict) and key in value:
-                raise build_error(
-                    f"a {key} belongs to the whole suite; write it there, or another suite"
-                )
+    def _read_chat(cls, value: Any) -> Any:
         if isinstance(value, dict) and isinstance(value.get("messages"), str):
-            value = {**value, "messages": [{"chat": value["messages"]}]}
-        for key, hint in _KEYS_OF_OTHERS.items():
-            if isinstance(value, dict) and key in value:
-                raise build_error(f"{key}: {hint}")
+            return {**value, "messages": [{"chat": value["messages"]}]}
         return value
 
 
-class VersusKeys(Section):
-    """The model, system prompt and decoding to compare with."""
+class VersusKeys(OutputKeys):
+    """The model, system prompt and decoding to compare with, by default those of the suite."""
 
     model: OptionalKey[_ModelEntry] = None
     """A model, by default that of the suite."""
@@ -275,20 +271,11 @@ class VersusKeys(Section):
     """A system prompt, by default that of the suite."""
     decoding: _DecodingEntry = None
     """A decoding, by default that of the suite."""
-    template: OptionalKey[dict[str, Any]] = None
-    """Settings of the chat template, by default those of the suite."""
-    stop: StopEntry = None
-    """A text, or several, before whose first occurrence an answer ends; by default as in the
-    suite."""
-    include_stop: OptionalKey[bool] = None
-    """Whether an answer ends after the stop instead; by default as in the suite."""
-    thought: ThoughtEntry = None
-    """The marks of a thought before an answer, or false; by default as in the suite."""
     require: OptionalKey[dict[str, str]] = None
     """Requirements by the name of an average or of a requirement: `difference >= -0.02`."""
 
 
-class SuiteKeys(Section):
+class SuiteKeys(HorizonKeys, OutputKeys):
     """All keys of a suite file."""
 
     file_noun: ClassVar[str] = "suite"
@@ -313,20 +300,6 @@ class SuiteKeys(Section):
     function, function: {name: …, description: …, parameters: …}}`."""
     decoding: _DecodingEntry = None
     """The decoding, as in a configuration."""
-    template: OptionalKey[dict[str, Any]] = None
-    """Settings of the chat template, as in a configuration: `{enable_thinking: false}`."""
-    stop: StopEntry = None
-    """A text, or several, before whose first occurrence an answer ends; by default as the model
-    has it."""
-    include_stop: OptionalKey[bool] = None
-    """Whether an answer ends after the stop instead."""
-    thought: ThoughtEntry = None
-    """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
-    about the answer after it. By default they are those of the chat template. `false` counts a
-    thought as part of the answer."""
-    length: Annotated[str | Length, END_OR_LENGTH] = DEFAULT_LENGTH
-    """The horizon in tokens. `end` asks about whole answers: 1,000 tokens, or 400 with `end:400`.
-    An answer that has not ended there counts against a requirement that its end could violate."""
     confidence: Confidence = DEFAULT_CONFIDENCE
     """The confidence of all verdicts of the suite together."""
     budget: BudgetKeys = BudgetKeys()
@@ -353,8 +326,8 @@ class RunKeys(Budget):
         key: _SUITE_KEYS[key] for key in ("width", "certain")
     }
 
-    length: OptionalKey[Annotated[str | Length, END_OR_LENGTH]] = None
-    """The horizon in tokens of all cases; end or end:400 asks about whole answers."""
+    length: OptionalKey[EndOrLength] = None
+    """The horizon in tokens of all cases; `end` or `end:400` asks about whole answers."""
 
 
 def replace_keys(keys: SuiteKeys, changes: RunKeys) -> SuiteKeys:

@@ -47,7 +47,7 @@ class StateKind(IntEnum):
     END = 2
 
 
-def check_length(length: int) -> None:
+def _check_length(length: int) -> None:
     """Check a horizon L in tokens.
 
     Raises:
@@ -82,7 +82,7 @@ class Truncation:
         if not 0 <= self.alpha <= 1:
             raise InvalidBound(f"alpha: {self.alpha!r} is not a number from 0 to 1")
         _check_count("k", self.k, MAX_K)
-        check_length(self.length)
+        _check_length(self.length)
 
     def __str__(self) -> str:
         return f"alpha={self.alpha}, k={self.k}, L={self.length}"
@@ -102,7 +102,7 @@ class Horizon:
     length: int
 
     def __post_init__(self) -> None:
-        check_length(self.length)
+        _check_length(self.length)
 
     def __str__(self) -> str:
         return f"L={self.length}"

@@ -299,20 +299,15 @@ _END = re.compile(r"end(?::([1-9][0-9]{0,3}|10000))?")
 
 
 def parse_end(length: "str | int") -> tuple[int, bool]:
-    """Return the horizon of a length, and whether it is about whole texts.
-
-    Raises:
-        ConfigError: a text is neither `end` nor `end:` with a number of tokens.
-    """
+    """Return the horizon of a valid `EndOrLength`, and whether it is about whole texts."""
     if not isinstance(length, str):
         return length, False
     match = _END.fullmatch(length)
-    if match is None:
-        raise ConfigError(f"length: {quote_value(length)} {_NO_LENGTH}")
+    assert match is not None
     return int(match[1] or _END_LENGTH), True
 
 
-END_OR_LENGTH = Either(
+_END_OR_LENGTH = Either(
     lambda value: isinstance(value, str) and _END.fullmatch(value) is not None,
     int,
     _NO_LENGTH,
@@ -367,6 +362,9 @@ CONFIDENCE_RANGE = (0.001, 0.999999999)
 
 Nearer to 0 or 1, shares of the error probability would be rounded away.
 """
+EndOrLength = Annotated[str | Length, _END_OR_LENGTH]
+"""A length, or `end` or `end:400` for whole answers."""
+
 Confidence = Annotated[float, Field(ge=CONFIDENCE_RANGE[0], le=CONFIDENCE_RANGE[1])]
 # a seed is half of a 128-bit key; the sample number is the other half
 Seed = Annotated[int, Field(ge=0, le=2**64 - 1)]

@@ -409,11 +409,11 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--temperature", "-1"), "error: --temperature: -1.0 is not at least 0"),
+        (("--temperature", "-1"), "error: --temperature: -1 is too small; it must be at least 0"),
         (("--temperature", "0", "--top-p", "0.5"), "top_p: no effect with greedy (temperature: 0)"),
         (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p: no effect with greedy"),
-        (("--top-k", "-4"), "error: --top-k: -4 is negative"),
-        (("--temperature", "1", "--top-p", "2"), "error: --top-p: 2.0 is not above 0"),
+        (("--top-k", "-4"), "error: --top-k: -4 is too small"),
+        (("--temperature", "1", "--top-p", "2"), "error: --top-p: 2 is too large"),
         (("--model", ""), "error: --model: the name is empty; name a directory"),
     ],
 )

@@ -368,7 +368,7 @@ def test_a_start_string_is_data(project, capfd, start):
         (arguments("--alpha", "nan"), "alpha: nan is not"),
         (arguments("--alpha", "most"), "--alpha"),
         (arguments("--k", "0"), "k: 0 is not"),
-        (arguments("--length", "-1"), "--length: -1 is not"),
+        (arguments("--length", "-1"), "--length: -1 is too small"),
         (arguments("--length", "2.5"), "--length"),
         (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
         (arguments(start="\udcff"), "--start"),

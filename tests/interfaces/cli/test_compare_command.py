@@ -141,7 +141,7 @@ def test_another_user_replaces_messages(project, capfd):
             QUERY,
             "--versus-model: 'gpt3' is no model and no directory in ",
         ),
-        (["--versus-top-p", "4"], QUERY, "error: --versus-top-p: 4.0 is not above 0"),
+        (["--versus-top-p", "4"], QUERY, "error: --versus-top-p: 4 is too large"),
         (
             ["--versus-model", "gpt2", "--versus-api", "vllm"],
             QUERY,

@@ -353,7 +353,8 @@ def test_a_path_is_no_model_and_an_effort_has_a_range(model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *(({"length": n}, f"length: {n} is not a whole number from 1") for n in (-1, 0, 1.5)),
+        *(({"length": n}, f"length: {n} is too small; it must be at least 1") for n in (-1, 0)),
+        ({"length": 1.5}, "length: 1.5 is no length; write a number of tokens"),
         ({"seed": -1}, "seed: -1 is too small; it must be at least 0"),
         ({"seed": 1.5}, "seed: 1.5 is not of type integer"),
         ({"seed": 2**64}, "seed: 18446744073709551616 is too large"),

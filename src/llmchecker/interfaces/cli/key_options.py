@@ -1,12 +1,23 @@
 """Options of commands from the descriptions of keys: each key is an option of the same name."""
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from llmchecker.models.servers.settings import ApiName
 from llmchecker.utils.section import Section
+
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    "decoding": {"metavar": "YAML"},
+    "prices": {"nargs": 2, "metavar": ("INPUT", "OUTPUT")},
+    "stop": {"action": "append", "metavar": "TEXT"},
+    "template": {"action": "append", "metavar": "KEY=VALUE"},
+    "thought": {"nargs": 2, "metavar": ("BEGIN", "END")},
+}
+"""Forms of keys with several values, in the arguments of argparse."""
+_TEXTS = (str, str | None, ApiName, ApiName | None)
 
 
 def add_key_options(
@@ -29,20 +40,22 @@ def add_key_options(
     for name, field in section.model_fields.items():
         if name not in section.refused_keys and (names is None or name in names):
             option = f"{prefix}{name.replace('_', '-')}"
-            group.add_argument(option, **_find_form(field), help=_format_help(field))
+            form = _FORMS.get(name) or _find_form(field)
+            group.add_argument(option, **form, help=_format_help(field))
 
 
 def collect_keys(
-    arguments: argparse.Namespace, section: type[Section], prefix: str = ""
+    arguments: argparse.Namespace, section: type[Section], names: Collection[str] | None = None
 ) -> dict[str, Any]:
     """Return the keys of a section whose options were given.
 
     Args:
         arguments: the arguments of the command line.
         section: the section.
-        prefix: the beginning of the names of the arguments.
+        names: the keys; None for all.
     """
-    values = {name: getattr(arguments, f"{prefix}{name}", None) for name in section.model_fields}
+    chosen = section.model_fields if names is None else names
+    values = {name: getattr(arguments, name, None) for name in chosen}
     # argparse gives False to an absent flag, which 0 equals
     return {
         name: value for name, value in values.items() if value is not None and value is not False
@@ -61,15 +74,15 @@ def _parse_number(text: str) -> Any:
 
 def _find_form(field: FieldInfo) -> dict[str, Any]:
     """Return the arguments of argparse for the type of a key."""
-    if field.annotation is bool:
+    if field.annotation in (bool, bool | None):
         return {"action": "store_true"}
-    return {} if field.annotation is str else {"type": _parse_number}
+    return {} if field.annotation in _TEXTS else {"type": _parse_number}
 
 
 def _format_help(field: FieldInfo) -> str:
     """Return the description of a key with its default."""
     words = " ".join((field.description or "").split()).rstrip(".")
     words = words[:1].lower() + words[1:]
-    # an absent value and a flag need no words
-    default = f" (default: {field.default})" if field.default else ""
+    is_absent = field.default is None or field.default is False
+    default = "" if is_absent else f" (default: {field.default})"
     return f"{words}{default}".replace("%", "%%")

@@ -95,6 +95,8 @@ def ask(
     *,
     user: str | None = None,
     system: str | None = None,
+    messages: Sequence[Mapping[str, str]] | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
     turns: Sequence[str] = (),
     columns: Mapping[str, Any] | None = None,
     length: int | str = DEFAULT_LENGTH,
@@ -124,6 +126,8 @@ def ask(
         start: the start string or messages, as in `grow`; None with `user`.
         user: what a user says to a chat model.
         system: the system prompt of that chat.
+        messages: several messages of the chat, in place of `user`.
+        tools: functions that the chat model may call, as in suites.
         turns: what the user says after each answer, in which `{answer 1}` is the first answer. The
             query is then about turns.
         columns: for an application, values that it gets besides the messages, by name.
@@ -153,10 +157,11 @@ def ask(
     options: dict[str, object] = {"passes": passes, "answers": answers, "seconds": seconds}
     options |= {"width": width, "confidence": confidence, "seed": seed, "certain": certain}
     budget = collect_changes(Budget, options)
-    options |= {"length": length, "user": user, "system": system, "turns": turns}
-    options["columns"] = columns
+    chat: dict[str, object] = {"user": user, "system": system, "messages": messages}
+    chat |= {"tools": tools, "columns": columns}
+    options |= {"length": length, **chat, "turns": turns}
     scorers = merge_scorers(quantifiers, keywords, options)
-    prompt = parse_prompt({"start": start, "user": user, "system": system, "columns": columns})
+    prompt = parse_prompt({"start": start, **chat})
     conversation = build_conversation(prompt, turns, length)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(

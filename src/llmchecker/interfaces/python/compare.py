@@ -9,6 +9,7 @@ from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
 from llmchecker.checking.comparison import Comparison, SideLabel
 from llmchecker.checking.comparison_run import compare_answers
 from llmchecker.checking.question import Question
+from llmchecker.config.models import read_decoding
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.config.question import (
     DEFAULT_LENGTH,
@@ -22,7 +23,7 @@ from llmchecker.interfaces.python.ask import (
     combine_watches,
 )
 from llmchecker.interfaces.python.scorers import QueryForm, Scorer, merge_scorers, resolve_scorers
-from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, describe_decoding
@@ -40,6 +41,8 @@ def compare(
     *,
     user: str | None = None,
     system: str | None = None,
+    messages: Sequence[Mapping[str, str]] | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
     turns: Sequence[str] = (),
     columns: Mapping[str, Any] | None = None,
     versus_model: "LanguageModel | TextModel | None" = None,
@@ -69,7 +72,8 @@ def compare(
     Args:
         query: a query with =?, as a text or parsed, or an assertion without a probability.
         model: a model that `load` returned.
-        start, user, system, turns, columns: the prompt and what follows it, as in `ask`.
+        start, user, system, messages, tools, turns, columns: the prompt and what follows it, as in
+            `ask`.
         versus_model, versus_start, versus_user, versus_system: those of the second side.
         versus_decoding: the decoding of the second side, as in `load`.
         length: the horizon in tokens, as in `ask`.
@@ -90,8 +94,9 @@ def compare(
     options: dict[str, object] = {"passes": passes, "answers": answers, "seconds": seconds}
     options |= {"width": width, "confidence": confidence, "seed": seed, "certain": certain}
     budget = collect_changes(Budget, options)
-    options |= {"length": length, "user": user, "system": system, "turns": turns}
-    options["columns"] = columns
+    chat: dict[str, object] = {"user": user, "system": system, "messages": messages}
+    chat |= {"tools": tools, "columns": columns}
+    options |= {"length": length, **chat, "turns": turns}
     scorers = merge_scorers(quantifiers, keywords, options)
     second_model = model if versus_model is None else versus_model
     for each in (model, second_model):
@@ -102,9 +107,9 @@ def compare(
                 f"versus_decoding: {second_model.name} returns texts alone; load it with a decoding"
             )
         with prefix_errors("versus_decoding"):
-            parsed_decoding = parse_decoding(versus_decoding)
+            parsed_decoding = read_decoding(versus_decoding)
         second_model = apply_decoding(second_model, parsed_decoding)
-    prompt = parse_prompt({"start": start, "user": user, "system": system, "columns": columns})
+    prompt = parse_prompt({"start": start, **chat})
     conversation = build_conversation(prompt, turns, length)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(

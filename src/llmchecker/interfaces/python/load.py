@@ -9,14 +9,14 @@ from typing import Any, Literal, overload
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from llmchecker.config.deployment import resolve_deployment
-from llmchecker.config.models import ModelConfig, check_prices
+from llmchecker.config.models import ModelConfig, check_prices, read_decoding
 from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.registry import Registry
-from llmchecker.config.registry_keys import ExpansionConfig
+from llmchecker.config.registry_keys import ExpansionConfig, OutputKeys
 from llmchecker.errors import ConfigError, UnusableModel, prefix_errors
 from llmchecker.models.application import AnswerFunction, Application
 from llmchecker.models.decoding.answer_reader import apply_reader, build_reader
-from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.decoding.template_settings import TemplateSettings
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.lazy_model import LazyModel
@@ -25,6 +25,7 @@ from llmchecker.models.servers.spending import Spending
 from llmchecker.models.text_answer import TextModel
 from llmchecker.models.transformers.load import apply_decoding, wrap_model
 from llmchecker.utils.processes import count_cores
+from llmchecker.utils.section import parse_section
 
 _ModelKind = Literal["causal", "masked"]
 
@@ -131,6 +132,8 @@ def load(
         ConfigError: the arguments contradict each other.
     """
     reading = {"stop": stop, "include_stop": include_stop, "thought": thought}
+    reading = {name: value for name, value in reading.items() if value is not None}
+    reading = parse_section(OutputKeys, reading).explicit_keys
     if isinstance(source, str | Path | Mapping):
         # all but a loaded network have their own tokenizer
         if tokenizer is not None:
@@ -168,7 +171,7 @@ def load(
     kind = kind or _infer_kind(source)
     wrapped: Any = wrap_model(source, tokenizer, kind, threads=threads, memory_bytes=memory_bytes)
     with prefix_errors("decoding"):
-        parsed_decoding = None if decoding is None else parse_decoding(decoding)
+        parsed_decoding = None if decoding is None else read_decoding(decoding)
     with prefix_errors("template"):
         settings = TemplateSettings.parse(template or {})
     decoded = apply_decoding(wrapped.with_template(settings), parsed_decoding)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from llmchecker.config import question
+from llmchecker.config.registry_keys import OutputKeys
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
 from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
@@ -23,6 +24,10 @@ Scorer = Quantifier | Callable[[str, str], int]
 """A quantifier, or a function from start and continuation to an integer."""
 QueryForm = str | Query | Mapping[str, Any]
 """A query as a text, a parsed query, or an assertion such as `{"contains": "yes"}`."""
+
+
+_MODEL_KEYS = (*OutputKeys.model_fields, "tokens", "dollars")
+"""Keys of a question that a loaded model has already."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,9 @@ def merge_scorers(
                 f"{name}: this is an option; for a quantifier of that name write "
                 f"quantifiers={{'{name}': …}}"
             )
+    for name, value in keywords.items():
+        if name in _MODEL_KEYS and not callable(value):
+            raise ConfigError(f"{name}: it belongs to the model; give it to load")
     if quantifiers is None:
         return dict(keywords)
     if not isinstance(quantifiers, Mapping):

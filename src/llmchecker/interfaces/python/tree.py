@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.conversations import answer_tree
+from llmchecker.config.models import read_decoding
 from llmchecker.config.prompt import parse_prompt
 from llmchecker.errors import ConfigError, InvalidBound, prefix_errors
 from llmchecker.interfaces.python.scorers import Scorer, score
-from llmchecker.models.decoding.settings import Decoding, parse_decoding
+from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.end_of_sequence import apply_end_of_sequence
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.tree_drawing import MAX_DRAWN_STATES, Drawing
@@ -235,7 +236,7 @@ def grow(
         from llmchecker.models.transformers.load import apply_decoding
 
         with prefix_errors("decoding"):
-            parsed_decoding = parse_decoding(decoding)
+            parsed_decoding = read_decoding(decoding)
         model = apply_decoding(model, parsed_decoding)
     model = apply_end_of_sequence(model, end_of_sequence)
     options: dict[str, Any] = {} if progress is None else {"progress": progress}
