@@ -209,6 +209,16 @@ def test_a_quantifier_may_have_the_name_of_an_option(name):
         assert message.startswith(f"{name}: this is an option; for a quantifier of that name write")
 
 
+def test_a_suite_in_python_has_the_keys_of_test():
+    """`lc.suite` replaces keys of a suite as `llmchecker test` does, and names an unknown one."""
+    ask_in_suite({"passes": 7, "length": 9})
+    (case,) = lc.suite("suite.yaml", passes=3, length=2, seed=5).suite.cases
+    assert (case.question.budget.passes, case.question.length) == (3, 2)
+    assert refuse(lc.suite, "suite.yaml", passes=0).startswith("suite: passes: 0 is too small")
+    assert "unknown key 'pases', did you mean 'passes'" in refuse(lc.suite, "suite.yaml", pases=3)
+    assert "suite: width: a case ends when" in refuse(lc.suite, "suite.yaml", width=0.1)
+
+
 @pytest.mark.parametrize("name", [*OUTPUTS, "tokens", "dollars"])
 def test_a_key_of_the_model_names_load(name):
     """`ask` refuses a key that the loaded model has already."""

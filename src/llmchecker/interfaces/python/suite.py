@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llmchecker.config.deployment import GivenModel
 from llmchecker.suites.cases import Suite
@@ -12,9 +12,11 @@ from llmchecker.suites.load import load_suite
 from llmchecker.suites.results import SuiteResult
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.session import run_suite
+from llmchecker.suites.suite_file import RunKeys
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import Status
 from llmchecker.utils.exit_status import ExitStatus
+from llmchecker.utils.section import parse_section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,6 +156,7 @@ def suite(
     models: Sequence[GivenModel] = (),
     config: str | Path | None = None,
     baseline: str | Path | None = None,
+    **keys: Any,
 ) -> LoadedSuite:
     """Load a suite and check all of it, without loading a model.
 
@@ -162,9 +165,17 @@ def suite(
         models: names, directories, keys or applications in place of the suite's models.
         config: the configuration in place of the suite's.
         baseline: a file with results of an earlier run, to compare with.
+        keys: keys in place of the suite's, also in each case, as the options of `test`: `passes`,
+            `seconds`, `answers`, `tokens`, `dollars`, `length`, `confidence` and `seed`.
 
     Raises:
         LLMCheckerError: a key, a row or a model is invalid; the message contains file and line.
     """
-    loaded = load_suite(path, models=models, config=config, has_baseline=baseline is not None)
+    loaded = load_suite(
+        path,
+        models=models,
+        config=config,
+        has_baseline=baseline is not None,
+        changes=parse_section(RunKeys, keys, "suite") if keys else None,
+    )
     return LoadedSuite(loaded, None if baseline is None else Path(baseline).absolute())
