@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from helpers.random_models import CAUSAL, save
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from llmchecker.models.decoding.answer_reader import AnswerReader
@@ -9,6 +10,40 @@ from llmchecker.models.decoding.answer_reader import AnswerReader
 STOPS = (["."], ["\n\n"], [" the"], ["er"], ["\n", "Q:"], ["a b", "and"], ["ing ", "o"])
 """Stops within a token, over several, and of which one is likely to come first."""
 LENGTH = 24
+
+
+TINY_STOPS = (["."], [" the"], ["er"], ["ing ", "o"], ["e"])
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("architecture", CAUSAL)
+def test_stops_of_tiny_models_differ_in_broken_characters_alone(architecture, tmp_path):
+    """Answers end where `generate` ends them, but for a byte that is part of no character: the text
+    has U+FFFD there, and `generate` compares the byte as if it were a character of its own."""
+    folder = save(architecture, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokens = tokenizer("The player won", return_tensors="pt", return_token_type_ids=False)
+    begun = len(tokens["input_ids"][0])
+    options = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
+    options |= {"pad_token_id": tokenizer.eos_token_id}
+    equal = broken = 0
+    for seed in range(12):
+        for stop in TINY_STOPS:
+            torch.manual_seed(seed)
+            (free,) = network.generate(**tokens, **options).tolist()
+            torch.manual_seed(seed)
+            more = {"stop_strings": stop, "tokenizer": tokenizer}
+            (cut,) = network.generate(**tokens, **options, **more).tolist()
+            end = _find_end(AnswerReader(tuple(stop), True), tokenizer, free, begun)
+            if cut == free[:end]:
+                equal += end < begun + LENGTH
+            else:
+                assert len(cut) < end
+                assert "\ufffd" in tokenizer.decode(cut[-4:])
+                broken += 1
+    assert equal >= 10
+    assert (broken > 0) <= (architecture != "gpt2")
 
 
 @pytest.mark.long
