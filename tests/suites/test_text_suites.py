@@ -661,3 +661,26 @@ def test_a_requirement_on_a_thought_that_is_not_there_is_refused(tmp_path):
     (case,) = run(tmp_path, provider, "P<=0.5 [ F in_thought = 1 ]", properties=IN_THOUGHT).results
     assert case.status is CaseStatus.ERROR
     assert "the answers have no known thoughts" in str(case.error)
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_noted"),
+    [
+        ('{"a": 1}', False),
+        ('<think>No?</think>{"a": 1}', False),
+        ('{"a": "1"}', True),
+        ("No", True),
+    ],
+)
+def test_a_provider_that_does_not_obey_a_schema_is_noted(text, is_noted, tmp_path):
+    """A note counts the answers that do not satisfy the schema which the provider has got."""
+    provider = FakeProvider("openai-chat", lambda drawn: (text, True))
+    result = run(
+        tmp_path, provider, {"ends": True, "at_least": 0.5}, decoding={"json_schema": SCHEMA}
+    )
+    found = [note for note in result.results[0].answer.notes if "does not obey" in note]
+    assert len(found) == is_noted
+    assert all("do not satisfy `json_schema`" in note for note in found)

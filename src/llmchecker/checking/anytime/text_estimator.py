@@ -13,8 +13,9 @@ scores are computed with as numbers from 0 to 1.
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +41,14 @@ from llmchecker.checking.endings import Endings
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
+from llmchecker.errors import ConfigError
+from llmchecker.models.decoding.answer_format import AnswerFormat
+from llmchecker.models.decoding.answer_reader import find_reader
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.json_validity import JsonText
 from llmchecker.utils.interval import Interval
 from llmchecker.utils.number_format import format_count
 
@@ -51,6 +56,8 @@ _ROUND_SHARE = 8
 """The interval narrows when the number of answers has grown by this part."""
 _SCALE_ERROR = 2.0**-50
 """A limit above the relative rounding error of two conversions of a score."""
+_SATISFIES_SCHEMA = 2
+"""The score of a text that satisfies a JSON Schema."""
 _MAX_TEXTS = 5
 """Maximum number of texts that satisfy a formula, and of those that violate it."""
 
@@ -91,6 +98,9 @@ class TextEstimator:
         self._evidence = MeanEvidence()
         self._finishes: Counter[Finish] = Counter()
         self._repeated_count = self._open_count = self._plural_count = 0
+        # a model of a user has no grammar
+        self._grammar: Mapping[str, Any] = getattr(model, "grammar", {}) if turns is None else {}
+        self._is_inside, self._outside_count = _build_test(self._grammar), 0
         self._texts: Counter[tuple[bool, str]] = Counter()
         # how the first of equal answers ends, and its scores
         self._readings: dict[tuple[bool, str], tuple[str, dict[str, int]]] = {}
@@ -149,6 +159,8 @@ class TextEstimator:
                 ending = ENDED if answer.finish == Finish.ENDED else CUT
                 self._readings.setdefault((bool(found), answer.text), (ending, dict(scores)))
                 value = self._normalize(found)
+            if answer.finish == Finish.ENDED:
+                self._outside_count += self._is_outside(answer.text)
         self._finishes[answer.finish] += 1
         self._repeated_count += answer.is_repeated
         self._plural_count += answer.choice_count > 1
@@ -162,6 +174,13 @@ class TextEstimator:
         is_last = self.count == self._budget.answers
         if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
+
+    def _is_outside(self, text: str) -> bool:
+        """Return whether an answer is no text of the grammar that the provider has got."""
+        reader = find_reader(self._model).without_stops.find_marks(text)
+        answer = reader.read(text, is_whole=True).answer
+        # a call of a tool has the grammar of the tool
+        return not self._is_inside(answer) and not AnswerFormat().read_calls(text)
 
     def compute_progress(self) -> Progress:
         """Return the interval so far, of the answers that were read."""
@@ -323,8 +342,39 @@ class TextEstimator:
         ):
             if number:
                 yield f"{number:,} of {answers} {problem}, counted neither for nor against"
+        if self._outside_count:
+            name = next(iter(self._grammar))
+            yield (
+                f"{self._outside_count:,} of {answers} do not satisfy `{name}` of the decoding, "
+                "which the provider does not obey"
+            )
         if self._plural_count:
             yield f"{self._plural_count:,} of {answers} came with others, which were ignored"
         yield from self._asked.notes
         if limit is not None:
             yield limit
+
+
+def _build_test(grammar: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Build the test whether a text satisfies the setting of a decoding.
+
+    A grammar in Lark and a regular expression in the syntax of Rust are not tested, nor is a schema
+    with keywords that are unknown here.
+    """
+    if "choice" in grammar:
+        choices = frozenset(grammar["choice"])
+        return lambda text: text in choices
+    if "json_schema" not in grammar:
+        return lambda text: True
+    try:
+        quantifier = JsonText(schema=grammar["json_schema"])
+    except ConfigError:
+        return lambda text: True
+
+    def satisfies(text: str) -> bool:
+        try:
+            return quantifier("", text) == _SATISFIES_SCHEMA
+        except ConfigError:  # the search for a pattern takes too long
+            return True
+
+    return satisfies

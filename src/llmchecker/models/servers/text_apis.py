@@ -286,7 +286,7 @@ class _Ollama(TextApi[OllamaResponse]):
     def build_payload(self, model: str, request: TextRequest) -> dict[str, Any]:
         defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
         sampling = _build_sampling(request.decoding, defaults)
-        schema = _list_grammar(request.decoding).get("json_schema")
+        schema = list_grammar(request.decoding).get("json_schema")
         if request.decoding != AS_PUBLISHED:
             sampling["repeat_penalty"] = 1.0
         sampling |= request.build_stop("stop")
@@ -375,7 +375,7 @@ def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> di
     return (dict(defaults) if decoding.do_sample else {"temperature": 0.0}) | settings
 
 
-def _list_grammar(decoding: DecodingChoice) -> dict[str, Any]:
+def list_grammar(decoding: DecodingChoice) -> dict[str, Any]:
     """Return the setting of a decoding with a grammar; the schema as JSON."""
     name = decoding.grammar_setting if isinstance(decoding, Decoding) else None
     if name is None:
@@ -391,7 +391,7 @@ def _build_grammar(request: TextRequest, *, is_chat: bool) -> dict[str, Any]:
     Raises:
         ConfigError: the server has no such part.
     """
-    for name, value in _list_grammar(request.decoding).items():
+    for name, value in list_grammar(request.decoding).items():
         if request.program == "vllm":
             return {"structured_outputs": {name.removesuffix("_schema"): value}}
         if name == "json_schema" and is_chat:

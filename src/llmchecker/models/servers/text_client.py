@@ -36,6 +36,7 @@ from llmchecker.models.servers.text_apis import (
     ListedModel,
     TextApi,
     TextRequest,
+    list_grammar,
 )
 from llmchecker.models.servers.tool_messages import reads_calls
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format_time
@@ -132,6 +133,11 @@ class TextClient:
         self._costs: dict[TextStream, _Cost] = {}
         self._key_error: ConfigError | None = None
         self._is_checked = False
+
+    @property
+    def grammar(self) -> Mapping[str, Any]:
+        """The setting of the decoding that states the texts of answers; empty without one."""
+        return list_grammar(self._decoding)
 
     @property
     def description(self) -> str:
