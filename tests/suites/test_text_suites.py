@@ -650,6 +650,9 @@ def test_a_thought_that_a_provider_returns_apart_is_the_part_thought(api, though
         path.write_text(yaml.safe_dump(content))
         result = run_suite(load_suite(path))
     assert [case.status for case in result.results] == [CaseStatus.HOLDS]
+    # what is shown is what was sent
+    shown = "\n".join(text.text for text in result.results[0].witnesses)
+    assert shown.count("Why No.") == shown.count("Why ")
     chats = [question["messages"] for _, question in provider.questions]
     said = [each["content"] for each in max(chats, key=len)]
     assert said == ["Is it?", "No.", "Why No."]

@@ -193,13 +193,24 @@ class Conversation:
                 exchanged.append(("assistant" if role == "user" else "user", text))
         return Chat(tuple(exchanged))
 
-    def format_lines(self, answers: Sequence[str], simulated: Sequence[str] = ()) -> list[str]:
+    def format_lines(
+        self,
+        answers: Sequence[str],
+        simulated: Sequence[str] = (),
+        contents: Sequence[str] | None = None,
+    ) -> list[str]:
         """Format the first answers and the turns between them, a line for each message.
 
         Each text is a JSON string, so that its line breaks do not begin a line.
+
+        Args:
+            answers: all that the model wrote in each turn.
+            simulated: the messages of the simulated users.
+            contents: what messages see of the answers; None for what `reader` reads of them.
         """
+        seen = answers if contents is None else contents
         # the last answer ends the lines
-        messages = list(self._iter_messages(answers, simulated))[: 2 * len(answers) - 1]
+        messages = list(self._iter_messages(seen, simulated))[: 2 * len(answers) - 1]
         messages[::2] = [("assistant", answer) for answer in answers]
         return format_messages(messages).split("\n")
 

@@ -177,6 +177,8 @@ class TextEstimator:
 
     def _is_outside(self, text: str) -> bool:
         """Return whether an answer is no text of the grammar that the provider has got."""
+        if not self._grammar:
+            return False
         reader = find_reader(self._model).without_stops.find_marks(text)
         answer = reader.read(text, is_whole=True).answer
         # a call of a tool has the grammar of the tool

@@ -133,6 +133,15 @@ class ConversationRun(TextRun):
         check_parts(self._asked.quantifiers, reader)
         return reader.read(answer.text, is_whole=True)
 
+    def _format_lines(self, sample: TextSample) -> list[str]:
+        """Format a sample, of which a text that is none may be the last."""
+        answers, simulated = _list_texts(sample)
+        contents = [
+            self._read_parts(each).answer if each.is_sample else each.text
+            for each in sample.answers
+        ]
+        return self._conversation.format_lines(answers, simulated, contents)
+
     def _list_contents(self, sample: TextSample) -> tuple[list[str], list[str]]:
         """Return the answers without their thoughts, and the simulated messages of a sample."""
         answers = [self._read_parts(each).answer for each in sample.answers]
@@ -149,7 +158,7 @@ class ConversationRun(TextRun):
             Finish.ENDED if sample.truth is not None else Finish.MISSING,
         )
         return TextAnswer(
-            text="\n".join(self._conversation.format_lines(*_list_texts(sample))),
+            text="\n".join(self._format_lines(sample)),
             finish=finish,
             is_repeated=any(text.is_repeated for text in texts),
             choice_count=max(text.choice_count for text in texts),
