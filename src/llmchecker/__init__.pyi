@@ -8,6 +8,7 @@ from .interfaces.python.ask import check as check
 from .interfaces.python.compare import compare as compare
 from .interfaces.python.load import load as load
 from .interfaces.python.load import texts as texts
+from .interfaces.python.probability import probability_of as probability_of
 from .interfaces.python.scorers import score as score
 from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite
