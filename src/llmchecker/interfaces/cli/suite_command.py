@@ -24,6 +24,7 @@ from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_ex
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.entries import build_entries
 from llmchecker.suites.html_page import write_html
+from llmchecker.suites.inspect_log import write_inspect_log
 from llmchecker.suites.junit import write_junit
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import write_markdown
@@ -86,6 +87,9 @@ def add_test_command(commands: SubParsers) -> None:
     outputs.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML")
     outputs.add_argument(
         "--sarif", type=Path, metavar="FILE", help="SARIF: annotations at lines of the suite"
+    )
+    outputs.add_argument(
+        "--inspect", type=Path, metavar="FOLDER", help="a log of inspect_ai, for inspect view"
     )
     outputs.add_argument(
         "--json", type=Path, metavar="FILE", help="JSON lines; a later run continues there"
@@ -200,6 +204,8 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     known = {arguments.suite.resolve(): "the suite"}
     if arguments.baseline is not None:
         known[arguments.baseline.resolve()] = "--baseline"
+    if arguments.inspect is not None and arguments.inspect.is_file():
+        raise ConfigError(f"--inspect: {arguments.inspect} is a file; name a folder")
     for name in ("junit", "sarif", "json", "markdown", "html"):
         if (path := getattr(arguments, name)) is None:
             continue
@@ -248,6 +254,8 @@ def _write_outputs(result: SuiteResult, arguments: argparse.Namespace) -> None:
         write_junit(result, arguments.junit, allow_unknown=arguments.allow_unknown)
     if arguments.sarif is not None:
         write_sarif(result, arguments.sarif, allow_unknown=arguments.allow_unknown)
+    if arguments.inspect is not None:
+        write_inspect_log(result, arguments.inspect)
     if arguments.markdown is not None:
         write_markdown(result, arguments.markdown)
     if arguments.html is not None:
