@@ -17,7 +17,7 @@ from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker_promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
 from llmchecker_promptfoo.assertions import Context
 from llmchecker_promptfoo.documents import read_document
-from llmchecker_promptfoo.prompts import Prompt, read_prompt_list, render_prompt
+from llmchecker_promptfoo.prompts import Prompt, is_text_prompt, read_prompt_list, render_prompt
 from llmchecker_promptfoo.providers import convert_providers, find_first_provider
 from llmchecker_promptfoo.report import NotConverted, Place, Report, UnknownTemplate
 from llmchecker_promptfoo.requirements import RequirementBuilder
@@ -85,10 +85,13 @@ def convert_promptfoo(
         raise ConfigError(f"{path}, {place}: the file is not a mapping; write keys and values")
     report = Report()
     builder = RequirementBuilder(probability)
-    cases = list(_Converter(content, place, path, report, builder).iter_cases())
-    settings = {"model": model or "./model"}
+    converter = _Converter(content, place, path, report, builder)
+    cases = list(converter.iter_cases())
+    settings: dict[str, Any] = {"model": model or "./model"}
     if cases:
-        settings |= convert_providers(content, place, report)
+        settings |= convert_providers(
+            content, place, report, has_model=model is not None, has_chats=converter.has_chats
+        )
         cases = CaseSelector(settings, builder.properties, report, path).select(cases)
     if not cases:
         reasons = "".join(f"\n  {omission}" for omission in report.omissions)
@@ -107,6 +110,7 @@ class _Converter:
         path: its file.
         report: the list of what is not converted.
         builder: the builder of the requirements.
+        has_chats: whether one of its prompts so far is a chat.
     """
 
     content: Mapping[str, Any]
@@ -114,6 +118,7 @@ class _Converter:
     path: Path
     report: Report
     builder: RequirementBuilder
+    has_chats: bool = False
     _names: set[str] = field(default_factory=set)
     _combinations: int = 0
 
@@ -195,6 +200,8 @@ class _Converter:
                     else:
                         self.report.omit(test.place, f"the prompt in {prompt.place}: {error}")
                     continue
+                if not is_text_prompt(entry, text, combination, self._custom_filters):
+                    self.has_chats = True
                 rendered.append((prompt.name, entry))
             for entry in _join_prompts(rendered):
                 name = _make_unique(test.name, self._names)

@@ -219,6 +219,18 @@ def render_prompt(
     return _build_chat(_render_json(chat, mark_templates(variables), custom))
 
 
+def is_text_prompt(
+    entry: Mapping[str, Any],
+    prompt: str,
+    variables: Mapping[str, Any],
+    custom: frozenset[str] = frozenset(),
+) -> bool:
+    """Return whether a rendered entry is the text of its prompt, and no message of a chat."""
+    if _parse_chat(prompt) is not None:
+        return False
+    return entry == {"user": render(prompt, render_variables(variables, custom), custom)}
+
+
 def _render_text(
     prompt: str, variables: Mapping[str, Any], custom: frozenset[str]
 ) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmchecker.suites.suite_file import SuiteKeys
-from llmchecker_promptfoo.report import Place, Report
+from llmchecker_promptfoo.http_provider import convert_http_provider, is_http_provider
+from llmchecker_promptfoo.report import NotConverted, Place, Report
 
 _TOKEN_KEYS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
@@ -28,19 +29,39 @@ def find_first_provider(
     return next(iter(_list_providers(content, place)), ({}, place))
 
 
-def convert_providers(content: Mapping[str, Any], place: Place, report: Report) -> dict[str, Any]:
-    """Convert temperature, top_p and the number of tokens of the first provider."""
+def convert_providers(
+    content: Mapping[str, Any], place: Place, report: Report, *, has_model: bool, has_chats: bool
+) -> dict[str, Any]:
+    """Convert the first provider: its decoding and length, or an application behind HTTP.
+
+    Args:
+        content, place: the configuration.
+        report: the list of what is not converted.
+        has_model: whether the suite has another model.
+        has_chats: whether a prompt is a chat, which an application gets in another form.
+    """
     first, *others = _list_providers(content, place) or [({}, place)]
     keys, first_place = first
+    application: dict[str, Any] | None = None
     if "id" in keys:
         reason = "providers are not converted; name the model by `model`"
-        report.omit(first_place, f"{keys['id']}: {reason}")
+        if is_http_provider(keys) and not has_model:
+            try:
+                if has_chats:
+                    raise NotConverted("the provider gets chats as one text")
+                application = convert_http_provider(keys)
+            except NotConverted as error:
+                reason = f"{error}; name the model by `model`"
+        if application is None:
+            report.omit(first_place, f"{keys['id']}: {reason}")
     for other, other_place in others:
         reason = "only the settings of the first provider are converted"
         report.omit(other_place, f"{other.get('id')}{_describe(other)}: {reason}")
     settings, settings_place = keys.get("config"), first_place.child("config")
     # the length is written even if it is the default, as longer answers are cut there
     converted: dict[str, Any] = {"length": SuiteKeys.model_fields["length"].default}
+    if application is not None:
+        return {"model": application, **converted}
     if isinstance(settings, Mapping):
         converted |= _convert_settings(settings, settings_place, report)
     return converted
