@@ -219,6 +219,15 @@ def test_columns_that_do_not_fit_are_refused(tmp_path, body, columns, message):
         run(tmp_path, "http://127.0.0.1:1", body, columns=columns)
 
 
+def test_a_chat_without_the_columns_of_a_body_is_refused():
+    """A chat that no suite built, as that of a judge, leaves no placeholder in a request."""
+    body = {"q": "{prompt}", "u": "{user}"}
+    model = lc.load({"source": "http://127.0.0.1:1/ask", **KEYS, "body": body})
+    items = iter([(TextStream(Chat((("user", "Is it so?"),)), 9, 0), 0)])
+    with pytest.raises(ConfigError, match=r"the body of the application has \{user\}"):
+        list(model.iter_answers(lambda: next(items, None)))
+
+
 def test_what_replaces_a_placeholder_is_data():
     """Braces of a prompt are no placeholders, and a key of the body is none."""
     provider = FakeProvider("json", share(0.5))

@@ -9,7 +9,7 @@ from llmchecker.errors import SourceUnavailable
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.servers.event_stream import EventStream
 from llmchecker.models.servers.http_client import ServerSession, parse_json
-from llmchecker.models.servers.json_body import fill_body
+from llmchecker.models.servers.json_body import check_columns, fill_body
 from llmchecker.models.servers.schema import quote
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.text_apis import (
@@ -58,8 +58,10 @@ class JsonApi(TextApi[Any]):
             "max_tokens": request.max_tokens,
             "seed": request.seed,
         }
-        if isinstance(request.prompt, Chat):
-            values |= request.prompt.column_values
+        columns = request.prompt.column_values if isinstance(request.prompt, Chat) else {}
+        # the chats of judges and simulated users have no columns
+        check_columns(self._body, columns, "the application")
+        values |= columns
         return fill_body(self._body, values)
 
     def read_answer(
