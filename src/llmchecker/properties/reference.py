@@ -99,7 +99,7 @@ PATH_FORMS = (
     QueryForm("φ M ψ", "ψ until φ and ψ, at some time", "P=? [ gender > 0 M step < 4 ]"),
     QueryForm("& | ! =>", "and, or, not, implies", "P=? [ F !(gender > 0 | step < 3) ]"),
     QueryForm("<=>", "if and only if", "P=? [ G (gender > 0 <=> step > 2) ]"),
-    QueryForm("φ ? ψ : χ", "ψ if φ, else χ", "P=? [ F (step = 2 ? gender > 0 : gender < 0) ]"),
+    QueryForm("φ ? ψ : χ", "ψ if φ, else χ", "P=? [ X (step=1 ? gender>0 : true) ]"),
     QueryForm("= != < <= > >=", "compares numbers", "P=? [ F gender + 2 * step > 7 ]"),
     QueryForm("min max mod floor", "functions of numbers", "P=? [ F mod(gender, 2) = 1 ]"),
     QueryForm("step", "the number of generated tokens", "P=? [ F step = 3 & gender > 0 ]"),
