@@ -32,7 +32,7 @@ from llmchecker.properties.property import Property
 
 ROUNDING = 1e-9
 COPIES, PASSES = 2, 24
-SEEDS = int(os.environ.get("COVERAGE_SEEDS", "150"))
+SEEDS = int(os.environ.get("COVERAGE_SEEDS", "100"))
 """Seeds of each kind and confidence; more of them find smaller errors.
 
 With 150 seeds, a kind whose intervals miss the truth in 24 % of the runs instead of 10 %, or in 8 %
