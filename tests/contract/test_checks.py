@@ -114,6 +114,7 @@ def test_a_deadline_ends_the_work(subject):
     subject.check_answer(subject.ask(seconds=0.02))
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("limit", [1, 7, 20])
 def test_a_limit_is_never_exceeded(subject, limit):
     """A budget of passes or of answers is kept."""

@@ -90,6 +90,7 @@ def test_a_row_counts_the_answers_of_a_texts_only_model(
         assert each.is_violating == (("SAVE20" in each.text) == (against == 3))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "requirement",
     [

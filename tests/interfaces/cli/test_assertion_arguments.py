@@ -25,7 +25,7 @@ def check(tmp_path, random_model, monkeypatch, capfd):
     return check
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [

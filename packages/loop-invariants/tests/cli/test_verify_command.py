@@ -144,7 +144,7 @@ def test_what_c_forbids_needs_no_assertion(tmp_path, capsys) -> None:
     assert main([str(tmp_path / "q.c"), *asked]) == 0
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("names", "status"), [(("true", "silent"), 2), (("false", "silent"), 1)])
 def test_a_program_without_assertion_hides_among_no_others(names, status, tmp_path, capsys) -> None:
     """One program without assertion leaves a directory without the status of verified ones."""

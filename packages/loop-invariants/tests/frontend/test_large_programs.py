@@ -34,7 +34,7 @@ LARGE = {
 SLOW = ("labels", "calls")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*(name for name in LARGE if name not in SLOW), *long(*SLOW)])
 def test_what_is_too_large_is_refused_by_name(name):
     """Thousands of loops, labels, calls or nested blocks end as unsupported, not as an error."""

@@ -77,6 +77,7 @@ def test_an_overflow_after_very_many_iterations_is_found():
     assert find_violation(text, Semantics.INT32, program, 10) is not None
 
 
+@pytest.mark.long
 def test_variables_without_a_value_are_inputs():
     """No input is a call: the sum is negative for some values of the limit that nothing sets."""
     text = original("int m; while (x < m) { y = y + x; x++; } __VERIFIER_assert(y >= 0);")
@@ -131,7 +132,7 @@ HOLDS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", HOLDS)
 def test_a_run_without_violation_has_no_inputs(name):
     """An overflow, a value out of range, an assumption and a time limit end a run."""
