@@ -126,6 +126,19 @@ def test_a_stream_that_may_be_cut_is_no_answer(body, message):
         read_text(reply(body, "text/event-stream", length=False))
 
 
+def test_a_reason_in_each_event_does_not_show_the_end():
+    """Only one reason, in the last event, shows that a stream without a length is whole."""
+    event = 'data: {"reply": {"text": "y"}, "end": "stop"}'
+    last = 'data: {"end": "stop"}'
+    for events, length in (([event, event], True), ([*PIECES, last, "data: [DONE]"], False)):
+        body = reply(stream(*events), "text/event-stream", length=length)
+        assert read_text(body, finish="/end").endswith(", ended")
+    for events in ([event, event], [last, *PIECES]):
+        body = reply(stream(*events), "text/event-stream", length=False)
+        with pytest.raises(LLMCheckerError, match="finish: the stream may be cut"):
+            read_text(body, finish="/end")
+
+
 def test_plain_text_is_an_answer_at_the_empty_pointer():
     """A text with a known length is read whole, and any other type than JSON is named."""
     assert read_text(reply("Oui, ça va", "text/plain; charset=utf-8"), answer="") == (

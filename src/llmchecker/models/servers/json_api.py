@@ -95,6 +95,10 @@ class JsonApi(TextApi[Any]):
         reasons = [each for event in events if (each := _find(self._finish, event)) is not None]
         if not reasons:
             raise _build_absence(self._finish, "finish")
+        # one reason in the last event shows the end, but not one in each event
+        is_ended = len(reasons) == 1 and _find(self._finish, events[-1]) is not None
+        if not (stream.is_whole or is_ended):
+            raise SourceUnavailable("finish: the stream may be cut; end it by [DONE]")
         return TextAnswer(text, parse_finish(_check_text(self._finish, reasons[-1], "finish")))
 
     async def find_model(self, session: ServerSession, name: str | None) -> ListedModel:
