@@ -130,7 +130,7 @@ class _ProgressTracker:
         self._left = Counter(case.prompt_key for case in cases)
         self._total, self._prompts = len(cases), len(self._left)
         self._report = report
-        self._decided = self._done = self._evaluated = self._passes = 0
+        self._decided = self._done = self._evaluated = self._passes = self._finished = 0
         self._first_time = 0.0
 
     def update(self, case: Case, result: CaseResult, *, is_stored: bool, under_way: int) -> None:
@@ -144,6 +144,8 @@ class _ProgressTracker:
         self._decided += result.status in (Status.HOLDS, Status.VIOLATED)
         self._done += 1
         self._left[case.prompt_key] -= 1
+        # to count them anew would take quadratic time
+        self._finished += self._left[case.prompt_key] == 0
         # stored results took no time in this run
         self._evaluated += not is_stored
         self._passes += 0 if is_stored else result.passes
@@ -154,7 +156,7 @@ class _ProgressTracker:
                 self._total,
                 self._passes,
                 None if is_stored else self._forecast_seconds(under_way),
-                self._prompts - len(+self._left),
+                self._finished,
                 self._prompts,
             )
         )
