@@ -11,6 +11,7 @@ import json
 import math
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -68,7 +69,8 @@ COVERAGE = """\
 
 Random tables of texts, whose probabilities are enumerated in fractions. A run misses if its interval excludes the truth
 after any round. Clopper and Pearson's interval holds at one stop; looked at after every sample it misses more often
-than it claims. `certain misses` counts runs whose certain bounds exclude the truth.
+than it claims. `chance` is the probability of at least so many misses if each run misses with 1 - confidence; a small
+one shows that an interval does not hold. `certain misses` counts runs whose certain bounds exclude the truth.
 
 ![Share of runs that miss the truth over the nominal share](../images/evaluation_coverage.png)
 
@@ -88,8 +90,9 @@ CLOSEST = """\
 
 BEAVER ([arXiv:2512.05439](https://arxiv.org/abs/2512.05439)) bounds the probability that a text keeps a prefix-closed
 constraint, by a best-first search in the trie of texts. It is written again literally, from the paper. Both get the same
-passes of the same model at temperature 1 and {horizon} tokens. On these constraints both visit the most probable texts
-first, so that equal bounds are expected; LLMChecker also answers queries that are not prefix-closed.
+passes of the same model at temperature 1 and {horizon} tokens. BEAVER visits one text at a time, the most probable one;
+LLMChecker visits batches of texts of one length, which a model evaluates faster, and also answers queries that are not
+prefix-closed. Of {rows} rows, LLMChecker's bounds are narrower in {own}, those of BEAVER in {other}.
 
 ![Width of the certain bounds of LLMChecker and of BEAVER](../images/evaluation_closest.png)
 
@@ -97,6 +100,7 @@ first, so that equal bounds are expected; LLMChecker also answers queries that a
 METHODS = ("LLMChecker", "Clopper-Pearson", "Okamoto", "betting")
 DECIDERS = ("LLMChecker", "Wald", "betting")
 LEAST_WIDTH = 1e-9
+MAX_CHARACTERS = 120
 
 Row = Mapping[str, str]
 
@@ -106,7 +110,8 @@ def build_evaluation_page(tables: Mapping[str, Sequence[Row]], run: Mapping[str,
 
     Args:
         tables: the rows of each table by the name of its question; an absent one has no section.
-        run: size, commit, processor and date of the run.
+        run: size, commit, processor, cores and date of the run; another size than `quick` or `whole`
+            is a description.
     """
     if not tables:
         return f"{INTRODUCTION}\nThe repository has no record.\n"
@@ -118,10 +123,10 @@ def build_evaluation_page(tables: Mapping[str, Sequence[Row]], run: Mapping[str,
 
 
 def _describe_run(run: Mapping[str, str]) -> str:
-    size = "the quick form" if run["size"] == "quick" else "the whole form"
-    return (
-        f"The figures are those of {size} of {run['date'][:10]}, at commit {run['commit'][:12]}, on "
-        f"{run['cores']} cores of {run['processor']}.\n"
+    size = {"quick": "the quick form", "whole": "the whole form"}.get(run["size"], run["size"])
+    return _wrap(
+        f"Measured: {size}, {run['date'][:10]}, at commit {run['commit'][:12]}, on {run['cores']} "
+        f"cores of {run['processor']}."
     )
 
 
@@ -135,21 +140,26 @@ def _build_reach(rows: Sequence[Row]) -> str:
         widths = (_format(row[name]) for name in ("certain", "interval", "plain"))
         cells.setdefault(key, {})[int(row["horizon"])] = " / ".join(widths)
     table = format_table(
-        ("model", "decoding", "query", *(f"{length} tokens" for length in lengths)),
+        ("model", "decoding", "query", *(f"L = {length}" for length in lengths)),
         [[*key, *(each.get(length, "") for length in lengths)] for key, each in cells.items()],
     )
     exact = sum(float(row["certain"]) <= LEAST_WIDTH for row in last)
     as_good = [row for row in last if float(row["plain"]) <= float(row["interval"])]
     sentences = (
-        f"\nOf {len(last)} questions, {exact} have an exact answer for certain. Plain samples are as "
+        f"Of {len(last)} questions, {exact} have an exact answer for certain. Plain samples are as "
         f"narrow as the interval, or narrower, in {len(as_good)}"
     )
-    return REACH.format(passes=f"{passes:,}") + table + sentences + _list_rows(as_good)
+    text = _wrap(sentences + _list_rows(as_good))
+    return f"{REACH.format(passes=f'{passes:,}')}{table}\n{text}"
 
 
 def _list_rows(rows: Sequence[Row]) -> str:
     names = [f"{row['decoding']}, {row['query']}, {row['horizon']} tokens" for row in rows]
-    return f": {'; '.join(names)}.\n" if names else ".\n"
+    return f": {'; '.join(names)}." if names else "."
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, MAX_CHARACTERS, break_on_hyphens=False) + "\n"
 
 
 def _build_worth(rows: Sequence[Row]) -> str:
@@ -168,12 +178,19 @@ def _build_worth(rows: Sequence[Row]) -> str:
         ratio = widths[0] / widths[1] if widths[1] else math.nan
         if ratio >= 1:
             as_good.append(f"{key[1]}, {key[2]}, {key[3]} tokens, equal {key[4]}: {ratio:.2f}")
-        samples = methods["Clopper-Pearson"]["samples"]
+        samples = f"{float(methods['Clopper-Pearson']['samples']):,.0f}"
         lines.append([*key[1:], samples, *map(_format, widths), f"{ratio:.2f}"])
     columns = ("decoding", "query", "tokens", "equal", "samples", *METHODS, "ratio")
     text = WORTH + format_table(columns, lines) + "\n"
     if decisions:
-        text += DECISIONS + _format_decisions(decisions) + "\n"
+        faster = sum(
+            float(methods["Wald"]["passes"]) < float(methods["LLMChecker"]["passes"])
+            for methods in decisions.values()
+        )
+        text += DECISIONS + _format_decisions(decisions)
+        text += f"\nWald's test needs fewer passes in {faster} of {len(decisions)} rows.\n\n"
+    if not any(row["budget"] == "seconds" for row in rows):
+        text += "This run has no comparison in equal seconds.\n\n"
     found = "\n".join(f"- {line}" for line in as_good)
     none = "In no row of this run is Clopper and Pearson's interval narrower."
     first = "Clopper and Pearson's interval is as narrow or narrower, by the ratio of widths:\n\n"
@@ -202,11 +219,37 @@ def _build_coverage(rows: Sequence[Row]) -> str:
         for index, name in enumerate(("runs", "misses", "certain_misses")):
             total[index] += int(row[name])
     lines = [
-        [*key, f"{runs:,}", f"{misses:,}", f"{misses / runs:.4f}", str(certain)]
+        [
+            *key,
+            f"{runs:,}",
+            f"{misses:,}",
+            f"{misses / runs:.4f}",
+            f"{find_tail(misses, runs, 1 - float(key[2])):.2g}",
+            str(certain),
+        ]
         for key, (runs, misses, certain) in sums.items()
     ]
-    columns = ("access", "interval", "confidence", "runs", "misses", "share", "certain misses")
+    columns = (
+        "access",
+        "interval",
+        "confidence",
+        "runs",
+        "misses",
+        "share",
+        "chance",
+        "certain misses",
+    )
     return COVERAGE + format_table(columns, lines)
+
+
+def find_tail(misses: int, runs: int, share: float) -> float:
+    """Return the probability of at least so many misses, if each run has this share."""
+
+    def weigh(count: int) -> float:
+        ways = math.lgamma(runs + 1) - math.lgamma(count + 1) - math.lgamma(runs - count + 1)
+        return math.exp(ways + count * math.log(share) + (runs - count) * math.log1p(-share))
+
+    return min(1.0, math.fsum(weigh(count) for count in range(misses, runs + 1)))
 
 
 def _build_growth(rows: Sequence[Row]) -> str:
@@ -234,7 +277,10 @@ def find_slope(points: Sequence[tuple[float, float]]) -> float:
 
 def _build_closest(rows: Sequence[Row]) -> str:
     def format_bounds(row: Row, prefix: str) -> str:
-        return f"{float(row[f'{prefix}lower']):.4f} to {float(row[f'{prefix}upper']):.4f}"
+        # outwards, so that the printed bounds are certain too
+        low = math.floor(float(row[f"{prefix}lower"]) * 10**4) / 10**4
+        high = math.ceil(float(row[f"{prefix}upper"]) * 10**4) / 10**4
+        return f"{low:.4f} to {high:.4f}"
 
     lines = [
         [
@@ -248,7 +294,13 @@ def _build_closest(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     columns = ("model", "constraint", "passes", "LLMChecker", "BEAVER", "ratio of widths")
-    return CLOSEST.format(horizon=rows[0]["horizon"]) + format_table(columns, lines)
+    gains = [float(row["beaver_width"]) - float(row["width"]) for row in rows]
+    counts = {
+        "rows": len(rows),
+        "own": sum(gain > LEAST_WIDTH for gain in gains),
+        "other": sum(gain < -LEAST_WIDTH for gain in gains),
+    }
+    return CLOSEST.format(horizon=rows[0]["horizon"], **counts) + format_table(columns, lines)
 
 
 BUILDERS: dict[str, Callable[[Sequence[Row]], str]] = {

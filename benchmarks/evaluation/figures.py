@@ -78,7 +78,7 @@ def draw_worth(table: pd.DataFrame) -> Figure:
                 ratios = widths["LLMChecker"].clip(lower=LEAST_WIDTH) / widths[method]
                 panel.plot(ratios, places, linestyle="", marker="o^s"[index], label=method)
             panel.axvline(1, color="black", linewidth=0.8)
-            panel.set_xscale("log")
+            panel.set_xlim(left=0)
             panel.set_title(f"equal {budget}", fontsize=8)
             panel.set_xlabel("width of LLMChecker's interval over that of the method")
             names = [f"{each[1]}, {each[2]}, {each[3]}" for each in widths.index]
@@ -123,6 +123,9 @@ def draw_growth(table: pd.DataFrame) -> Figure:
             here = table[table["axis"] == name]
             panel.plot(here["size"], here["seconds"], marker="o")
             set_log_scales(panel)
+            # whole decades, so that each panel has ticks
+            decades = np.log10(here["seconds"])
+            panel.set_ylim(10 ** np.floor(decades.min()), 10 ** np.ceil(decades.max()))
             slope = find_slope(here["size"].tolist(), here["seconds"].tolist())
             panel.set_title(f"{name}: exponent {slope:.2f}", fontsize=8)
             panel.set_xlabel(name)
@@ -144,7 +147,7 @@ def draw_closest(table: pd.DataFrame) -> Figure:
             )
             panel.set_title(constraint, fontsize=8)
             panel.set_xlabel("passes")
-            panel.set_xscale("log")
+            panel.set_xticks(here["passes"])
         panels[0][0].set_ylabel("width of certain bounds")
         _add_legend(figure, panels[0][0])
         return figure
