@@ -80,7 +80,7 @@ def draw_worth(table: pd.DataFrame) -> Figure:
             panel.axvline(1, color="black", linewidth=0.8)
             panel.set_xlim(left=0)
             panel.set_title(f"equal {budget}", fontsize=8)
-            panel.set_xlabel("width of LLMChecker's interval over that of the method")
+            panel.set_xlabel("width, LLMChecker over method")
             names = [f"{each[1]}, {each[2]}, {each[3]}" for each in widths.index]
             panel.set_yticks(places, names, fontsize=6)
         _add_legend(figure, panels[0][0])
