@@ -161,7 +161,7 @@ def test_the_command_prints_all_shares(project, capfd, options):
         (["--model", "m", "--question", "q", "--rubric", "r"], "both of them"),
         (["--model", "m", "--rubric", "r", "--scale", "5 to 1"], "it has 0 grades"),
         (["--judge", "polite", "--grade", "7"], "--grade: 7 is not on the scale"),
-        (["--judge", "polite", "--confidence", "1"], "--confidence: 1.0 is not between"),
+        (["--judge", "polite", "--confidence", "1"], "--confidence: 1 is too large"),
     ],
     ids=str,
 )
