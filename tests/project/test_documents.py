@@ -54,6 +54,7 @@ MADE_BY_NO_RULE = {
     "results/invariants/answers/": "kept by what asks a server that only writes",
     "results/judges/": "kept by what a judge grades",
     "results/texts/": "kept by suites that ask a model which returns texts alone",
+    "results/evaluation/": "kept by jobs of `make evaluation`, which has a workflow of its own",
     "results/benchmarks/": "what jobs took, and what `make bench` found",
     "config/locks/": "made for sources without a commit, which config.yaml has none of",
     "resources/models/": "the folder of all models",

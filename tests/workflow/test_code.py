@@ -202,6 +202,7 @@ LISTING = """
 import json
 from dataclasses import fields, is_dataclass
 from pathlib import PosixPath
+from pydantic import BaseModel
 include: "Snakefile"
 def is_compared(value, within=False):
     if isinstance(value, dict):
@@ -212,6 +213,8 @@ def is_compared(value, within=False):
     if within and is_dataclass(value):
         values = {each.name: getattr(value, each.name) for each in fields(value)}
         return value.__dataclass_params__.frozen and is_compared(values)
+    if within and isinstance(value, BaseModel):
+        return value.model_config.get("frozen") and is_compared(dict(value))
     return type(value) in (str, int, float, bool, type(None)) or within and type(value) is PosixPath
 listed = {
     each.name: {

@@ -48,6 +48,8 @@ MODEL_MODULES = (
 SERVER_MODULES = (
     "models/transformers/tokenizer.py",
     "models/servers/http_client.py",
+    "models/servers/event_stream.py",
+    "models/servers/json_body.py",
     "models/servers/json_api.py",
     "models/servers/connection.py",
     "models/servers/apis.py",
