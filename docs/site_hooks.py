@@ -142,7 +142,9 @@ def _format_actions(parser: argparse.ArgumentParser, actions: Sequence[argparse.
 
 def _escape(text: str) -> str:
     """Escape what Markdown would interpret in a text of the parser."""
-    return re.sub(r"([\\`*_\[\]{}<>|])", r"\\\1", " ".join(text.split()))
+    escaped = re.sub(r"([\\`*_\[\]{}>|])", r"\\\1", " ".join(text.split()))
+    # Markdown has no escape for the beginning of a tag
+    return escaped.replace("<", "&lt;")
 
 
 def _find_path(file: File) -> PurePosixPath:

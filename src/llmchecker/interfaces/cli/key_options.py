@@ -14,7 +14,11 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "prices": {"nargs": 2, "metavar": ("INPUT", "OUTPUT")},
     "stop": {"action": "append", "metavar": "TEXT"},
     "template": {"action": "append", "metavar": "KEY=VALUE"},
-    "thought": {"nargs": 2, "metavar": ("BEGIN", "END")},
+    "thought": {
+        **{"nargs": 2, "metavar": ("BEGIN", "END")},
+        "help": "the marks of a thought before an answer, such as <think> and </think>; by default "
+        "those of the chat template. Requirements are about the answer after the thought",
+    },
 }
 """Forms of keys with several values, in the arguments of argparse."""
 _TEXTS = (str, str | None, ApiName, ApiName | None)
@@ -41,7 +45,7 @@ def add_key_options(
         if name not in section.refused_keys and (names is None or name in names):
             option = f"{prefix}{name.replace('_', '-')}"
             form = _FORMS.get(name) or _find_form(field)
-            group.add_argument(option, **form, help=_format_help(field))
+            group.add_argument(option, **{"help": _format_help(field), **form})
 
 
 def collect_keys(
