@@ -8,6 +8,7 @@ from helpers.served_models import QUICK, TOLD, connected, fake
 
 from llmchecker.errors import ConfigError, SourceUnavailable
 from llmchecker.models.servers.connection import connect_model
+from llmchecker.models.servers.http_client import ServerClient
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.expansion import build_tree
@@ -73,3 +74,9 @@ def test_a_record_has_the_servers(tmp_path):
     assert ServerSource.from_record(source.record) == source
     assert "servers" not in replace(source, servers=()).record
     assert source.select_server("http://b").address == "http://b"
+
+
+def test_the_text_of_a_client_has_no_key():
+    """Nothing that writes a client, such as a traceback with its variables, contains the key."""
+    source = ServerSource(parse_source("server:http://127.0.0.1:9"), "openai-chat")
+    assert "a secret" not in repr(ServerClient(source, "a secret"))
