@@ -12,7 +12,7 @@ from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.measurement import Measurement
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
-from llmchecker.suites.averages import measure_average, measure_difference
+from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
@@ -51,7 +51,7 @@ def draw_row(name: str, rng: np.random.Generator, mean: float) -> CaseResult:
 
 
 def measure(rows, statistic=POPULATION, threshold=None, error=1 - CONFIDENCE):
-    return measure_average(rows, statistic, threshold, error, PROBABILITIES, 3)
+    return AverageEstimator(statistic, threshold, error, PROBABILITIES, 3).measure(rows)
 
 
 def is_plausible(misses: int, runs: int) -> bool:
@@ -90,17 +90,18 @@ def test_the_mean_of_a_population_of_clusters_is_covered():
 def test_the_difference_of_paired_rows_is_covered_and_narrow():
     """A difference is covered, and narrower than that of two means where the sides go together."""
     rng, misses, widths = np.random.default_rng(5), 0, []
+    paired = AverageEstimator(POPULATION, None, 0.2, PROBABILITIES, 3)
     for _ in range(40):
         base = rng.random(80)
         own = [exact(str(n), 0.9 * p + 0.1 * (p > 0.5)) for n, p in enumerate(base)]
         other = [exact(str(n), 0.9 * p) for n, p in enumerate(base)]
-        found = measure_difference((own, other), POPULATION, None, 0.2, PROBABILITIES, 3).sampled
+        found = paired.measure_difference(own, other).sampled
         misses += not found.lower <= 0.05 <= found.upper
         apart = measure(own).sampled - measure(other).sampled
         widths.append((found.width, apart.width))
     assert is_plausible(misses, 40)
-    paired, apart = np.mean(widths, axis=0)
-    assert paired < apart / 2
+    own_width, apart_width = np.mean(widths, axis=0)
+    assert own_width < apart_width / 2
 
 
 def test_a_row_that_failed_counts_as_any_row_of_a_population():

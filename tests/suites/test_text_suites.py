@@ -18,7 +18,7 @@ from llmchecker.interfaces.cli.main import main
 from llmchecker.models.servers import text_client
 from llmchecker.models.servers.http_client import RequestLimits
 from llmchecker.models.servers.spending import parse_price
-from llmchecker.suites.averages import measure_average
+from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.load import load_suite
 from llmchecker.suites.markdown_summary import format_markdown
@@ -204,8 +204,8 @@ def test_a_row_that_failed_counts_as_any_score(tmp_path):
     """A row without an answer leaves the mean of scores wide, and no verdict is wrong."""
     failed = CaseResult("a", "m", CaseStatus.ERROR, error="x")
     scores = Interval(-100.0, 100.0)
-    assert measure_average([failed], Statistic(), None, 0.01, scores, 0).sampled == scores
-    mean = measure_average([failed], Statistic(), None, 0.01, PROBABILITIES, 0)
+    assert AverageEstimator(Statistic(), None, 0.01, scores, 0).measure([failed]).sampled == scores
+    mean = AverageEstimator(Statistic(), None, 0.01, PROBABILITIES, 0).measure([failed])
     assert mean.sampled == PROBABILITIES
 
 

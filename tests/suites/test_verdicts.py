@@ -14,7 +14,7 @@ from llmchecker.checking.decision import Outcome
 from llmchecker.checking.measurement import Measurement, average_measurements
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
-from llmchecker.suites.averages import measure_average
+from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.statistic import Statistic
 from llmchecker.suites.verdicts import (
@@ -127,7 +127,7 @@ def test_too_many_cases_for_a_confidence_are_refused():
 
 
 def measure(rows):
-    return measure_average(rows, Statistic(), None, 0.01, Interval(0.0, 1.0), 0)
+    return AverageEstimator(Statistic(), None, 0.01, Interval(0.0, 1.0), 0).measure(rows)
 
 
 def test_an_average_with_an_error_uses_no_samples():

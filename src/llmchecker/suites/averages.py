@@ -91,18 +91,11 @@ class _Row:
         return max(0.0, low - _SUM_ERROR), min(1.0, high + _SUM_ERROR)
 
 
-def measure_average(
-    results: Sequence[CaseResult],
-    statistic: Statistic,
-    threshold: Threshold | None,
-    error_probability: float,
-    values: Interval,
-    seed: int,
-) -> Measurement:
-    """Return the measurement of an average.
+@dataclass(frozen=True)
+class AverageEstimator:
+    """An estimator of an average, and of its difference between two deployments.
 
-    Args:
-        results: the results of the rows, whose samples are independent.
+    Attributes:
         statistic: what the average reports.
         threshold: its requirement; None without one.
         error_probability: the largest probability that its own interval or that of a difference
@@ -110,53 +103,65 @@ def measure_average(
         values: all possible values of a row: probabilities, or scores.
         seed: the seed of the order in which rows of a population are read.
     """
-    rows = [_Row.read(result, statistic.figure, values) for result in results]
-    if statistic.scope is Scope.WORST:
-        return _find_extreme(rows, is_upper_limit(threshold))
-    mean = average_measurements([row.measurement for row in rows])
-    if statistic.scope is Scope.ROWS:
-        return _narrow_by_samples(mean, rows, error_probability, values)
-    low, high = _bound_shares(rows, values)
-    names = [statistic.clusters.get(row.name, row.name) for row in rows]
-    # a difference of paired rows has an interval of its own
-    interval = _bound_population(low, high, names, error_probability / 2, seed)
-    sampled = _scale(interval, values)
-    # clusters count the same, however many rows they have
-    estimate = None if statistic.clusters or mean.estimate is None else mean.estimate
-    return Measurement(values, sampled, None if estimate is None else sampled.clip(estimate))
 
+    statistic: Statistic
+    threshold: Threshold | None
+    error_probability: float
+    values: Interval
+    seed: int
 
-def measure_difference(
-    sides: tuple[Sequence[CaseResult], Sequence[CaseResult]],
-    statistic: Statistic,
-    threshold: Threshold | None,
-    error_probability: float,
-    values: Interval,
-    seed: int,
-) -> Measurement:
-    """Return the measurement of the average of one deployment minus that of another.
-
-    Args:
-        sides: the results of the same rows for both deployments, in the same order.
-        statistic, threshold, error_probability, values, seed: as in `measure_average`.
-    """
-    if statistic.scope is not Scope.POPULATION:
-        own, other = (
-            measure_average(side, statistic, threshold, error_probability, values, seed)
-            for side in sides
+    def measure(self, results: Sequence[CaseResult]) -> Measurement:
+        """Return the measurement of the average over rows, whose samples are independent."""
+        rows = self._read_rows(results)
+        if self.statistic.scope is Scope.WORST:
+            return _find_extreme(rows, is_upper_limit(self.threshold))
+        mean = average_measurements([row.measurement for row in rows])
+        if self.statistic.scope is Scope.ROWS:
+            return _narrow_by_samples(mean, rows, self.error_probability, self.values)
+        low, high = _bound_shares(rows, self.values)
+        sampled = self._bound_population(rows, low, high, self.values)
+        # clusters count the same, however many rows they have
+        estimate = None if self.statistic.clusters or mean.estimate is None else mean.estimate
+        return Measurement(
+            self.values, sampled, None if estimate is None else sampled.clip(estimate)
         )
-        return own - other
-    own_rows, other_rows = (
-        [_Row.read(result, statistic.figure, values) for result in side] for side in sides
-    )
-    own_low, own_high = _bound_shares(own_rows, values)
-    other_low, other_high = _bound_shares(other_rows, values)
-    names = [statistic.clusters.get(row.name, row.name) for row in own_rows]
-    # a difference from -1 to 1 as a share of its range
-    low, high = (own_low - other_high + 1) / 2, (own_high - other_low + 1) / 2
-    differences = values - values
-    interval = _bound_population(low, high, names, error_probability / 2, seed)
-    return Measurement(differences, _scale(interval, differences))
+
+    def measure_difference(
+        self, own: Sequence[CaseResult], other: Sequence[CaseResult]
+    ) -> Measurement:
+        """Return the measurement of the average of one deployment minus that of another.
+
+        Args:
+            own, other: the results of the same rows, in the same order.
+        """
+        if self.statistic.scope is not Scope.POPULATION:
+            return self.measure(own) - self.measure(other)
+        own_rows = self._read_rows(own)
+        own_low, own_high = _bound_shares(own_rows, self.values)
+        other_low, other_high = _bound_shares(self._read_rows(other), self.values)
+        # a difference from -1 to 1 as a share of its range
+        low, high = (own_low - other_high + 1) / 2, (own_high - other_low + 1) / 2
+        differences = self.values - self.values
+        return Measurement(differences, self._bound_population(own_rows, low, high, differences))
+
+    def _read_rows(self, results: Sequence[CaseResult]) -> list[_Row]:
+        return [_Row.read(result, self.statistic.figure, self.values) for result in results]
+
+    def _bound_population(
+        self, rows: Sequence[_Row], low: np.ndarray, high: np.ndarray, values: Interval
+    ) -> Interval:
+        """Bound the mean over the population of the rows.
+
+        Args:
+            rows: the rows.
+            low, high: (n,) float64, numbers from 0 to 1 of the rows, as shares of the values.
+            values: all possible values.
+        """
+        clusters = [self.statistic.clusters.get(row.name, row.name) for row in rows]
+        # a difference of paired rows has an interval of its own
+        error_probability = self.error_probability / 2
+        shares = _bound_population(low, high, clusters, error_probability, self.seed)
+        return _scale(shares, values)
 
 
 def _find_extreme(rows: Sequence[_Row], is_largest: bool) -> Measurement:

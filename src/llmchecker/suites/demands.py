@@ -1,7 +1,7 @@
 """The demands of an entry of a suite: its requirements and averages."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -140,16 +140,7 @@ def _parse_average(key: str, label: str, text: str) -> Demand:
     if word == "worst" and threshold is None:
         raise ConfigError(f"{key}: {text!r} has no threshold; write {text.strip()} <= 0.01")
     scope = Scope.WORST if word == "worst" else Scope.ROWS
-    return Demand(
-        key,
-        label,
-        probability or score,
-        has_name=True,
-        mean_threshold=threshold,
-        is_average=True,
-        is_score=bool(score),
-        statistic=Statistic(scope),
-    )
+    return _create_average(key, label, (probability, score), threshold, Statistic(scope))
 
 
 def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
@@ -158,13 +149,25 @@ def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
         raise ConfigError(
             f"{key}.of: {keys.of!r} is no probability; write P=? [ … ], or a quantifier"
         )
-    probability, score = match.groups(default="")
     limits = (("at_least", ">=", keys.at_least), ("at_most", "<=", keys.at_most))
     threshold = None
     for name, comparison, number in limits:
         if number is not None:
             with prefix_errors(f"{key}.{name}"):
                 threshold = _parse_limit(comparison, number)
+    statistic = Statistic(Scope(keys.about), _find_figure(key, keys), keys.clusters)
+    return _create_average(key, label, match.groups(default=""), threshold, statistic)
+
+
+def _create_average(
+    key: str,
+    label: str,
+    averaged: Sequence[str],
+    threshold: Threshold | None,
+    statistic: Statistic,
+) -> Demand:
+    """Create an average of a probability or of the scores of a quantifier; the other is empty."""
+    probability, score = averaged
     return Demand(
         key,
         label,
@@ -173,7 +176,7 @@ def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
         mean_threshold=threshold,
         is_average=True,
         is_score=bool(score),
-        statistic=Statistic(Scope(keys.about), _find_figure(key, keys), keys.clusters),
+        statistic=statistic,
     )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import starmap
 
 from llmchecker.checking.measurement import Measurement, Threshold
-from llmchecker.suites.averages import measure_average, measure_difference
+from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.fingerprint import CaseFingerprint, match_cases
@@ -229,16 +229,8 @@ class SuiteResult:
         results = self._find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
-        values = self._find_values(deployment, cases)
-        statistic = average.statistic
-        measurement = measure_average(
-            results,
-            statistic,
-            average.threshold,
-            self._error_probability,
-            values,
-            self.suite.seed,
-        )
+        estimator = self._build_estimator(average, deployment, cases)
+        measurement = estimator.measure(results)
         return _decide(
             Aggregate(
                 name=name,
@@ -250,10 +242,22 @@ class SuiteResult:
                 is_certain=measurement.certain.is_exact,
                 cases=len(cases),
                 subject=_describe(average, cases),
-                noun=statistic.find_noun(average.threshold),
-                values=values,
+                noun=average.statistic.find_noun(average.threshold),
+                values=estimator.values,
             ),
             self.suite.confidence,
+        )
+
+    def _build_estimator(
+        self, average: Average, deployment: str, cases: Sequence[str]
+    ) -> AverageEstimator:
+        """Build the estimator of an average over these cases, all of them or those of a group."""
+        return AverageEstimator(
+            statistic=average.statistic,
+            threshold=average.threshold,
+            error_probability=self._error_probability,
+            values=self._find_values(deployment, cases),
+            seed=self.suite.seed,
         )
 
     def _iter_compared(self) -> Iterator[tuple[str, Average]]:
@@ -357,18 +361,12 @@ class SuiteResult:
         # a requirement must not vanish with a case
         if (len(others) < len(cases) or not is_finished) and threshold is None:
             return None
-        values = self._find_values(deployment, cases)
+        estimator = self._build_estimator(compared, deployment, cases)
+        values = estimator.values
         differences = DIFFERENCES if values == PROBABILITIES else values - values
         measurement = Measurement(differences, differences)
         if len(others) == len(cases):
-            measurement = measure_difference(
-                (own, others),
-                compared.statistic,
-                compared.threshold,
-                self._error_probability,
-                values,
-                self.suite.seed,
-            )
+            measurement = estimator.measure_difference(own, others)
         return _decide(
             Aggregate(
                 name=compared.name,
