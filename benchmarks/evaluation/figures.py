@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from evaluation.growth import find_slope
 from llmchecker.reporting.figures import set_log_scales, use_figure_style
@@ -127,8 +128,10 @@ def draw_growth(table: pd.DataFrame) -> Figure:
             decades = np.log10(here["seconds"])
             panel.set_ylim(10 ** np.floor(decades.min()), 10 ** np.ceil(decades.max()))
             slope = find_slope(here["size"].tolist(), here["seconds"].tolist())
-            panel.set_title(f"{name}: exponent {slope:.2f}", fontsize=8)
+            panel.set_title(f"exponent {slope:.2f}", fontsize=8)
             panel.set_xlabel(name)
+            # labels of six digits would touch: 100k
+            panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panels[0][0].set_ylabel("processor seconds")
         return figure
 
