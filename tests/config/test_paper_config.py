@@ -68,6 +68,13 @@ def test_figure_4_asks_every_noun(paper):
     assert asked == [(model, start) for model in paper.models for start in starts]
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "config/quick.yaml"])
+def test_start_strings_are_those_of_the_paper(paper, name):
+    """Small models continue the paper's start strings, without the final space of some of them."""
+    found = read_yaml(ROOT / name).content["start_strings"]
+    assert found == {key: str(start).rstrip() for key, start in paper.start_strings.items()}
+
+
 def snakemake(directory: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     """Run snakemake to its end; its exit status, and what it printed to either stream."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
