@@ -6,10 +6,11 @@ for model in filter(CONFIG.answered_checks, CONFIG.models):
         name:
             f"answers_{model}"
         input:
-            model=f"resources/models/{model}",
+            model=ancient(f"resources/models/{model}"),
+            digest=f"resources/models/{model}.sha256",
             # after the trees, so that one job at a time has the model in memory
             grown=paths.trees_mark(model) if CONFIG.trees(model) else [],
-            judges=expand("resources/models/{judge}", judge=list_judges(CONFIG, model)),
+            judges=with_digests(map(paths.model_directory, list_judges(CONFIG, model))),
         output:
             [f"results/answers/{check}.json" for check, _ in CONFIG.answered_checks(model)],
         log:

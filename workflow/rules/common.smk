@@ -175,6 +175,21 @@ def get_suite(wildcards):
     return load_configured_suite(wildcards.suite, wildcards.model)
 
 
+def with_digests(directories):
+    """Directories of models, as inputs of a rule.
+
+    A directory has a time but no checksum, so Snakemake compares the digest next to it.
+    """
+    found = list(directories)
+    return [*map(ancient, found), *(f"{directory}.sha256" for directory in found)]
+
+
+def get_suite_models(wildcards):
+    """The other models that the suite of the wildcards needs, as inputs of a rule."""
+    suite = get_suite(wildcards)
+    return with_digests(list_suite_models(CONFIG, suite, wildcards.model))
+
+
 def get_suite_digests():
     """The digest of each suite of a model, by the file of its results."""
     return {

@@ -37,7 +37,8 @@ rule fetch_programs:
 
 rule invariants_proposals:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
         programs=PROGRAMS,
     output:
         "results/invariants/proposals/{model}.json",
@@ -189,7 +190,8 @@ rule invariants_times:
 
 rule invariants_provable:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
         programs=PROGRAMS,
     output:
         "results/invariants/provable/{model}.json",

@@ -23,7 +23,8 @@ rule fetch_model:
             get_model(wildcards).source.source, paths.model_lock(wildcards.model)
         ),
     output:
-        directory("resources/models/{model}"),
+        model=directory("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
     log:
         "results/logs/fetch_model/{model}.log",
     # most other jobs wait for a model

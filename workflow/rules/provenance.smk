@@ -2,7 +2,8 @@
 # ancient(...) input it would keep snakemake from checking their other inputs in the same run.
 rule provenance:
     input:
-        models=expand("resources/models/{model}", model=CONFIG.used_models),
+        models=ancient(expand("resources/models/{model}", model=CONFIG.used_models)),
+        digests=expand("resources/models/{model}.sha256", model=CONFIG.used_models),
         growths=[
             paths.tree_record(tree) for name in CONFIG.used_models for tree in CONFIG.trees(name)
         ],

@@ -6,10 +6,11 @@ localrules:
 # it takes over their results.
 rule suite:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
         shards=lambda wildcards: CONFIG.suite_shard_files(wildcards.suite, wildcards.model),
         # judges, simulated users and the model to compare with
-        others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
+        others=get_suite_models,
     output:
         results="results/suites/{suite}/{model}.jsonl",
         page="results/suites/{suite}/{model}.html",
@@ -45,9 +46,10 @@ rule suite:
 # A part of the cases, if several jobs divide them.
 rule suite_shard:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
         # judges, simulated users and the model to compare with
-        others=lambda wildcards: list_suite_models(CONFIG, get_suite(wildcards), wildcards.model),
+        others=get_suite_models,
     output:
         results="results/suites/{suite}/{model}/{number}-of-{shards}.jsonl",
     log:

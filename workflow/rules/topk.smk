@@ -36,7 +36,8 @@ rule fetch_prompts:
 
 rule topk:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
         prompts="resources/datasets/prompts.csv",
     output:
         "results/topk/{model}.parquet",

@@ -11,7 +11,8 @@ for model in filter(CONFIG.trees, CONFIG.models):
         name:
             f"trees_{model}"
         input:
-            model=f"resources/models/{model}",
+            model=ancient(f"resources/models/{model}"),
+            digest=f"resources/models/{model}.sha256",
             shards=[file for t in CONFIG.trees(model) for file in CONFIG.shard_files(t)],
             prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts else [],
         output:
@@ -51,7 +52,8 @@ for model in filter(CONFIG.trees, CONFIG.models):
 # A shard of a tree that several jobs grow together.
 rule shard:
     input:
-        model="resources/models/{model}",
+        model=ancient("resources/models/{model}"),
+        digest="resources/models/{model}.sha256",
     output:
         tree="results/shards/{model}/{tree}/{number}-of-{shards}.parquet",
         growth="results/shards/{model}/{tree}/{number}-of-{shards}.json",

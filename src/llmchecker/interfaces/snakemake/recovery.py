@@ -120,7 +120,7 @@ def _find_damaged_files(directory: Path) -> Iterator[Repair]:
 
 def _find_damaged_models(directory: Path) -> Iterator[Repair]:
     """Yield the repairs of models with a damaged record of their weights."""
-    for model in sorted((directory / paths.model_directory("")).glob("[!.]*")):
+    for model in sorted((directory / paths.model_directory("")).glob("[!.]*/")):
         try:
             check_recorded_checksums(model)
         except DamagedFile as error:
