@@ -67,7 +67,8 @@ class _Row:
         shares = measurement.certain if is_probability else PROBABILITIES
         # of scores, those of texts alone have evidence, which is about shares of their range
         is_share = result.answer.is_text_only and measurement.certain == values
-        if not (is_probability or is_share):
+        # the interval of a requirement has its share of the confidence, its evidence has none
+        if not (is_probability or is_share) or result.status is not Status.MEASURED:
             evidence = None
         if figure is not None:
             # the samples are about the probability itself

@@ -175,6 +175,7 @@ class Suite:
         digest: sha256 of everything that determines the results, but for files of quantifiers.
         model_files: sha256 of the files of all local models when the suite was loaded, by path.
         quantifier_files: likewise, those of quantifiers and judges.
+        weights: sha256 of the files and settings of each deployment in this process, by its name.
     """
 
     name: str
@@ -192,6 +193,7 @@ class Suite:
     max_dollars: float | None = None
     model_files: Mapping[Path, str] = field(default_factory=dict)
     quantifier_files: Mapping[Path, str] = field(default_factory=dict)
+    weights: Mapping[str, str] = field(default_factory=dict)
     path: Path = Path("suite.yaml")
 
     def check_files(self) -> None:

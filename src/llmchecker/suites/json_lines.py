@@ -6,7 +6,7 @@ the suite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.errors import ConfigError, UnusableDataset
+from llmchecker.models.run_metadata import MODEL_PACKAGES, collect_versions
 from llmchecker.properties.registry import find_quantifier_files
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import Example
@@ -41,9 +42,13 @@ from llmchecker.utils.stored_fields import (
 )
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}8"
+_FORMAT = f"{_FORMAT_NAME}9"
 """The format of a file of results; its number changes with the keys of a line."""
-_HEADER_FIELDS = {"confidence": NUMBER, "complete": TRUTH}
+_HEADER_FIELDS = {
+    "confidence": NUMBER,
+    "complete": TRUTH,
+    **dict.fromkeys(("weights", "versions"), mapping_of(TEXT)),
+}
 _CASE_FIELDS = {
     **dict.fromkeys(("case", "model", "query", "status"), TEXT),
     "certain": TRUTH,
@@ -240,10 +245,8 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     for line in lines:
         if "case" in line:
             result = _parse_result(path, line)
-            # the mean of stored samples would need a share of this suite's error probability
-            key = result.key
-            results[key] = replace(result, evidence=None)
-            fingerprints[key] = _parse_fingerprint(path, line)
+            results[result.key] = result
+            fingerprints[result.key] = _parse_fingerprint(path, line)
     stored = {deployment for deployment, _ in results}
     names = set(deployments)
     if len(stored) > 1 and not stored & names:
@@ -256,7 +259,15 @@ def read_baseline(path: str | Path, deployments: Iterable[str]) -> Baseline:
     except ValueError as error:
         raise UnusableDataset(f"{path}, line 1: {error}; delete the file") from error
     confidence, is_complete = float(header["confidence"]), header["complete"]
-    return Baseline(path.name, confidence, is_complete, results, fingerprints)
+    return Baseline(
+        path.name,
+        confidence,
+        is_complete,
+        results,
+        fingerprints,
+        header["weights"],
+        header["versions"],
+    )
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -294,6 +305,8 @@ def _build_header(suite: Suite, *, is_complete: bool) -> dict[str, Any]:
         "seed": suite.seed,
         "cases": len(suite.cases),
         "digest": suite.digest,
+        "weights": suite.weights,
+        "versions": collect_versions(MODEL_PACKAGES),
     }
 
 

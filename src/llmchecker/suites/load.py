@@ -48,6 +48,7 @@ def load_suite(
     models_place: str = "models",
     config: str | Path | Registry | None = None,
     has_baseline: bool = False,
+    is_measuring: bool = False,
     changes: RunKeys | None = None,
     select: Callable[[Suite], Iterable[Case]] = lambda suite: suite.cases,
 ) -> Suite:
@@ -59,6 +60,7 @@ def load_suite(
         models_place: the argument or the option with these models, for messages.
         config: the configuration in place of the suite's, as a file or as read in this folder.
         has_baseline: whether stored results take the place of the deployment in `versus`.
+        is_measuring: as in `SuiteRun`.
         changes: keys in place of the suite's.
         select: returns the cases to check besides the representatives, by default all.
 
@@ -72,7 +74,7 @@ def load_suite(
     registry = _read_config(file, keys.config, config)
     try:
         return _SuiteBuilder(
-            file, keys, tuple(models), models_place, registry, has_baseline, select
+            file, keys, tuple(models), models_place, registry, has_baseline, is_measuring, select
         ).build()
     except LLMCheckerError as error:
         message = str(error)
@@ -91,7 +93,7 @@ class _SuiteBuilder:
         models: models in place of the suite's; empty for none.
         models_place: as in `load_suite`.
         registry: the configuration.
-        has_baseline, select: as in `load_suite`.
+        has_baseline, is_measuring, select: as in `load_suite`.
     """
 
     file: YamlFile
@@ -100,6 +102,7 @@ class _SuiteBuilder:
     models_place: str
     registry: Registry
     has_baseline: bool
+    is_measuring: bool
     select: Callable[[Suite], Iterable[Case]]
 
     def build(self) -> Suite:
@@ -150,6 +153,7 @@ class _SuiteBuilder:
                 differences=_parse_differences(keys, suite),
                 digest=self._compute_digest(suite, builder.row_digests, checksums),
                 model_files={path: each[path] for each in checksums.values() for path in each},
+                weights=_compute_weights(deployments, checksums),
             )
 
     def _build_matrix(self) -> list[RowDeployments]:
@@ -221,8 +225,9 @@ class _SuiteBuilder:
         def add(content: Any) -> None:
             digest.update(json.dumps(content, sort_keys=True, default=str).encode() + b"\n")
 
-        # a comparison changes how thresholds are checked
-        add([__version__, suite.confidence, suite.seed, self.has_baseline, row_digests])
+        # a comparison and a measurement change how thresholds are checked
+        is_measuring = self.has_baseline or self.is_measuring
+        add([__version__, suite.confidence, suite.seed, is_measuring, row_digests])
         # each added case makes the share of the others in the confidence smaller
         add([case.name for case in suite.cases])
         deployments = list_deployments(suite)
@@ -383,6 +388,29 @@ def list_deployments(suite: Suite) -> list[Deployment]:
     conversations = [case.question.conversation for case in suite.representatives]
     users = (user for each in conversations if each is not None for user in each.simulated_users)
     return [*deployments.values(), *dict.fromkeys(user.model for user in users)]
+
+
+def _compute_weights(
+    deployments: Sequence[Deployment], model_files: Mapping[ModelConfig, Mapping[Path, str]]
+) -> dict[str, str]:
+    """Compute the sha256 of the files and settings of deployments in this process, by name."""
+    contents: dict[str, list[Any]] = {}
+    for each in deployments:
+        # what a server or an application computes with is unknown
+        if each.model.kind not in ("served", "texts"):
+            files = sorted((path.name, sha256) for path, sha256 in model_files[each.model].items())
+            # neither a name nor the place of files is a part of the model
+            left_out = {"name", "source"} if files else {"name"}
+            settings = {name: v for name, v in each.describe().items() if name not in left_out}
+            contents.setdefault(each.name, []).append([settings, files])
+    # the rows of a table may have several decodings
+    texts = {
+        name: sorted(json.dumps(each, sort_keys=True, default=str) for each in found)
+        for name, found in contents.items()
+    }
+    return {
+        name: hashlib.sha256("\n".join(each).encode()).hexdigest() for name, each in texts.items()
+    }
 
 
 def _hash_model_files(model: ModelConfig) -> dict[Path, str]:

@@ -33,6 +33,8 @@ class Baseline:
         is_complete: whether the run that wrote them ended by itself.
         results: the results by the names of their deployment and case.
         fingerprints: what the results answer, by the same names.
+        weights: as in `Suite`, of the suite that was run.
+        versions: the versions of the packages of that run.
     """
 
     name: str
@@ -40,11 +42,21 @@ class Baseline:
     is_complete: bool
     results: Mapping[CaseKey, CaseResult]
     fingerprints: Mapping[CaseKey, CaseFingerprint]
+    weights: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def deployments(self) -> tuple[str, ...]:
         """The names of the deployments, in the order of the file."""
         return tuple(dict.fromkeys(deployment for deployment, _ in self.results))
+
+    def has_same_weights(self, suite: Suite, deployment: str) -> bool | None:
+        """Return whether a deployment has the stored weights and settings; None if unknown."""
+        own, stored = (
+            suite.weights.get(deployment),
+            self.weights.get(self.find_side(deployment) or ""),
+        )
+        return None if own is None or stored is None else own == stored
 
     def find_side(self, deployment: str) -> str | None:
         """Find the stored deployment to compare with one of a suite.
@@ -324,18 +336,25 @@ class SuiteResult:
             return "failed to run"
         return "the stored case failed to run" if stored.status is Status.ERROR else None
 
+    def find_stored_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
+        """Find the stored results of cases of a deployment; without those not to be compared."""
+        if (baseline := self.baseline) is None:
+            return []
+        keys = (self._stored_keys.get((deployment, case)) for case in cases)
+        return [
+            baseline.results[key]
+            for key, case in zip(keys, cases, strict=True)
+            if key is not None and self._find_obstacle(baseline, deployment, case) is None
+        ]
+
     def _find_other_side(
         self, deployment: str, cases: Sequence[str]
     ) -> tuple[str, list[CaseResult]] | None:
         """Return name and results of the side to compare with, as far as it answers the cases."""
         if (baseline := self.baseline) is not None:
-            keys = (self._stored_keys.get((deployment, case)) for case in cases)
-            found = [
-                baseline.results[key]
-                for key, case in zip(keys, cases, strict=True)
-                if key is not None and self._find_obstacle(baseline, deployment, case) is None
-            ]
-            return baseline.name, found
+            found = self.find_stored_results(deployment, cases)
+            # the mean of stored samples would need a share of this suite's error probability
+            return baseline.name, [replace(each, evidence=None) for each in found]
         if (versus := self.suite.versus) is not None:
             return versus.name, self._find_results(versus.name, cases)
         return None

@@ -323,7 +323,7 @@ def _build_result(case: Case, answer: Answer, confidence: float, seconds: float)
             evidence=None,
         ),
         seconds=seconds,
-        evidence=answer.evidence.mean if case.is_measured and answer.evidence else None,
+        evidence=answer.evidence.mean if answer.evidence else None,
         examples=texts.examples,
         conversation=None if explored is None else explored.build_tree(_MAX_STORED_ANSWERS),
     )

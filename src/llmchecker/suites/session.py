@@ -36,6 +36,8 @@ class SuiteRun:
         baseline: the file with results to compare with; None without these.
         selected: the cases to run; None for all. The log keeps the results of the others.
         is_failing_fast: whether the first case that is violated or fails to run ends the run.
+        is_measuring: whether each case has its whole budget, whatever its threshold; always so with
+            a comparison.
         open_model: opens the model of a deployment; by default from its directory.
 
     Raises:
@@ -52,6 +54,7 @@ class SuiteRun:
         baseline: str | Path | None = None,
         selected: AbstractSet[CaseKey] | None = None,
         is_failing_fast: bool = False,
+        is_measuring: bool = False,
         open_model: Callable[[Deployment], LazyModel | TextModel] | None = None,
     ) -> None:
         # its requirements would otherwise be checked against two sides
@@ -70,6 +73,7 @@ class SuiteRun:
             names = [deployment.name for deployment in suite.deployments]
             self._baseline = read_baseline(baseline, names)
         # before any model, so that a wrong file costs no time
+        self._is_measuring = is_measuring or suite.versus is not None or baseline is not None
         self._log = None if log is None else JsonLinesLog(log, suite, self._fingerprints, shards)
         self._results: dict[CaseKey, CaseResult] = {}
 
@@ -100,7 +104,6 @@ class SuiteRun:
         suite, log = self._suite, self._log
         spending = Spending(suite.max_tokens, suite.max_dollars)
         opener = self._open_model or _build_opener(suite, spending)
-        is_measuring = suite.versus is not None or self._baseline is not None
         # the models and caches of a configuration are in the folder of its project
         with contextlib.chdir(suite.project), charge_judges(spending):
             results = iter_results(
@@ -109,7 +112,7 @@ class SuiteRun:
                 log,
                 shard=self._shard,
                 selected=self._selected,
-                is_measuring=is_measuring,
+                is_measuring=self._is_measuring,
                 report=report,
             )
             for found in results:

@@ -59,7 +59,7 @@ class CaseResult:
         seconds: seconds from the result of another case to this one. Cases are evaluated side by
             side, so that these sum to the duration of the run.
         error: the message of an error, else None.
-        evidence: for a member of an average, the evidence of its samples; None without samples.
+        evidence: the evidence of its samples about a mean; None without samples.
         examples: answers that violate its requirement, and others.
         conversation: the most probable answers of a conversation; None for one text, and for a
             model that returns texts alone.

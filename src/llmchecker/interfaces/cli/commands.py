@@ -18,6 +18,7 @@ _MODULES = {
     "tree": "tree_command",
     "compare": "compare_command",
     "test": "suite_command",
+    "watch": "watch_command",
     "judge-check": "judge_check_command",
     "init": "init_command",
     "repair": "repair_command",

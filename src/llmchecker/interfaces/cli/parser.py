@@ -24,6 +24,7 @@ COMMAND_HELP = {
     "tree": "draw the text tree of a model",
     "compare": "compare two models, texts or decodings by one query",
     "test": "decide the requirements of a suite",
+    "watch": "compare a suite day after day with its results at release",
     "judge-check": "measure a judge on labelled texts",
     "init": "write a suite and a workflow that runs it",
     "repair": "remove remains of killed runs and damaged files",

@@ -80,6 +80,12 @@ def add_test_command(commands: SubParsers) -> None:
     test.add_argument(
         "--baseline", type=Path, help="compare with results that --json wrote in an earlier run"
     )
+    test.add_argument(
+        "--measure",
+        action="store_true",
+        help="use the whole budget of each case, also after its decision, as a release that watch "
+        "compares with",
+    )
     test.add_argument("--allow-unknown", action="store_true", help="exit with 0 if only unknown")
     _add_selection_arguments(test.add_argument_group("selection of cases"))
     _add_run_arguments(test.add_argument_group("keys in place of the suite's"))
@@ -156,6 +162,7 @@ def _run_once(arguments: argparse.Namespace) -> int:
             models_place="--model",
             config=arguments.config,
             has_baseline=arguments.baseline is not None,
+            is_measuring=arguments.measure,
             changes=_collect_changes(arguments),
             select=select,
         )
@@ -165,6 +172,7 @@ def _run_once(arguments: argparse.Namespace) -> int:
             baseline=arguments.baseline,
             selected=selected,
             is_failing_fast=arguments.fail_fast,
+            is_measuring=arguments.measure,
         )
         # answers may cost hours and money
         for warning in list_warnings(suite):
