@@ -104,6 +104,32 @@ def test_an_interval_of_check_has_the_probability_of_a_table(capsys):
     assert "certain" not in repr(same) + str(same) + same._repr_html_()
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--tokens=100000", r"estimate +\["),
+        ("--tokens=420", "allows no further answer"),
+        ("--dollars=1", "dollars: .* has no prices"),
+        ("--answers=9", "answers: .* has probabilities"),
+    ],
+    ids=str,
+)
+def test_limits_of_costs_hold_for_a_paid_judge_of_a_model_in_process(
+    option, words, folder, random_model, capsys
+):
+    """The judge's answers count in the tokens of the command, and their money needs prices."""
+    provider = FakeProvider("openai-chat", lambda random: ("Yes", True))
+    with running(provider) as address:
+        judge = {"type": "judge", "question": "Is it polite?"}
+        judge["model"] = {"source": address, "api": "openai-chat", "served_as": MODEL}
+        options = [f"--quantifier=j={json.dumps(judge)}", "--length=2", "--passes=5", "--start=a"]
+        query = "P=? [ X j > 0 ]"
+        _, out, error = call(
+            capsys, "check", query, *options, f"--model={random_model('gpt2')}", option
+        )
+    assert re.search(words, out + error)
+
+
 class Letters:
     """The number of the letters b, from 1 to 4 as on a scale of grades."""
 

@@ -75,11 +75,14 @@ def resolve_query(
     return Property(query, defined, horizon, notes)
 
 
-def build_model_budget(models: Sequence[tuple[str, bool]], **keys: Any) -> Budget:
+def build_model_budget(
+    models: Sequence[tuple[str, bool]], *, has_paid_judge: bool = False, **keys: Any
+) -> Budget:
     """Build the budget of a question to a model, or of a comparison of two.
 
     Args:
         models: the name of each model, and whether it returns texts alone.
+        has_paid_judge: whether a judge returns texts alone, which tokens and dollars limit too.
         keys: keys of `Budget`; None for the default.
 
     Raises:
@@ -88,7 +91,7 @@ def build_model_budget(models: Sequence[tuple[str, bool]], **keys: Any) -> Budge
     budget = build_budget(**keys)
     text_models = [name for name, is_text_only in models if is_text_only]
     if not text_models:
-        for name in ("answers", "tokens", "dollars"):
+        for name in ("answers",) if has_paid_judge else ("answers", "tokens", "dollars"):
             if keys.get(name) is not None:
                 raise ConfigError(
                     f"{name}: {models[0][0]} has probabilities; limit passes or seconds"

@@ -88,6 +88,7 @@ def test_a_setting_may_matter_in_other_chats():
     [
         ({"date": "today"}, "date: 'today' is no date"),
         ({"tools": []}, "tools: the program sets it itself"),
+        ({"x": "False"}, 'x: "False" is a text, which a template reads as true; write false'),
         ({"a b": 1}, "'a b': it is no name"),
         ({"value": {1}}, "no JSON"),
         ("off", "'off' is no mapping"),

@@ -1,6 +1,7 @@
 """Tools of chats: templates receive them as transformers does, and bad descriptions are named."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from helpers.chat_tokenizers import build_tokenizer
@@ -89,6 +90,8 @@ def test_a_chat_with_tools_is_read_from_its_json():
     assert parse_prompt(json.loads(json.dumps(start_as_json(chat)))) == chat
     assert start_as_json(parse_prompt([{"user": "a"}])) == [{"role": "user", "content": "a"}]
     assert change_prompt(chat, {"system": "Be short."}).tools == chat.tools
+    thoughtful = replace(chat, thoughts=((1, "Hm."),))
+    assert start_as_json(thoughtful) != start_as_json(chat)
 
 
 @pytest.mark.parametrize(

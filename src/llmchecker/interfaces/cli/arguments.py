@@ -15,7 +15,7 @@ from llmchecker.config.deployment import (
     is_provider_name,
     resolve_deployment,
 )
-from llmchecker.config.judges import add_judge_notes
+from llmchecker.config.judges import add_judge_notes, list_judge_models
 from llmchecker.config.models import (
     ModelConfig,
     check_has_distributions,
@@ -41,6 +41,7 @@ from llmchecker.interfaces.cli.key_options import add_key_options, collect_keys
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.models.servers.spending import parse_price
+from llmchecker.properties.property import Property
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.section import parse_section
 
@@ -171,9 +172,13 @@ def parse_question(arguments: argparse.Namespace) -> tuple[Registry, Question]:
     registry, model, prompt, truncation = parse_process(arguments)
     # the budget of a comparison depends on its second side too, see `parse_versus`
     is_compared = hasattr(arguments, f"{_VERSUS}model")
-    with name_arguments("--"):
-        budget = build_budget(**budget_keys) if is_compared else _build_budget(budget_keys, [model])
     asked = parse_property(arguments, registry, _find_length(arguments))
+    with name_arguments("--"):
+        budget = (
+            build_budget(**budget_keys)
+            if is_compared
+            else _build_budget(budget_keys, [model], asked)
+        )
     question = Question(model, prompt, add_judge_notes(asked, model), budget, truncation=truncation)
     _check_answerable(question, "--")
     return registry, question
@@ -185,15 +190,22 @@ def _check_answerable(question: Question, prefix: str) -> None:
     check_query_form(question.model, question.asked)
 
 
-def _build_budget(keys: Mapping[str, Any], models: Sequence[ModelConfig]) -> Budget:
+def _build_budget(
+    keys: Mapping[str, Any], models: Sequence[ModelConfig], asked: Property
+) -> Budget:
     """Build the budget of a question to a model, or of a comparison of two.
 
     Raises:
         ConfigError: a limit has no effect on the models or is out of its range, or no price limits
             their costs.
     """
-    check_prices("dollars", models, keys.get("dollars"))
-    return build_model_budget([(model.name, model.is_text_only) for model in models], **keys)
+    judges = list_judge_models(asked.quantifiers.values())
+    check_prices("dollars", [*models, *judges], keys.get("dollars"))
+    return build_model_budget(
+        [(model.name, model.is_text_only) for model in models],
+        has_paid_judge=any(judge.is_text_only for judge in judges),
+        **keys,
+    )
 
 
 def _parse_truncation(arguments: argparse.Namespace) -> Truncation | None:
@@ -280,7 +292,7 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
     question = vary_question(first, model, _collect_prompt(arguments, _VERSUS), "--versus-")
     _check_answerable(question, "--versus-")
     with name_arguments("--"):
-        budget = _build_budget(_collect_budget(arguments), [first.model, model])
+        budget = _build_budget(_collect_budget(arguments), [first.model, model], first.asked)
     return replace(question, budget=budget)
 
 

@@ -75,13 +75,12 @@ def _run_check(arguments: argparse.Namespace) -> int:
     failure = None
     with redirect_stdout():
         registry, question = parse_question(arguments)
-        with contextlib.chdir(registry.project):
+        spending = Spending(question.budget.tokens, question.budget.dollars)
+        with contextlib.chdir(registry.project), charge_judges(spending):
             if question.truncation is not None:
                 answer, growth = check_on_tree(registry, question, question.truncation)
             else:
-                spending = Spending(question.budget.tokens, question.budget.dollars)
-                with charge_judges(spending):
-                    answer, failure = check_on_model(registry, question, spending)
+                answer, failure = check_on_model(registry, question, spending)
     if arguments.json:
         print_answer(format_answer_json(question, answer, growth))
     else:

@@ -222,7 +222,11 @@ def start_as_json(start: Start) -> Any:
     if isinstance(start, str):
         return start
     tools = [tool.description for tool in start.tools]
-    others = {"tools": tools, "columns": start.column_values}
+    others = {
+        "tools": tools,
+        "columns": start.column_values,
+        "thoughts": [list(thought) for thought in start.thoughts],
+    }
     others = {name: value for name, value in others.items() if value}
     return {"messages": start.as_json, **others} if others else start.as_json
 

@@ -33,6 +33,7 @@ _RESERVED = (
 )
 """Arguments of templates and of transformers' `apply_chat_template` that the program sets."""
 
+_TRUTH_VALUES = ("true", "false")
 _OTHER_DAYS = timedelta(days=401)
 """The distance of another date, with another day, month and year."""
 
@@ -54,18 +55,23 @@ class TemplateSettings:
         """Parse a mapping of settings.
 
         Raises:
-            ConfigError: it is no mapping, a setting is the program's own, a value is no JSON, or
-                the date is none.
+            ConfigError: it is no mapping, a setting is the program's own, a value is no JSON or
+                the text of a truth value, or the date is none.
         """
         if not isinstance(value, Mapping):
             raise ConfigError(
                 f"{quote_value(value)} is no mapping; write {{enable_thinking: false}}"
             )
-        for name in value:
+        for name, each in value.items():
             if not isinstance(name, str) or not name.isidentifier():
                 raise ConfigError(f"{quote_value(name)}: it is no name of a variable; rename it")
             if name in _RESERVED:
                 raise ConfigError(f"{name}: the program sets it itself; remove it")
+            if isinstance(each, str) and each.lower() in _TRUTH_VALUES:
+                raise ConfigError(
+                    f'{name}: "{each}" is a text, which a template reads as true; write '
+                    f"{each.lower()} without quotes"
+                )
         variables = {name: each for name, each in value.items() if name != _DATE}
         try:
             text = json.dumps(variables, sort_keys=True, ensure_ascii=False, allow_nan=False)
