@@ -276,7 +276,10 @@ _SYNONYMS = {
     "min_tokens": ("min_new_tokens",),
     "guided_grammar": ("grammar",),
     "guided_choice": ("choice",),
-    **dict.fromkeys(("max_tokens", "max_new_tokens", "num_predict"), ("length",)),
+    **dict.fromkeys(
+        ("max_tokens", "max_new_tokens", "num_predict", "max_completion_tokens"),
+        ("max_tokens", "length"),
+    ),
     **dict.fromkeys(("startswith", "prefix"), ("starts_with",)),
     **dict.fromkeys(("endswith", "suffix"), ("ends_with",)),
     **dict.fromkeys(("llm_rubric", "g_eval"), ("judge",)),

@@ -128,6 +128,7 @@ def iter_answers(
             longer, share = (*tokens, token), mass * Fraction(probability)
             text = "".join(model.vocabulary[t] for t in longer if t != END)
             has_ended = token in model.end_tokens or read_whole(reader, text)[1]
+            has_ended |= len(longer) == reader.max_tokens
             if has_ended or len(longer) == length:
                 yield text, has_ended, share
             else:

@@ -79,7 +79,7 @@ class Tree:
             case ("false",):
                 return False
             case ("label", name):
-                return self.kind[state] == {"rest": 1, "end": 2}[name]
+                return self.kind[state] in {"rest": (1,), "end": (2, 3)}[name]
             case ("atom", name, comparison, number):
                 if self.kind[state] == 1 and name != "step":
                     return False

@@ -99,16 +99,17 @@ def enumerate_texts(
                 is_end = token in model.end_tokens
                 text = raw if is_end else raw + model.vocabulary[token]
                 parts, has_stopped = read(text)
-                if is_end or step == length:
+                is_limited = step == reader.max_tokens and not (is_end or has_stopped)
+                if is_end or is_limited or step == length:
                     parts = read_whole(reader, text)[0]
                 child = len(parent)
                 parent.append(number)
                 probability.append(weight)
-                kind.append(2 if is_end or has_stopped else 0)
+                kind.append(3 if is_limited else 2 if is_end or has_stopped else 0)
                 columns["step"].append(step)
                 for name, (part, function) in scores.items():
                     columns[name].append(function(start + parts[part]))
-                if not (is_end or has_stopped):
+                if kind[-1] == 0:
                     following.append(((*tokens, token), text, child))
         nodes = following
     return oracle.Tree(parent, probability, kind, columns)

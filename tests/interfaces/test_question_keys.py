@@ -34,6 +34,7 @@ OPTIONS = {
         f"--template={name}={json.dumps(each)}" for name, each in value.items()
     ],
     "include_stop": lambda value: ["--include-stop"],
+    "max_tokens": lambda value: [f"--max-tokens={value}"],
     "certain": lambda value: ["--certain"],
 }
 
@@ -157,6 +158,7 @@ OUTPUTS = {
     "template": {"enable_thinking": False},
     "stop": ["a", "b"],
     "include_stop": True,
+    "max_tokens": 30,
     "thought": {"begin": "<t>", "end": "</t>"},
 }
 
@@ -181,6 +183,7 @@ def test_the_keys_of_an_output_mean_the_same_at_every_door():
         ({"decoding": "greed"}, "'greed' is not greedy, as_published or settings by name"),
         ({"stop": ["a", "a"]}, "stop: a text is given twice; leave one out"),
         ({"include_stop": True}, "include_stop: no effect without stop; remove it"),
+        ({"max_tokens": 0}, "tokens: 0 is too small; it must be at least 1"),
         ({"thought": {"begin": "", "end": "x"}}, "thought.begin: '' is too short"),
         ({"template": {"date": "x"}}, "template: date: 'x' is no date; write 2026-11-28"),
     ],

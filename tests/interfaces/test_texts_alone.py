@@ -468,3 +468,22 @@ def test_options_of_stops_and_thoughts(capsys):
         status, _, error = call(capsys, *asked, "--no-thought", "--thought", "<t>", "</t>")
         assert status == 3
         assert "--no-thought: the option --thought has marks" in error
+
+
+def test_max_tokens_of_a_deployment_ends_the_answers_of_a_provider(capsys):
+    """The provider gets the smaller number, and an answer that it cuts there counts as a whole one;
+    one that the horizon cuts is a beginning."""
+    provider = FakeProvider("openai-chat", lambda drawn: ("no yes", False))
+    query = ["check", 'P>=0.5 [ F ("end" & yes > 0) ]', *PROMPT, "--answers=20"]
+    with running(provider) as address:
+        asked = [*query, *name(address), "--max-tokens=7"]
+        status, output, _ = call(capsys, *asked, "--length=9")
+        assert status == 0
+        assert provider.questions[-1][1]["max_tokens"] == 7
+        (count, ended) = re.search(r"max_tokens ended (\d+) of (\d+) answers", output).groups()
+        assert count == ended
+        assert f"which cut 0 of {count} answers" in output
+        status, output, _ = call(capsys, *asked, "--length=5")
+        assert provider.questions[-1][1]["max_tokens"] == 5
+        assert status == 1
+        assert "max_tokens ended" not in output

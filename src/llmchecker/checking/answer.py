@@ -536,6 +536,7 @@ class Answer:
             "cut": self.endings.cut,
             "counted": self.endings.counted,
             "thought": None if self.endings.thought is None else asdict(self.endings.thought),
+            "limited": None if self.endings.limited is None else asdict(self.endings.limited),
             "tally": self.tally,
             "warning": self.warning,
             "forecast": None if self.forecast is None else asdict(self.forecast),
@@ -576,7 +577,7 @@ class Answer:
             lower, upper = content["lower"], content["upper"]
             probability, forecast = content["probability"], content["forecast"]
             counted, tally = content["counted"], content["tally"]
-            thought = content.get("thought")
+            thought, limited = content.get("thought"), content.get("limited")
             return cls(
                 query=query,
                 horizon=content["L"],
@@ -598,7 +599,7 @@ class Answer:
                     Interval(**content["ended"]),
                     content["cut"],
                     None if counted is None else tuple(counted),
-                    None if thought is None else Interval(**thought),
+                    *(None if each is None else Interval(**each) for each in (thought, limited)),
                 ),
                 forecast=None if forecast is None else Forecast(**forecast),
                 history=_decode_history(content.get("history"), limits),

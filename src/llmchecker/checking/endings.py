@@ -22,7 +22,7 @@ from llmchecker.properties.logic.continuation import (
     names_ends,
 )
 from llmchecker.properties.logic.query import Query
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, find_ended
 from llmchecker.utils.interval import PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_count, format_upper
 
@@ -40,14 +40,17 @@ class Endings:
             decides.
         counted: for answers of a model that returns texts alone, how many the horizon cuts, and how
             many there are; None for other models.
-        thought: certain bounds of the probability that the horizon cuts a text within a thought;
-            None for answers without thoughts.
+        thought: certain bounds of the probability that the horizon, or `max_tokens` of one answer,
+            cuts a text within a thought; None for answers without thoughts.
+        limited: certain bounds of the probability that `max_tokens` ends a text; None if it ends
+            none within the horizon.
     """
 
     ended: Interval = PROBABILITIES
     cut: float = 1.0
     counted: tuple[int, int] | None = None
     thought: Interval | None = None
+    limited: Interval | None = None
 
     def narrow(self, other: "Endings") -> "Endings":
         """Return the bounds that both share."""
@@ -57,6 +60,7 @@ class Endings:
             Interval(lower, upper),
             min(self.cut, other.cut),
             thought=self.thought or other.thought,
+            limited=self.limited or other.limited,
         )
 
 
@@ -68,6 +72,7 @@ def build_endings(
     *,
     can_end: bool = True,
     is_thinking: np.ndarray | None = None,
+    is_limited: np.ndarray | None = None,
 ) -> Endings:
     """Build endings from disjoint texts; all other texts of the model may be anything.
 
@@ -78,43 +83,56 @@ def build_endings(
         is_decided: (n,) bool, whether the text decides the query before the horizon.
         can_end: whether the model has a token that ends a text.
         is_thinking: (n,) bool, whether a text ends within a thought; None without thoughts.
+        is_limited: (n,) bool, whether `max_tokens` ended a text, which then `has_ended`; None if it
+            ends none within the horizon.
     """
+    is_unfinished = is_cut if is_limited is None else is_cut | is_limited
     ended, cut, decided = (
         math.fsum(masses[is_kind].tolist()) for is_kind in (has_ended, is_cut, is_decided)
     )
     others = 1 - ended - decided
     interval = Interval(max(0.0, ended - _ROUNDING), min(1.0, 1 - cut + _ROUNDING))
+    # what is left of rounding cuts no text, but for texts that exist
+    cut = max(cut, 0.0 if others <= _ROUNDING else min(1.0, others))
+    if is_limited is not None:
+        interval, cut = Interval(1.0, 1.0), 0.0
+    elif not can_end:
+        interval = Interval(0.0, 0.0)
+    has_finished = has_ended & ~is_unfinished
     return Endings(
-        interval if can_end else Interval(0.0, 0.0),
-        # what is left of rounding cuts no text, but for texts that exist
-        max(cut, 0.0 if others <= _ROUNDING else min(1.0, others)),
+        interval,
+        cut,
         thought=None
         if is_thinking is None
-        else Interval(
-            max(0.0, math.fsum(masses[is_cut & is_thinking].tolist()) - _ROUNDING),
-            min(
-                1.0,
-                1 - ended - math.fsum(masses[is_cut & ~is_thinking].tolist()) + _ROUNDING,
-            ),
+        else _bound_share(
+            masses, is_unfinished & is_thinking, has_finished | (is_unfinished & ~is_thinking)
         ),
+        limited=None if is_limited is None else _bound_share(masses, is_limited, has_finished),
     )
+
+
+def _bound_share(masses: np.ndarray, is_in: np.ndarray, is_out: np.ndarray) -> Interval:
+    """Bound the probability of a set of texts, some of which are known to be in it or not."""
+    within, without = (math.fsum(masses[is_kind].tolist()) for is_kind in (is_in, is_out))
+    return Interval(max(0.0, within - _ROUNDING), min(1.0, 1 - without + _ROUNDING))
 
 
 def measure_endings(tree: TextTree) -> Endings:
     """Measure the endings of a tree; a text in `rest` may end or not."""
-    has_ended = tree.kind == StateKind.END
+    is_limited = tree.kind == StateKind.MAX_TOKENS
     is_cut = (tree.kind == StateKind.TEXT) & (tree.step == tree.truncation.length)
     return build_endings(
         tree.path_probability,
-        has_ended,
+        find_ended(tree.kind),
         is_cut,
         np.zeros(len(tree), dtype=bool),
-        is_thinking=None if tree.marks is None else _find_thinking(tree, is_cut),
+        is_thinking=None if tree.marks is None else _find_thinking(tree, is_cut | is_limited),
+        is_limited=is_limited if is_limited.any() else None,
     )
 
 
 def _find_thinking(tree: TextTree, is_cut: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: the cut texts that end within a thought."""
+    """Return (n,) bool: the texts of those that are cut which end within a thought."""
     reader, start = AnswerReader(marks=tree.marks), tree.start
     thinking = np.zeros(len(tree), dtype=bool)
     thinking[is_cut] = [
@@ -142,7 +160,18 @@ def describe_endings(horizon: int, endings: Endings, turns: int | None = None) -
     if endings.counted is not None:
         cut, answers = endings.counted
         return f"within {tokens}, which cut {cut:,} of {format_count(answers, 'answer')}"
-    return f"within {tokens}; {_describe_share(endings)}{_describe_thoughts(endings)}"
+    share = f"{_describe_share(endings)}{_describe_limited(endings)}"
+    return f"within {tokens}; {share}{_describe_thoughts(endings)}"
+
+
+def _describe_limited(endings: Endings) -> str:
+    """Describe the share of answers that `max_tokens` ended; empty if it ends none."""
+    if endings.limited is None:
+        return ""
+    lower, upper = _format_share(endings.limited)
+    if (lower, upper) == ("0.00", "1.00"):
+        return ", by itself or at max_tokens"
+    return f", {lower if lower == upper else f'{lower} to {upper}'} of them at max_tokens"
 
 
 def _describe_thoughts(endings: Endings) -> str:
@@ -163,7 +192,8 @@ def _describe_share(endings: Endings, *, is_conversation: bool = False) -> str:
     share = lower if lower == upper else f"{lower} to {upper}"
     if is_conversation:
         share = share if is_known else "an unknown share"
-        return f"in {share} of the conversations every answer ended by itself"
+        end = "ended by itself" if endings.limited is None else "ended, by itself or at max_tokens"
+        return f"in {share} of the conversations every answer {end}"
     if is_known:
         return f"{share} of the answers had ended"
     # texts that are decided are not continued to their ends

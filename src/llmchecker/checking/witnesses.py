@@ -48,8 +48,9 @@ COUNTEREXAMPLE = "counterexample"
 SAMPLE = "sample"
 """The kind of a sampled text that decides nothing so far."""
 
-ENDED, CUT, OPEN = "ended", "cut", "open"
-"""How a text ends: the model ended it, the horizon cuts it, or it goes on in any way."""
+ENDED, MAX_TOKENS, CUT, OPEN = "ended", "max_tokens", "cut", "open"
+"""How a text ends: the model or a stop ended it, `max_tokens` did, the horizon cuts it, or it goes
+on in any way."""
 
 
 @dataclass(frozen=True)
@@ -336,5 +337,7 @@ def _find_ending(tree: TextTree, uid: int) -> str:
     """Return how the text of a state ends."""
     if tree.kind[uid] == StateKind.END:
         return ENDED
+    if tree.kind[uid] == StateKind.MAX_TOKENS:
+        return MAX_TOKENS
     is_cut = tree.kind[uid] == StateKind.TEXT and tree.step[uid] == tree.truncation.length
     return CUT if is_cut else OPEN

@@ -131,8 +131,8 @@ def resolve_deployment(
         decoding_place: the key or the options of the decoding, for messages.
         template: settings of the chat template; None for those of the model.
         template_place: the key or the option of these settings, for messages.
-        reading: keys with or without `stop`, `include_stop` and `thought`; by default those of the
-            model.
+        reading: keys with or without `stop`, `include_stop`, `max_tokens` and `thought`; by default
+            those of the model.
         reading_place: what precedes these keys in messages.
 
     Raises:

@@ -283,7 +283,7 @@ def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> A
 
     Args:
         place: the entry, for messages; empty for keys without one.
-        entry: its keys, with or without `stop`, `include_stop` and `thought`.
+        entry: its keys, with or without `stop`, `include_stop`, `max_tokens` and `thought`.
         model: the model.
 
     Raises:
@@ -292,7 +292,8 @@ def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> A
     with prefix_errors(place) if place else nullcontext():
         reader = build_reader(entry, model.reader)
         if reader != WHOLE_OUTPUT and isinstance(model.source, Application):
-            raise ConfigError(f"stop: {model.name} returns its answers alone; remove the keys")
+            name = "max_tokens" if reader == AnswerReader(max_tokens=reader.max_tokens) else "stop"
+            raise ConfigError(f"{name}: {model.name} returns its answers alone; remove the keys")
         if reader.include_stop and model.is_text_only:
             raise ConfigError(
                 "include_stop: providers return texts without the stop; remove the key"

@@ -110,6 +110,9 @@ class OutputKeys(Section):
     """A text, or several, before whose first occurrence an answer ends."""
     include_stop: OptionalKey[bool] = None
     """Whether an answer ends after the stop instead."""
+    max_tokens: OptionalKey[int] = Field(default=None, ge=1, le=10_000_000)
+    """The number of tokens at which an answer ends, as it is then, that has not ended before. It is
+    a part of what is checked; `length` is the number of tokens up to which the check looks."""
     thought: _ThoughtEntry = None
     """The marks of a thought before an answer: `{begin: <think>, end: </think>}`. Requirements are
     about the answer after it. By default they are those of the chat template. `false` counts a

@@ -274,7 +274,7 @@ def _find_label(answer: TextAnswer, names: Sequence[str]) -> str | None:
         names: the normalized labels, of which none begins with another.
     """
     # a text that was withheld or calls a tool is no answer
-    if answer.finish not in (Finish.ENDED, Finish.TRUNCATED):
+    if not (answer.has_ended or answer.finish is Finish.TRUNCATED):
         return None
     text = normalize_label(answer.text)
     # a label may begin with a mark itself

@@ -15,8 +15,10 @@ class Finish(StrEnum):
 
     ENDED = "ended"
     """The model ended it."""
+    MAX_TOKENS = "max_tokens"
+    """`max_tokens` of the deployment ended it."""
     TRUNCATED = "truncated"
-    """It has the largest number of tokens."""
+    """It has the tokens of the horizon, and would go on."""
     FILTERED = "filtered"
     """A content filter withheld it, or a part of it."""
     CALLED = "called"
@@ -69,8 +71,12 @@ class TextAnswer:
     @property
     def is_sample(self) -> bool:
         """Whether the answer is a sample of the model's texts that was received whole."""
-        is_whole = self.finish in (Finish.ENDED, Finish.TRUNCATED)
-        return is_whole and not self.is_repeated
+        return (self.has_ended or self.finish is Finish.TRUNCATED) and not self.is_repeated
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the answer is one that people get, and not its beginning."""
+        return self.finish in (Finish.ENDED, Finish.MAX_TOKENS)
 
 
 @runtime_checkable

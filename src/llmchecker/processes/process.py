@@ -23,7 +23,8 @@ class Stage:
     Attributes:
         writer: the model that writes them.
         first: the largest number of tokens of all parts before.
-        length: the largest number of tokens of a part.
+        length: the largest number of tokens of a part; `max_tokens` of the reader ends an answer
+            that has as many.
         turn: the number of the answer, or of the answer after a message.
         is_answer: whether a part is an answer, which quantifiers read.
         is_last: whether the end of a part ends the text; None if that depends on the part.
@@ -47,6 +48,16 @@ class Stage:
     def lists_vocabulary(self) -> bool:
         """Whether the writer lists all tokens of a distribution."""
         return self.writer.listed_tokens == self.writer.vocabulary_size
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a part with all of its tokens has ended, and is not cut by the horizon."""
+        return self.length == self.reader.max_tokens
+
+    def find_ended(self, step: int, has_ended: np.ndarray) -> np.ndarray:
+        """Return (n,) bool: whether n texts of one step have ended, by themselves or by a limit."""
+        found: np.ndarray = has_ended | (self.is_limited and step == self.end)
+        return found
 
     def find_whole(self, step: int, has_ended: np.ndarray) -> np.ndarray:
         """Return (n,) bool: whether no token follows in the part of n texts of one step."""

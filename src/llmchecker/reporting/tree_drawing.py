@@ -267,7 +267,7 @@ def _format_dot_style(drawing: Drawing, uid: int) -> str:
     attributes = {
         "style": ",".join(styles),
         "fillcolor": _FILLS.get(witness_kind or ""),
-        "peripheries": "2" if kind == StateKind.END else "",
+        "peripheries": "2" if kind in (StateKind.END, StateKind.MAX_TOKENS) else "",
     }
     return "".join(f', {name}="{value}"' for name, value in attributes.items() if value)
 
@@ -364,7 +364,7 @@ def _format_legend(drawing: Drawing, columns: int) -> list[str]:
     state_kinds = set(drawing.tree.kind[list(drawing.children)].tolist())
     if StateKind.REST in state_kinds:
         parts.append(f"dashed: {drawing.wording.rest}")
-    if StateKind.END in state_kinds:
+    if state_kinds & {StateKind.END, StateKind.MAX_TOKENS}:
         parts.append(f"thick: {drawing.wording.end}")
     if len(drawing.children) < len(drawing.tree):
         parts.append(drawing.size)

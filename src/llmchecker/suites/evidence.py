@@ -7,7 +7,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from llmchecker.checking.witnesses import ENDED
+from llmchecker.checking.witnesses import ENDED, MAX_TOKENS
 from llmchecker.suites.cases import Case
 from llmchecker.suites.examples import Example
 from llmchecker.suites.verdicts import CaseResult, Status
@@ -43,7 +43,7 @@ class ShownText:
     @property
     def mark(self) -> str:
         """A mark of a text that goes on; empty for a whole answer."""
-        return "" if self.example.ending == ENDED else " …"
+        return "" if self.example.ending in (ENDED, MAX_TOKENS) else " …"
 
     @property
     def reason(self) -> str:

@@ -21,7 +21,13 @@ from llmchecker.trees.distribution_cache import PromptDistributions
 from llmchecker.trees.growth_forecast import GrowthMonitor
 from llmchecker.trees.selection import Selection, select_tokens
 from llmchecker.trees.shards import Shard, is_split
-from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
+from llmchecker.trees.text_tree import (
+    NO_TOKEN,
+    StateKind,
+    TextTree,
+    Truncation,
+    find_ended,
+)
 
 ProgressCallback = Callable[[int, int, int], None]
 """Callback of the step, its expanded nodes so far, and all its nodes."""
@@ -67,23 +73,24 @@ def build_tree(
     """
     prompt = model.encode(start) if distributions is None else distributions.prompt
     # opened on first use: a fully cached tree needs no pass of the model over the prompt
-    continuations = cache(lambda: model.open_prefix(prompt, truncation.length - 1))
-    end_tokens = sorted(model.end_tokens)
     reader = find_prompt_reader(model, start, prompt)
+    last_step = reader.limit_length(truncation.length)
+    continuations = cache(lambda: model.open_prefix(prompt, last_step - 1))
+    end_tokens = sorted(model.end_tokens)
     if reader.marks is not None and reader.marks.is_open:
         check_thinking(model)
     levels = [np.array([(-1, 0, NO_TOKEN, 1.0, StateKind.TEXT)], dtype=_STATES)]
     texts = [decode_texts(model, np.array([prompt]), np.array([StateKind.TEXT]))]
     frontier = _Frontier(np.empty((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64), np.ones(1))
     size, is_shard = 1, shard is not None
-    for step in range(1, truncation.length + 1):
+    for step in range(1, last_step + 1):
         # above the split every shard expands the whole level, so that all shards agree on it
         if shard is not None and is_split(step - 1, len(frontier), shard.count, truncation.length):
             frontier, shard = frontier.select(shard.select_texts(frontier.masses)), None
         if len(frontier) == 0:
             break
         # the last level has no children, so the model need not keep its attention cache
-        will_extend = step < truncation.length
+        will_extend = step < last_step
         children, done, child_count, open_count = [], 0, 0, 0
         with _saved(distributions):
             for rows, selection in _iter_selections(
@@ -95,6 +102,8 @@ def build_tree(
                 will_extend,
             ):
                 children.append(_build_children(selection, rows, step, end_tokens))
+                if step == reader.max_tokens:
+                    _end_texts(children[-1])
                 done += len(rows)
                 progress(step, done, len(frontier))
                 if monitor is not None:
@@ -111,10 +120,10 @@ def build_tree(
         sequences = join_prompt(prompt, frontier.continuations)
         level_texts = decode_texts(model, sequences, level["kind"])
         if reader.stop:
-            is_cut = step == truncation.length
+            is_cut = step == last_step
             _apply_stops(level, level_texts, texts[0][0], reader, is_cut=is_cut)
         texts.append(level_texts)
-        # REST and END are terminal
+        # all others are terminal
         frontier = frontier.select(level["kind"] == StateKind.TEXT)
         size += len(level)
     states = np.concatenate(levels)
@@ -127,6 +136,11 @@ def build_tree(
         messages=None if isinstance(start, str) else start.as_text,
         marks=reader.marks,
     )
+
+
+def _end_texts(states: np.ndarray) -> None:
+    """End the texts of states that have the largest number of tokens of an answer."""
+    states["kind"][states["kind"] == StateKind.TEXT] = StateKind.MAX_TOKENS
 
 
 def _apply_stops(
@@ -145,7 +159,7 @@ def _apply_stops(
         if text is None:
             continue
         kept = len(commonprefix((start, text)))  # noqa: RUF071 - by character, not by path
-        is_whole = is_cut or level["kind"][row] == StateKind.END
+        is_whole = is_cut or bool(find_ended(level["kind"][row]))
         reading = reader.read(text[kept:], is_whole=is_whole)
         texts[row] = text[:kept] + reading.output
         if reading.has_stopped:
@@ -280,6 +294,7 @@ def decode_texts(model: LanguageModel, sequences: np.ndarray, kind: np.ndarray) 
     for text_kind, decode in (
         (StateKind.TEXT, model.decode_unfinished),
         (StateKind.END, model.decode),
+        (StateKind.MAX_TOKENS, model.decode),
     ):
         is_kind = kind == text_kind
         texts[is_kind] = decode(sequences[is_kind].tolist())

@@ -40,11 +40,20 @@ _NUMBER_COLUMNS = ("parent", "step", "token", "probability", "kind")
 
 
 class StateKind(IntEnum):
-    """Kind of a state; `REST`, `END` and a `TEXT` at step L are terminal."""
+    """Kind of a state; all but a `TEXT` before step L are terminal."""
 
     TEXT = 0
     REST = 1
     END = 2
+    """An end token or a stop ended the text."""
+    MAX_TOKENS = 3
+    """The largest number of tokens of an answer ended the text."""
+
+
+def find_ended(kind: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: the states whose texts have ended, by their kinds."""
+    has_ended: np.ndarray = np.isin(kind, (StateKind.END, StateKind.MAX_TOKENS))
+    return has_ended
 
 
 def _check_length(length: int) -> None:
@@ -161,7 +170,7 @@ class TextTree:
     @property
     def is_whole(self) -> np.ndarray:
         """(n,) bool: the texts that ended, or have all tokens of the horizon."""
-        whole: np.ndarray = (self.kind == StateKind.END) | (
+        whole: np.ndarray = find_ended(self.kind) | (
             (self.kind == StateKind.TEXT) & (self.step == self.truncation.length)
         )
         return whole

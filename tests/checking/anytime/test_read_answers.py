@@ -29,6 +29,7 @@ from llmchecker.properties.scores import score_tree
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.shards import Shard, merge_shards
 from llmchecker.trees.text_tree import TextTree, Truncation
+from llmchecker.utils.interval import Interval
 
 START, LENGTH, ROUNDING = "a", 3, 1e-9
 RUNS = int(os.environ.get("COVERAGE_SEEDS", "30"))
@@ -41,6 +42,9 @@ READERS = {
     "open": AnswerReader(marks=ThoughtMarks("<<", ">", is_open=True)),
     "both": AnswerReader(("ab", "><"), marks=ThoughtMarks("<a", ">")),
     "both included": AnswerReader(("bb", "a>a"), True, ThoughtMarks("<<", "a>")),
+    "limited": AnswerReader(max_tokens=2),
+    "limited stop": AnswerReader(("ab",), max_tokens=LENGTH),
+    "limited both": AnswerReader(("ab", "><"), marks=ThoughtMarks("<a", ">"), max_tokens=2),
 }
 
 
@@ -113,7 +117,10 @@ def test_certain_bounds_contain_the_enumerated_truth(name: str, kind: str) -> No
     @settings(max_examples=12, deadline=None)
     @given(oracle.formulas(list(LETTERS), nested=False), st.integers(0, 3))
     def holds(path: tuple, seed: int) -> None:
-        if '"rest"' in oracle.written(path):
+        # thoughts of answers without any are refused
+        if '"rest"' in oracle.written(path) or (
+            not READERS[name] and "thought" in oracle.written(path)
+        ):
             return
         truth = find_tree(name, seed).probability_of(path)
         quantifiers = build_quantifiers(kind)
@@ -209,12 +216,35 @@ def test_intervals_cover_the_truth(name: str, listed: int, monkeypatch) -> None:
     assert binom.sf(misses - 1, RUNS, 0.2) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["thought", "open", "both"])
+@pytest.mark.parametrize("name", ["limited", "limited stop", "limited both"])
+def test_the_share_that_max_tokens_ends_is_bounded(name: str) -> None:
+    """After every visit the bounds contain the enumerated share of answers that `max_tokens` ends,
+    and every answer ends."""
+    exact = find_tree(name, 2)
+    share = float(sum(mass for path, mass in exact.paths(0) if exact.kind[path[-1]] == 3))
+    model = apply_reader(token_table(VOCABULARY, 2), READERS[name])
+    query = parse('P=? [ F ("end" & answer > 0) ]')
+    asked = Property(query, {"answer": build_quantifiers("read")["answer"]}, LENGTH)
+    tree, server = plant(asked, model)
+    while refine(tree, server, 8):
+        endings = tree.measure_endings()
+        assert endings.limited.lower - ROUNDING <= share <= endings.limited.upper + ROUNDING
+        assert (endings.ended, endings.cut) == (Interval(1.0, 1.0), 0)
+    whole = measure_endings(build_tree(model, START, Truncation(1.0, len(VOCABULARY) + 1, LENGTH)))
+    assert abs(whole.limited.lower - share) < 1e-8
+    assert whole.limited.width < 1e-8
+    assert describe_endings(LENGTH, whole).startswith(
+        "within 3 tokens; 1.00 of the answers had ended, 0."
+    )
+
+
+@pytest.mark.parametrize("name", ["thought", "open", "both", "limited both"])
 def test_the_share_of_cut_thoughts_is_bounded(name: str) -> None:
     """After every visit the bounds contain the enumerated share of thoughts that are cut."""
     model = apply_reader(token_table(VOCABULARY, 2), READERS[name])
     cut = find_cut_share(model, READERS[name])
-    query = parse(f"P=? [ F (step = {LENGTH} & answer > 0) ]")
+    last = READERS[name].limit_length(LENGTH)
+    query = parse(f"P=? [ F (step = {last} & answer > 0) ]")
     asked = Property(query, {"answer": build_quantifiers("read")["answer"]}, LENGTH)
     tree, server = plant(asked, model)
     while refine(tree, server, 8):
@@ -236,6 +266,7 @@ def find_cut_share(model: TableModel, reader: AnswerReader) -> float:
                 reading = reader.read(text, is_whole=True)
                 if not reading.has_stopped:
                     following.append(((*tokens, token), text, mass * weight))
-                    cut += mass * weight * (step == LENGTH and reading.is_thinking)
-        texts = following
+                    is_last = step == reader.limit_length(LENGTH)
+                    cut += mass * weight * (is_last and reading.is_thinking)
+        texts = [] if step == reader.max_tokens else following
     return cut

@@ -38,6 +38,7 @@ READERS = {
     "open": AnswerReader(marks=ThoughtMarks("((", ")", is_open=True)),
     "stop": AnswerReader(("bab",), marks=ThoughtMarks("(", ")")),
     "included": AnswerReader(("bb)",), True, ThoughtMarks("(", ")", is_open=True)),
+    "limited": AnswerReader(("bab",), marks=ThoughtMarks("(", ")"), max_tokens=2),
 }
 SECOND = ("atom", "turn", "=", 2)
 FORMULAS = [

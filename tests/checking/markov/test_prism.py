@@ -38,7 +38,7 @@ def test_a_drawn_tree_is_this_program():
         "module text_generation",
         "  uid : [0..4] init 0;",
         "  step : [0..2] init 0;",
-        "  kind : [0..2] init 0;",
+        "  kind : [0..3] init 0;",
         "  gender : [3..6] init 4;",
         "",
         "  [] uid=0 -> 0.5 : (uid'=1) & (step'=1) & (kind'=0) & (gender'=5)"
@@ -49,7 +49,7 @@ def test_a_drawn_tree_is_this_program():
         "endmodule",
         "",
         'label "rest" = kind = 1;',
-        'label "end" = kind = 2;',
+        'label "end" = kind = 2 | kind = 3;',
         'rewards "gender" kind != 1 : gender; endrewards',
     ]
 

@@ -140,6 +140,7 @@ def test_keys_are_read() -> None:
         ({"thought": {"begin": "<t>"}}, "has another form"),
         ({"thought": {"begin": "<t>", "end": " "}}, "thought: end: ' ' is no mark"),
         ({"include_stop": True}, "include_stop: no effect without stop"),
+        ({"max_tokens": 0}, "max_tokens: 0 is not a whole number above 0"),
     ):
         with pytest.raises(ConfigError, match=problem):
             build_reader(wrong)
@@ -155,6 +156,8 @@ def test_settings_are_described() -> None:
     }
     assert AnswerReader(finds_marks=False).as_json == {"thought": False}
     assert AnswerReader().as_json == {}
+    assert AnswerReader(max_tokens=9).as_json == {"max_tokens": 9}
+    assert str(AnswerReader(max_tokens=9)) == "max_tokens 9"
 
 
 def test_the_usual_marks_of_texts_alone_are_found() -> None:

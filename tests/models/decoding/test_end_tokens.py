@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 import torch
+from helpers.random_models import CAUSAL, save
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
 from llmchecker.models.decoding.settings import Decoding, parse_end_tokens
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
 from llmchecker.trees.expansion import build_tree
@@ -117,3 +119,24 @@ def test_the_first_token_of_an_empty_start_does_not_depend_on_decoding(random_mo
     published = apply_decoding(model, "as_published")
     assert published.end_tokens == set()
     assert published.encode("") == model.encode("") == (tokenizer.eos_token_id,)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("architecture", CAUSAL)
+def test_max_tokens_ends_answers_where_generate_does(architecture, tmp_path):
+    """The only answer of greedy decoding is the text of `generate` with as many new tokens, also in
+    the middle of a character, and has ended."""
+    folder = save(architecture, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    greedy = apply_decoding(load_model(folder), Decoding(do_sample=False))
+    tokens = tokenizer("The player won", return_tensors="pt", return_token_type_ids=False)
+    for count in range(1, 6):
+        settings = {"do_sample": False, "pad_token_id": tokenizer.eos_token_id}
+        (written,) = network.generate(**tokens, max_new_tokens=count, **settings).tolist()
+        model = apply_reader(greedy, AnswerReader(max_tokens=count))
+        tree = build_tree(model, "The player won", Truncation(1.0, 2, 9))
+        assert tree.text[-1] == tokenizer.decode(written, skip_special_tokens=True)
+        has_end = written[-1] == tokenizer.eos_token_id
+        assert tree.kind[-1] == (StateKind.END if has_end else StateKind.MAX_TOKENS)
+        assert tree.step[-1] == len(written) - len(tokens["input_ids"][0])

@@ -53,7 +53,7 @@ class AnswerProcess(CheckedProcess):
         reader = find_prompt_reader(model, start, prompt)
         if reader.marks is not None and reader.marks.is_open:
             check_thinking(model)
-        self.stages = (Stage(model, 0, length, reader=reader),)
+        self.stages = (Stage(model, 0, reader.limit_length(length), reader=reader),)
         self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
         self._answer_format = reader.adapt_format(find_answer_format(model, start))
         messages = None if isinstance(start, str) else start.as_text

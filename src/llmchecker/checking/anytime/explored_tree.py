@@ -42,6 +42,7 @@ from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantif
 from llmchecker.trees.text_tree import (
     NO_TOKEN,
 )
+from llmchecker.utils.interval import PROBABILITIES
 
 _LISTED_TOKENS = 32
 """The number of most probable tokens that a visit lists."""
@@ -345,6 +346,8 @@ class ExploredTree(TextColumns):
         for scorer, positions in self._group_by_part(rows):
             group = rows[positions]
             sequences = self._collect_sequences(group)
+            # a text that is cut at its last token may end in part of a character
+            self.has_ended[group] = stage.find_ended(step, self.has_ended[group])
             texts = scorer.decode(sequences, self.has_ended[group])
             self.is_open_ended[group] = scorer.find_open_ends(sequences)
             pairs = [scorer.split(text) for text in texts]
@@ -802,6 +805,24 @@ class ExploredTree(TextColumns):
             undecided_mass=_keep_positive(mass, is_undecided & columns["is_listed"]),
         )
 
+    def find_limited(self) -> np.ndarray:
+        """Return (n,) bool: the answers without an end or a stop, which `max_tokens` ended."""
+        stages = [part.stage for part in self.parts]
+        limits = np.array([stage.end if stage.is_limited else -1 for stage in stages])
+        is_limited: np.ndarray = self.is_scored & self.has_ended
+        is_limited &= self.step == limits[self.part]
+        is_limited &= ~np.isin(self.token, list(self.process.model.end_tokens))
+        if any(stage.reader.stop for stage in stages):
+            for scorer, positions in self._group_by_part(rows := np.flatnonzero(is_limited)):
+                group = rows[positions]
+                if len(group) == 0:
+                    continue
+                texts = scorer.decode(self._collect_sequences(group), self.has_ended[group])
+                is_limited[group] = [
+                    not scorer.read(text, is_whole=True).has_stopped for text in texts
+                ]
+        return is_limited
+
     def measure_endings(self) -> Endings:
         """Measure how much of the texts had ended, and how much the horizon may cut."""
         is_terminal = self.is_terminal
@@ -813,7 +834,12 @@ class ExploredTree(TextColumns):
         ends_text = np.array([part.stage.is_last is True for part in self.parts])[self.part]
         is_complete = is_terminal & ends_text
         is_complete[self._last_rows] = True
-        return build_endings(
+        is_limited = None
+        if self.process.stages[0].is_limited:
+            # the ends of earlier answers of a conversation are not kept
+            is_single = len(self.process.stages) == 1
+            is_limited = self.find_limited() if is_single else np.zeros(len(self), dtype=bool)
+        endings = build_endings(
             self.mass,
             self.has_ended & is_complete & ~has_cut,
             is_cut,
@@ -827,7 +853,11 @@ class ExploredTree(TextColumns):
                 np.array([part.is_thought_cut for part in self.parts])[self.part],
                 self.automaton.find_thinking(self.reading),
             ),
+            is_limited=is_limited,
         )
+        if is_limited is None or len(self.process.stages) == 1:
+            return endings
+        return replace(endings, limited=PROBABILITIES)
 
     def check_law(self, count: int = 64) -> None:
         """Compare the scores of a few texts with the quantifiers' plain calls.

@@ -285,7 +285,8 @@ class ProductAutomaton:
     def _build_row(self, states: TextStates, position: int, step: int) -> Row:
         n, quantifiers = self.class_count, len(self._names)
         stage = self._process.find_stage(step + 1)
-        reading, has_ended = self._read_stops(int(states.reading[position]))
+        reading, has_stopped = self._read_stops(int(states.reading[position]))
+        has_ended = stage.find_ended(step + 1, has_stopped)
         is_whole = stage.find_whole(step + 1, has_ended)
         # what a reader holds back of a text is read at its end
         is_read = is_whole & bool(self._reader)

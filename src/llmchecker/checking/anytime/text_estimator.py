@@ -40,7 +40,7 @@ from llmchecker.checking.budget import Budget
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.sample_values import SampleValues
-from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, WITNESS, Witness
+from llmchecker.checking.witnesses import COUNTEREXAMPLE, CUT, ENDED, MAX_TOKENS, WITNESS, Witness
 from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.answer_format import AnswerFormat
 from llmchecker.models.decoding.answer_reader import find_reader
@@ -58,6 +58,8 @@ _SCALE_ERROR = 2.0**-50
 """A limit above the relative rounding error of two conversions of a score."""
 _SATISFIES_SCHEMA = 2
 """The score of a text that satisfies a JSON Schema."""
+_ENDINGS = {Finish.ENDED: ENDED, Finish.MAX_TOKENS: MAX_TOKENS, Finish.TRUNCATED: CUT}
+"""How the texts of samples end."""
 _MAX_TEXTS = 5
 """Maximum number of texts that satisfy a formula, and of those that violate it."""
 
@@ -156,7 +158,7 @@ class TextEstimator:
             self._open_count += found is None
             if found is not None:
                 self._texts[bool(found), answer.text] += 1
-                ending = ENDED if answer.finish == Finish.ENDED else CUT
+                ending = _ENDINGS[answer.finish]
                 self._readings.setdefault((bool(found), answer.text), (ending, dict(scores)))
                 value = self._normalize(found)
             if answer.finish == Finish.ENDED:
@@ -344,6 +346,9 @@ class TextEstimator:
         ):
             if number:
                 yield f"{number:,} of {answers} {problem}, counted neither for nor against"
+        if number := finishes[Finish.MAX_TOKENS]:
+            noun = "" if self._turns is None else "an answer in "
+            yield f"max_tokens ended {noun}{number:,} of {answers}, which count as they are"
         if self._outside_count:
             name = next(iter(self._grammar))
             yield (

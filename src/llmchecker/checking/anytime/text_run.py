@@ -23,7 +23,7 @@ from llmchecker.checking.question import Question
 from llmchecker.errors import LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.answer_reader import find_reader
 from llmchecker.models.decoding.chat_template import Start
-from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
+from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream
 from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.properties.property import Property
 from llmchecker.utils.processes import raise_interrupt
@@ -277,8 +277,7 @@ class AnswerRun(TextRun):
         sample.answers.append(text)
         sample.is_over = True
         if text.is_sample:
-            has_ended = text.finish == Finish.ENDED
-            sample.truth, sample.scores = self._monitor.read(text.text, has_ended)
+            sample.truth, sample.scores = self._monitor.read(text.text, text.has_ended)
 
     def _join(self, sample: TextSample) -> TextAnswer:
         return sample.answers[0]

@@ -68,7 +68,11 @@ def build_scored_tree(
     for depth in np.unique(explored.step[rows]):
         part = np.flatnonzero(explored.step[rows] == depth)
         texts[part], plain[:, part] = explored.score_plainly(rows[part])
-    kind = np.where(explored.has_ended[rows], StateKind.END, StateKind.TEXT)
+    kind = np.select(
+        [explored.find_limited()[rows], explored.has_ended[rows]],
+        [StateKind.MAX_TOKENS, StateKind.END],
+        StateKind.TEXT,
+    )
     tree = TextTree(
         model=explored.model_name,
         truncation=Horizon(explored.length),

@@ -25,12 +25,12 @@ from llmchecker.checking.conversations.turn_part import Texts, TurnPart
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.witnesses import COUNTEREXAMPLE, WITNESS
-from llmchecker.errors import ConfigError, UnusableText, prefix_errors
+from llmchecker.errors import UnusableText, prefix_errors
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.answer_reader import (
     WHOLE_OUTPUT,
+    check_simulated_user,
     find_prompt_reader,
-    find_reader,
 )
 from llmchecker.models.decoding.chat_template import describe_prompt_date
 from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
@@ -66,7 +66,7 @@ class ConversationProcess(CheckedProcess):
 
     Raises:
         UnusableText: a model cannot read the conversation, whatever its answers are.
-        ConfigError: a simulated user has stops or thoughts.
+        ConfigError: a simulated user has stops, `max_tokens` or thoughts.
     """
 
     def __init__(
@@ -91,11 +91,7 @@ class ConversationProcess(CheckedProcess):
             reader=self._reader.without_stops,
         )
         for each in user_models.values():
-            if find_reader(each):
-                raise ConfigError(
-                    f"turns: {each.name}: a simulated user has no stops and thoughts; remove "
-                    "the keys"
-                )
+            check_simulated_user(each.name, each)
         self._length, self._user_models = length, user_models
         self._decides_early = decides_early
         self.turn_count = conversation.turn_count
@@ -125,7 +121,8 @@ class ConversationProcess(CheckedProcess):
         if isinstance(scripted, SimulatedUser):
             add(self._user_models[scripted], scripted.length, False, False)
         may_end = turn in self.conversation.early_ends
-        add(self.model, self._length, True, None if may_end else turn == self.turn_count)
+        length = self._reader.limit_length(self._length)
+        add(self.model, length, True, None if may_end else turn == self.turn_count)
 
     def ends_text(self, part: Part, text: str) -> bool:
         """Return whether an answer ends the conversation, as one without a call of a tool may."""
@@ -282,7 +279,7 @@ class ConversationProcess(CheckedProcess):
         if conversation.turn_count > 1:
             # answers of one letter make the shortest prompt
             with self.locate(self.stages[-1]):
-                model.open_prefix(one, self._length)
+                model.open_prefix(one, self.stages[-1].length)
             self._share_beginnings(prompts)
 
     def _write_answer(self, content: str) -> str:

@@ -13,15 +13,17 @@ from llmchecker.checking.anytime.text_run import (
 )
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.conversations.turn_query import TurnMonitor, check_turn_query
-from llmchecker.errors import ConfigError
-from llmchecker.models.decoding.answer_reader import Reading, find_reader
+from llmchecker.models.decoding.answer_reader import Reading, check_simulated_user, find_reader
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream
 from llmchecker.processes.conversation import Conversation, SimulatedUser
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import check_parts, find_part
 from llmchecker.properties.scores import score_pairs
 
-_UNFINISHED = (Finish.MISSING, Finish.FILTERED, Finish.CALLED, Finish.TRUNCATED)
+_UNFINISHED = (
+    *(Finish.MISSING, Finish.FILTERED, Finish.CALLED),
+    *(Finish.TRUNCATED, Finish.MAX_TOKENS),
+)
 """The ends of answers that did not end; the first that occurs is that of a conversation."""
 
 
@@ -64,11 +66,7 @@ class ConversationRun(TextRun):
         )
         self._conversation, self._asked, self._user_models = conversation, asked, user_models
         for each in user_models.values():
-            if find_reader(each):
-                raise ConfigError(
-                    f"turns: {each.name}: a simulated user has no stops and thoughts; remove "
-                    "the keys"
-                )
+            check_simulated_user(each.name, each)
         self._reader = find_reader(model).without_stops
         if self._reader.text_marks is None:
             check_parts(asked.quantifiers, self._reader)
@@ -119,7 +117,7 @@ class ConversationRun(TextRun):
             sample.obligation,
             len(sample.answers),
             sample.scores,
-            has_ended=answer.finish == Finish.ENDED,
+            has_ended=answer.has_ended,
             is_last=self._conversation.is_last(self._list_contents(sample)[0]),
         )
 

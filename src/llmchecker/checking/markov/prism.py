@@ -57,7 +57,8 @@ def _format_prism(scored: ScoredTree, answers: Answers | None = None) -> str:
     tree, scores = scored.tree, scored.scores
     check_variable_names(scores, "PRISM")
     header = _HEADER.format(model=tree.model, start=tree.start, truncation=tree.truncation)
-    end = f"kind = {StateKind.END.value}"
+    ends = (StateKind.END, StateKind.MAX_TOKENS)
+    end = " | ".join(f"kind = {kind.value}" for kind in ends)
     variables = dict(scores)
     if answers is not None:
         header = "".join(f"// {line}\n" for line in answers.description) + "dtmc\n"

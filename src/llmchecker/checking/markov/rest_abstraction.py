@@ -43,7 +43,7 @@ from llmchecker.properties.logic.valuations import (
     TooManyValuations,
     enumerate_valuations,
 )
-from llmchecker.trees.text_tree import StateKind, TextTree
+from llmchecker.trees.text_tree import StateKind, TextTree, find_ended
 
 MAX_VALUATIONS = 4096
 """The largest number of combinations of the atoms' truth values in one step."""
@@ -98,9 +98,7 @@ def abstract_rest(scored: ScoredTree, query: Query) -> MarkovDecisionProcess:
     }
     # every state of the abstraction has a token outside the tree
     labeling[Label("rest")] = np.arange(n) >= m
-    labeling[Label("end")] = np.concatenate(
-        [tree.kind[representatives] == StateKind.END, rest_mdp.end]
-    )
+    labeling[Label("end")] = np.concatenate([find_ended(tree.kind[representatives]), rest_mdp.end])
     labeling.update((literal, np.full(n, literal.value)) for literal in query.literals)
     return MarkovDecisionProcess(
         transitions=_build_transitions(

@@ -30,7 +30,7 @@ from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import ScoreRange
 from llmchecker.properties.quantifiers.interface import Quantifier, collect_ranges
 from llmchecker.trees.selection import CANCELLATION_THRESHOLD
-from llmchecker.trees.text_tree import StateKind, TextTree, check_complete
+from llmchecker.trees.text_tree import StateKind, TextTree, check_complete, find_ended
 from llmchecker.utils.number_format import format_count
 
 _log = logging.getLogger(__name__)
@@ -88,8 +88,7 @@ class ScoredTree:
     @cached_property
     def is_end(self) -> np.ndarray:
         """(n,) bool: the states whose text has ended."""
-        is_end: np.ndarray = self.tree.kind == StateKind.END
-        return is_end
+        return find_ended(self.tree.kind)
 
     @cached_property
     def transitions(self) -> TransitionMatrix:

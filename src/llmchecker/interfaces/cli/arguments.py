@@ -428,7 +428,7 @@ def _collect_reading(arguments: argparse.Namespace, versus: Collection[str]) -> 
     Raises:
         ConfigError: one is invalid, or two contradict each other.
     """
-    keys = collect_keys(arguments, OutputKeys, ("stop", "include_stop", "thought"))
+    keys = collect_keys(arguments, OutputKeys, ("stop", "include_stop", "max_tokens", "thought"))
     if "thought" in keys:
         keys["thought"] = dict(zip(("begin", "end"), keys["thought"], strict=True))
     if arguments.no_thought:

@@ -48,6 +48,7 @@ def load(
     template: Mapping[str, Any] | None = None,
     stop: str | Sequence[str] | None = None,
     include_stop: bool | None = None,
+    max_tokens: int | None = None,
     thought: Mapping[str, Any] | Literal[False] | None = None,
 ) -> LanguageModel: ...
 
@@ -66,6 +67,7 @@ def load(
     template: Mapping[str, Any] | None = None,
     stop: str | Sequence[str] | None = None,
     include_stop: bool | None = None,
+    max_tokens: int | None = None,
     thought: Mapping[str, Any] | Literal[False] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
@@ -85,6 +87,7 @@ def load(
     template: Mapping[str, Any] | None = None,
     stop: str | Sequence[str] | None = None,
     include_stop: bool | None = None,
+    max_tokens: int | None = None,
     thought: Mapping[str, Any] | Literal[False] | None = None,
     tokens: int | None = None,
     dollars: float | None = None,
@@ -119,6 +122,7 @@ def load(
             the date of prompts.
         stop: a text, or several, before whose first occurrence an answer ends.
         include_stop: whether an answer ends after the stop instead.
+        max_tokens: the number of tokens at which an answer ends that has not ended before.
         thought: the marks of a thought before an answer, as `{"begin": "<think>", "end":
             "</think>"}`; by default those of the chat template. `False` counts thoughts as answers.
         tokens: maximum number of tokens of all answers of a model that returns texts alone.
@@ -131,7 +135,10 @@ def load(
         SourceError: the model cannot be fetched.
         ConfigError: the arguments contradict each other.
     """
-    reading = {"stop": stop, "include_stop": include_stop, "thought": thought}
+    reading = {
+        **{"stop": stop, "include_stop": include_stop},
+        **{"max_tokens": max_tokens, "thought": thought},
+    }
     reading = {name: value for name, value in reading.items() if value is not None}
     reading = parse_section(OutputKeys, reading).explicit_keys
     if isinstance(source, str | Path | Mapping):

@@ -8,6 +8,8 @@
     thought     Yes? No.
     answer      No.
 
+`max_tokens` cuts an answer, which people get as it is then.
+
 A stop ends the output before itself. A suffix that may begin a stop or a mark is held back until
 the next characters show whether it does, as a streaming client receives the text. So what is read
 of a text never loses a character when the text goes on.
@@ -72,18 +74,25 @@ class AnswerReader:
         include_stop: whether the output ends after the stop, and not before it.
         marks: the marks of a thought; None for answers without thoughts.
         finds_marks: whether marks that are not stated are those of the chat template.
+        max_tokens: the number of tokens, from 1 on, at which an answer ends that has not ended
+            before; None for no such end.
 
     Raises:
         ConfigError: a stop is empty, another stop always ends the text before it, or it is part of
-            a mark; or marks overlap.
+            a mark; marks overlap; or the number of tokens is out of range.
     """
 
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     marks: ThoughtMarks | None = None
     finds_marks: bool = True
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_tokens is not None and not _is_count(self.max_tokens):
+            raise ConfigError(
+                f"max_tokens: {quote_value(self.max_tokens)} is not a whole number above 0"
+            )
         for stop in self.stop:
             if not isinstance(stop, str) or not stop:
                 raise ConfigError(f"stop: {quote_value(stop)} ends no text; leave it out")
@@ -126,6 +135,8 @@ class AnswerReader:
             settings[THOUGHT] = {"begin": marks.begin, "end": marks.end, "open": marks.is_open}
         elif not self.finds_marks:
             settings[THOUGHT] = False
+        if self.max_tokens is not None:
+            settings["max_tokens"] = self.max_tokens
         return settings
 
     def __str__(self) -> str:
@@ -135,12 +146,18 @@ class AnswerReader:
             words.append(f"answers after {quote_value(self.marks.end)}")
         elif not self.finds_marks:
             words.append("thoughts in answers")
+        if self.max_tokens is not None:
+            words.append(f"max_tokens {self.max_tokens}")
         return ", ".join(words)
 
     @property
     def without_stops(self) -> "AnswerReader":
         """The reader of texts that stops have ended."""
         return replace(self, stop=(), include_stop=False)
+
+    def limit_length(self, length: int) -> int:
+        """Return the largest number of tokens of an answer within a horizon."""
+        return length if self.max_tokens is None else min(length, self.max_tokens)
 
     def adapt_format(self, answer_format: AnswerFormat) -> AnswerFormat:
         """Return a format of answers with the marks of the reader, if it has some."""
@@ -216,6 +233,10 @@ class AnswerReader:
         return thought[: len(thought) - held], "", True
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 def _count_held(text: str, patterns: Sequence[str]) -> int:
     """Return the length of the longest suffix that begins a pattern and is shorter than it."""
     return max(
@@ -251,6 +272,20 @@ def find_reader(model: object) -> AnswerReader:
     """Return the reader of a model's answers."""
     reader: AnswerReader = getattr(model, "reader", WHOLE_OUTPUT)
     return reader
+
+
+def check_simulated_user(name: str, model: object) -> None:
+    """Check that a simulated user has no settings of answers.
+
+    Raises:
+        ConfigError: it has.
+    """
+    reader = find_reader(model)
+    if reader or reader.max_tokens is not None:
+        raise ConfigError(
+            f"turns: {name}: a simulated user has no stops, max_tokens and thoughts; "
+            "remove the keys"
+        )
 
 
 def _find_answer_reader(model: object, start: Start) -> AnswerReader:
@@ -319,7 +354,8 @@ def build_reader(keys: Mapping[str, Any], reader: AnswerReader = WHOLE_OUTPUT) -
     """Return a reader with the settings of keys.
 
     Args:
-        keys: `stop`, `include_stop` and `thought`, each of which may be absent or None.
+        keys: `stop`, `include_stop`, `max_tokens` and `thought`, each of which may be absent or
+            None.
         reader: the settings that are not given.
 
     Raises:
@@ -330,6 +366,8 @@ def build_reader(keys: Mapping[str, Any], reader: AnswerReader = WHOLE_OUTPUT) -
     if (thought := keys.get("thought")) is not None:
         marks = _parse_marks(thought)
         reader = replace(reader, marks=marks, finds_marks=marks is not None)
+    if (max_tokens := keys.get("max_tokens")) is not None:
+        reader = replace(reader, max_tokens=max_tokens)
     if (include_stop := keys.get("include_stop")) is not None:
         if not isinstance(include_stop, bool):
             raise ConfigError(f"include_stop: {quote_value(include_stop)} is not true or false")

@@ -203,7 +203,7 @@ class TextClient:
     def _join_thought(self, answer: TextAnswer) -> TextAnswer:
         """Return an answer whose text has its thought between marks, as a model writes it."""
         marks = self.reader.text_marks
-        is_cut = not answer.text and answer.finish is Finish.TRUNCATED
+        is_cut = not answer.text and answer.finish in (Finish.TRUNCATED, Finish.MAX_TOKENS)
         if not answer.thought:
             return answer
         if marks is None:
@@ -236,7 +236,8 @@ class TextClient:
         file = self._open_file(stream)
         seed = derive_seed(file.digest, number)
         request = TextRequest(
-            *(stream.prompt, stream.length, seed, self._decoding, self._model.program),
+            *(stream.prompt, self.reader.limit_length(stream.length), seed),
+            *(self._decoding, self._model.program),
             template=self._template.variables,
             stop=self.reader.stop,
         )
@@ -258,13 +259,23 @@ class TextClient:
             answer,
             text=reading.output[:_MAX_TEXT_CHARACTERS],
             thought=answer.thought[:_MAX_TEXT_CHARACTERS],
-            finish=Finish.ENDED if reading.has_stopped and answer.is_sample else answer.finish,
+            finish=self._find_finish(answer, stream, has_stopped=reading.has_stopped),
             is_repeated=bool(losses),
             time=format_time(),
         )
         self._pay(answer, stream)
         self._check_model(answer.model)
         return file.add(number, answer)
+
+    def _find_finish(self, answer: TextAnswer, stream: TextStream, *, has_stopped: bool) -> Finish:
+        """Return the reason why an answer ends, with the stops and `max_tokens` of the reader."""
+        if not answer.is_sample:
+            return answer.finish
+        if has_stopped:
+            return Finish.ENDED
+        limit = self.reader.max_tokens
+        is_limited = limit is not None and limit <= stream.length
+        return Finish.MAX_TOKENS if is_limited and not answer.has_ended else answer.finish
 
     async def _send(
         self,
@@ -317,8 +328,9 @@ class TextClient:
             prompt = json.dumps(start_as_json(stream.prompt), ensure_ascii=False)
             prompt_tokens = len(prompt.encode()) + _MESSAGE_TOKENS
             prices = self._prices or Prices(0.0, 0.0)
-            dollars = prices.compute_cost(prompt_tokens, stream.length)
-            self._costs[stream] = _Cost(prompt_tokens + stream.length, dollars)
+            answer_tokens = self.reader.limit_length(stream.length)
+            dollars = prices.compute_cost(prompt_tokens, answer_tokens)
+            self._costs[stream] = _Cost(prompt_tokens + answer_tokens, dollars)
         return self._costs[stream]
 
     def _open_file(self, stream: TextStream) -> AnswerFile:
@@ -331,6 +343,7 @@ class TextClient:
 
     def _describe_requests(self, stream: TextStream) -> Mapping[str, Any]:
         """Return what determines the answers of a sequence."""
+        limit = self.reader.max_tokens
         return {
             "address": self.source.address,
             "api": self.source.api,
@@ -338,7 +351,8 @@ class TextClient:
             "decoding": decoding_as_json(self._decoding),
             # the marks of a thought change no request
             **({"stop": list(self.reader.stop)} if self.reader.stop else {}),
-            "length": stream.length,
+            **({} if limit is None else {"max_tokens": limit}),
+            "length": self.reader.limit_length(stream.length),
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),
             **({"template": self._template.as_json} if self._template else {}),
