@@ -4,8 +4,9 @@
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
 `benchmarks/ablation.py` writes ablation.csv, `benchmarks/requirements.py` writes requirements.csv,
-and benchmarks.json is a copy of the file that `make bench` writes; `make evaluation` writes the
-folder evaluation. Without a record, its table is absent.
+benchmarks.json is a copy of the file that `make bench` writes, and claims.csv of that in
+results/tables/; `make evaluation` writes the folder evaluation. Without a record, its table is
+absent.
 """
 
 import csv
@@ -26,6 +27,8 @@ PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
 SPEED_PAGE = ROOT / "docs/explanation/speed.md"
 REQUIREMENTS_RECORD = ROOT / "resources/measured/requirements.csv"
 REQUIREMENTS_PAGE = ROOT / "docs/reference/requirements.md"
+CLAIMS_RECORD = ROOT / "resources/measured/claims.csv"
+PAPER_PAGE = ROOT / "docs/explanation/paper.md"
 
 PROGRAMS_INTRODUCTION = """\
 # Results on C programs
@@ -217,6 +220,15 @@ def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float
     return [f"{figures[name]:.3g}", *[""] * (len(models) - 1)] if name in figures else []
 
 
+def build_paper_page(page: str, claims: Sequence[Row]) -> str:
+    """Build the page on the paper: its table of claims is replaced by that of a run."""
+    start, end = "<!-- claims -->\n", "<!-- /claims -->"
+    before, rest = page.split(start)
+    columns = ("claim", "statement", "model", "published", "here", "verdict")
+    rows = [[row[column] for column in columns] for row in claims]
+    return before + start + format_table(columns, rows) + end + rest.split(end)[1]
+
+
 def read_rows(path: Path) -> list[Row]:
     """Read the rows of a CSV file; an absent file has none."""
     if not path.exists():
@@ -239,6 +251,9 @@ def build_pages() -> dict[Path, str]:
         PROGRAMS_PAGE: programs,
         REQUIREMENTS_PAGE: build_requirements_page(read_rows(REQUIREMENTS_RECORD)),
         SPEED_PAGE: build_speed_page(read_figures(SPEED_RECORD)),
+        PAPER_PAGE: build_paper_page(
+            PAPER_PAGE.read_text(encoding="utf-8"), read_rows(CLAIMS_RECORD)
+        ),
         EVALUATION_PAGE: build_evaluation_page(*read_records()),
     }
 

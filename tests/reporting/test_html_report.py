@@ -33,8 +33,9 @@ from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting import figures, html_report, tables
 from llmchecker.reporting.paper.audit import audit, build_audit_table
+from llmchecker.reporting.paper.claims import build_claims_table
 from llmchecker.reporting.paper.comparison import build_comparison_table
-from llmchecker.reporting.paper.published_table import read_published_rows
+from llmchecker.reporting.paper.published_table import read_published_figure, read_published_rows
 from llmchecker.reporting.query_wording import describe_query
 from llmchecker.reporting.table_io import format_heading, write_table
 from llmchecker.reporting.tables import AnsweredRow
@@ -114,9 +115,14 @@ def write_suite(directory: Path) -> Path:
 def write_results(directory: Path, found: list[AnsweredRow]) -> None:
     """Write the files of a run, by the functions by which the workflow writes them."""
     findings = audit(read_published_rows(ROOT / "resources/published/table2.csv"))
+    published = [
+        read_published_figure(ROOT / f"resources/published/figure{number}.csv", ["model", *columns])
+        for number, columns in ((3, ["k", "mass"]), (4, ["noun", "value"]))
+    ]
     made = {
         "table1": tables.build_table1({"awkward": START, "empty": "", "number": "3.14159265"}),
         "table2": tables.build_table2(found),
+        "claims": build_claims_table(findings, found, *published),
         "comparison": build_comparison_table(findings, found),
         "audit": build_audit_table(findings),
         "suites": build_suites_table([str(write_suite(directory))], {"m": LABELS["one"]}),
@@ -482,15 +488,16 @@ def test_figures_have_the_brightness_of_the_page(browser, written, scheme):
 def test_tables_of_the_paper_need_a_run_of_its_experiments(browser, written, tmp_path):
     """Without such a run the report compares nothing; one row with a run shows both tables."""
     names = [section.get_attribute("id") for section in _list_sections(browser, written)]
-    assert not {"comparison", "audit"} & set(names)
+    assert not {"claims", "comparison", "audit"} & set(names)
     assert names.index("answers") < names.index("suites") < names.index("table2")
     shutil.copytree(written.parent, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "tables/comparison.csv"
-    table = pd.read_csv(path)
+    table = pd.read_csv(path).astype(object)
+    table.loc[0] = None
     table.loc[0, "L"] = 5
     write_table(table, [path])
     names = [s.get_attribute("id") for s in _list_sections(browser, page_of(tmp_path, results()))]
-    assert {"comparison", "audit"} <= set(names)
+    assert {"claims", "comparison", "audit"} <= set(names)
 
 
 def _list_sections(browser: Browser, path: Path) -> list:

@@ -262,7 +262,10 @@ def rules(tmp_path_factory) -> dict[str, dict]:
 
 
 PUBLISHED = {
-    **dict.fromkeys(("audit", "comparison"), ("resources/published/table2.csv",)),
+    "audit": ("resources/published/table2.csv",),
+    "comparison": tuple(
+        f"resources/published/{name}.csv" for name in ("table2", "figure3", "figure4")
+    ),
     "invariants_tables": ("resources/published/invariants.csv",),
 }
 """The published tables that scripts read, by the name of the script."""

@@ -98,6 +98,7 @@ def test_every_result_is_written(project):
         *("tables/figure3.csv", "tables/figure4.csv", "tables/witnesses.md"),
         *("tables/audit.csv", "tables/audit.md"),
         *(f"tables/comparison.{suffix}" for suffix in TABLE),
+        *("tables/claims.csv", "tables/claims.md"),
         *(f"topk/{model}.parquet" for model in MODELS),
     ]
     names += [f"{name}.sha256" for name in names if name.endswith((".csv", ".svg"))]

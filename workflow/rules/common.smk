@@ -51,6 +51,7 @@ from llmchecker.interfaces.snakemake.rule_params import (
 from llmchecker.interfaces.snakemake.source_params import describe_dataset, describe_model_source
 from llmchecker.properties.quantifiers.interface import collect_ranges
 from llmchecker.properties.registry import find_quantifier_modules
+from llmchecker.reporting.paper.claims import is_figure4
 from llmchecker.reporting.query_wording import describe_answer
 
 # The package checks its schema itself. `snakemake.utils.validate` names no line, and Snakemake's
@@ -69,7 +70,8 @@ try:
 except LLMCheckerError as error:
     sys.exit(f"The run cannot begin.\n{error}")
 
-TABLES = ["table1", "table2", "comparison", "audit"] + ["suites"] * bool(CONFIG.suites)
+TABLES = ["table1", "table2", "claims", "comparison", "audit"]
+TABLES += ["suites"] * bool(CONFIG.suites)
 FIGURES = ["figure3"] * (CONFIG.prompts is not None) + ["figure4"] * bool(CONFIG.figure4)
 
 

@@ -1,4 +1,5 @@
 PUBLISHED = "resources/published/table2.csv"
+PUBLISHED_FIGURES = ["resources/published/figure3.csv", "resources/published/figure4.csv"]
 TABLE2_CHECKS = [row.check for row in CONFIG.table2]
 TABLE2_BOUNDED = [check for check in TABLE2_CHECKS if check.is_bounded]
 
@@ -63,19 +64,23 @@ rule audit:
 rule comparison:
     input:
         verdicts=[paths.verdict_file(check) for check in TABLE2_BOUNDED],
+        masses="results/tables/figure3.csv" if "figure3" in FIGURES else [],
+        nouns="results/tables/figure4.csv" if is_figure4(CONFIG.figure4) else [],
         provenance="results/provenance.json",
     output:
         csv=flag_for_report("results/tables/comparison.csv", "Published and reproduced figures"),
         md="results/tables/comparison.md",
         tex="results/tables/comparison.tex",
+        claims=flag_for_report("results/tables/claims.csv", "Claims of the paper"),
+        claims_md="results/tables/claims.md",
     log:
         "results/logs/tables/comparison.log",
     conda:
         "../../environment.yml"
     params:
         rows=list_rows(CONFIG, [row for row in CONFIG.table2 if row.check.is_bounded]),
-        code=get_code("comparison", files=[PUBLISHED]),
+        code=get_code("comparison", files=[PUBLISHED, *PUBLISHED_FIGURES]),
     message:
-        "Comparing the published table with this run"
+        "Comparing the paper with this run"
     script:
         "../scripts/comparison.py"

@@ -65,6 +65,7 @@ _MAX_SHOWN_STATES = 1500
 _TITLES = {
     "table1": "Table I: start strings",
     "table2": "Table II: experiments",
+    "claims": "Claims of the paper",
     "comparison": "Published and reproduced figures",
     "audit": "Audit of the published table",
     "suites": "Suites: verdicts on requirements",
@@ -72,7 +73,7 @@ _TITLES = {
     "figure4": "Figure 4: one query for several nouns",
 }
 
-_PAPER_TABLES = ("comparison", "audit")
+_PAPER_TABLES = ("claims", "comparison", "audit")
 """Tables about the published figures."""
 _OUTCOME_SIGNS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.UNKNOWN: "?"}
 _OUTCOME_WORDS = {
@@ -386,11 +387,8 @@ def _arrange_tables(paths: Iterable[str | Path]) -> dict[str, _ArrangedTable]:
     """Arrange tables by name, without those of the paper where none of its experiments ran."""
     views = {Path(path).stem: read_table(path) for path in paths}
     comparison = views.get("comparison")
-    if comparison is not None:
-        # only a row with a run has the length of one
-        length = comparison.columns.index("L")
-        if not any(row[length].text for row in comparison.rows):
-            views = {name: view for name, view in views.items() if name not in _PAPER_TABLES}
+    if comparison is not None and not comparison.rows:
+        views = {name: view for name, view in views.items() if name not in _PAPER_TABLES}
     return {name: _arrange_table(view) for name, view in views.items()}
 
 

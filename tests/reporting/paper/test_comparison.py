@@ -1,5 +1,6 @@
 """The published table beside a run's."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,11 @@ from llmchecker.checking.answer import Answer, Costs
 from llmchecker.config.plan import Check, TableRow, TreeSpec
 from llmchecker.properties.logic.parser import parse
 from llmchecker.reporting.paper.audit import AuditRow, audit
-from llmchecker.reporting.paper.comparison import _COMPARISON_COLUMNS, build_comparison_table
+from llmchecker.reporting.paper.comparison import (
+    _COMPARISON_COLUMNS,
+    build_comparison_table,
+    describe_rows_without_run,
+)
 from llmchecker.reporting.paper.published_table import read_published_rows
 from llmchecker.reporting.table_io import write_table
 from llmchecker.reporting.tables import AnsweredRow
@@ -37,30 +42,22 @@ def findings() -> tuple[AuditRow, ...]:
     return audit(read_published_rows(TABLE2))
 
 
-def of_runs(table: pd.DataFrame) -> list[dict]:
-    """The rows of a table that show a run, without their empty cells."""
+def rows_of(table: pd.DataFrame) -> list[dict]:
+    """The rows of a table, without their empty cells."""
     records = table.astype(object).to_dict("records")
-    filled = [{c: cell for c, cell in r.items() if not pd.isna(cell)} for r in records]
-    return [r for r in filled if "value" in r]
+    return [{c: cell for c, cell in r.items() if not pd.isna(cell)} for r in records]
 
 
-def test_without_a_run_every_published_row_stands_alone(findings):
-    """With nothing run, the comparison has each of the published rows once, as it was printed."""
+def test_published_rows_without_a_run_are_counted(findings):
+    """The comparison has rows of runs alone, and a sentence counts the other published rows."""
     table = build_comparison_table(findings, [])
     assert list(table.columns) == _COMPARISON_COLUMNS
-    assert sorted(table["row"]) == list(range(1, 24))
-    assert set(table["match"]) == {"no run of this model"}
-    by_number = table.set_index("row")
-    for row in (finding.row for finding in findings):
-        shown = by_number.loc[row.number]
-        assert (shown["model"], shown["published_L"], shown["query"]) == (
-            row.model,
-            row.truncation.length,
-            row.query.text,
-        )
-        assert shown["published_states"] == row.states
-        assert shown["published_value"] == row.value
-    assert set(by_number.query("audit == 'contradiction'").index) == {19, 22, 23}
+    assert len(table) == 0
+    assert "Of the paper's 23 rows, 23 have no run" in describe_rows_without_run(findings, table)
+    same, other = run("Gemma-7B", Truncation(0.8, 15, 5)), run("One", Truncation(0.8, 15, 5))
+    table = build_comparison_table(findings, [same, other])
+    assert "23 rows, 22 have no run" in describe_rows_without_run(findings, table)
+    assert describe_rows_without_run(findings[4:5], table) == ""
 
 
 def test_a_run_of_the_same_model_stands_beside_its_row(findings):
@@ -68,8 +65,7 @@ def test_a_run_of_the_same_model_stands_beside_its_row(findings):
     table = build_comparison_table(
         findings, [run("gemma-7b", Truncation(0.8, 15, 5), "P=?[F gender>0]")]
     )
-    assert len(table) == 23
-    (shown,) = of_runs(table)
+    (shown,) = rows_of(table)
     assert (shown["row"], shown["model"], shown["match"]) == (5, "Gemma-7B", "model and parameters")
     assert (
         shown
@@ -84,6 +80,8 @@ def test_a_run_of_the_same_model_stands_beside_its_row(findings):
             "states_difference": -4,
             "transitions_difference": -6,
             "value_difference": 0.25,
+            "published_lowest": 0,
+            "published_highest": Decimal("0.0365"),
             "encode_seconds": 1.5,
             "check_seconds": 0.0625,
             "start_string": "The player won because",
@@ -104,30 +102,26 @@ def test_a_run_of_the_same_model_stands_beside_its_row(findings):
 )
 def test_a_run_that_asks_something_else_is_left_out(findings, unlike):
     """A run that differs in one parameter, in the query or in the label is not compared."""
-    assert of_runs(build_comparison_table(findings, [unlike])) == []
+    assert rows_of(build_comparison_table(findings, [unlike])) == []
 
 
-def test_a_run_of_another_model_follows_the_rows_without_a_difference(findings):
-    """Another model's run stands once, below the rows with its parameters, as another model's."""
-    table = build_comparison_table(findings, [run("SmolLM2-135M", Truncation(0.8, 15, 5))])
-    assert len(table) == 24
-    assert table["model"][:7].tolist() == [
-        *("BERT", "Gemma-2B", "Gemma-7B", "Llama-2-7b", "Mistral-7B", "Genstruct-7B"),
-        "SmolLM2-135M",
-    ]
-    (shown,) = of_runs(table)
-    assert shown["match"] == "parameters, another model"
+def test_a_run_of_another_model_has_the_published_range(findings):
+    """Another model's run has no difference, but the range of the published values."""
+    (shown,) = rows_of(build_comparison_table(findings, [run("Other", Truncation(0.8, 15, 5))]))
+    assert (shown["model"], shown["match"]) == ("Other", "parameters, another model")
     about_both = {
         c for c in _COMPARISON_COLUMNS if c.startswith("published_") or c.endswith("_difference")
     }
-    assert about_both & set(shown) == {"published_L"}
+    ranges = {"published_lowest", "published_highest"}
+    assert about_both & set(shown) == {"published_L", *ranges}
+    assert [str(shown[name]) for name in sorted(ranges)] == ["0.0365", "0.0000"]
     assert not {"row", "audit"} & set(shown)
 
 
 def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
     """For a row whose L cannot be, the run with the smallest L that can stands there, labelled."""
     runs = [run(model, Truncation(1.0, 9, 3)) for model in ("Gemma-2B", "SmolLM2-135M")]
-    own, other = of_runs(build_comparison_table(findings, runs))
+    own, other = rows_of(build_comparison_table(findings, runs))
     assert (own["row"], own["published_L"], own["L"]) == (22, 2, 3)
     assert own["match"] == "model and parameters, L from the audit"
     assert own["states_difference"] == 90 - 911
@@ -138,14 +132,17 @@ def test_an_impossible_l_is_compared_with_the_one_that_fits(findings):
 def test_an_absent_figure_is_an_empty_cell(findings, tmp_path):
     """What was not run or not published is empty in every format, and whole numbers stay whole."""
     paths = [tmp_path / f"comparison.{suffix}" for suffix in ("csv", "md", "tex")]
-    write_table(build_comparison_table(findings, [run("Gemma-7B", Truncation(0.8, 15, 5))]), paths)
+    runs = [run(model, Truncation(0.8, 15, 5)) for model in ("Gemma-7B", "Other")]
+    write_table(build_comparison_table(findings, runs), paths)
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert not {"nan", "NaN", "None", "<NA>"} & set(text.replace(",", " ").split())
     csv, md, tex = (path.read_text(encoding="utf-8").splitlines() for path in paths)
-    assert csv[1].endswith("model,0.0000,,,0.8,15,5,,11,,,,16,,,2,,0.03,,,consistent")
-    figures = "0.0000,0.25,0.25,0.8,15,5,5,94,90,-4,500,156,150,-6,7,1.5,0.3,0.0625"
-    assert csv[3].endswith(f",model and parameters,{figures},The player won because,consistent")
-    cells = [cell.strip() for cell in md[2].strip("|").split("|")]
-    assert [cells[6], *cells[13:20]] == ["0.0000", "11", "", "", "", "16", "", ""]
-    assert tex[0] == r"\begin{tabular}{rlllll" + 18 * "r" + "ll}"
+    figures = "0.0000,0.25,0.25,0.0000,0.0365,0.8,15,5,5,94,90,-4,500,156,150,-6,7,1.5,0.3,0.0625"
+    same = f"5,Player,Gender,Gemma-7B,{POSITIVE},model and parameters,{figures},"
+    assert csv[1] == f"{same}The player won because,consistent"
+    other = "parameters, another model"
+    assert csv[2].startswith(f',Player,Gender,Other,{POSITIVE},"{other}",,0.25,,0.0000,0.0365,')
+    cells = [cell.strip() for cell in md[3].strip("|").split("|")]
+    assert cells[6:11] == ["", "0.25", "", "0.0000", "0.0365"]
+    assert tex[0] == r"\begin{tabular}{rlllll" + 20 * "r" + "ll}"

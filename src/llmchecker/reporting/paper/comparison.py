@@ -1,8 +1,8 @@
-"""Comparison of the paper's Table II with the Table II of a run.
+"""Comparison of the Table II of a run with the paper's.
 
 An answer of a run matches a published row with the same label, alpha, k, L, query and model. The
 label of the model must equal the row's name of the model. Labels and names are compared without
-case.
+case. An answer of another model is compared with the range of the published rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from llmchecker.reporting.tables import AnsweredRow, describe_bounded
 
 _COMPARISON_COLUMNS = """
     row label interest model query match published_value value value_difference
+    published_lowest published_highest
     alpha k published_L L
     published_states states_explored states_difference states
     published_transitions transitions_explored transitions_difference
@@ -35,12 +36,13 @@ _INTEGER_COLUMNS = """
 def build_comparison_table(
     audit_rows: Iterable[AuditRow], answers: Sequence[AnsweredRow]
 ) -> pd.DataFrame:
-    """Build the comparison of published rows with answers of the same query.
+    """Build the comparison of answers with the published rows of the same question.
 
-    A published row without a matching answer has no figures of a run. An answer with the parameters
-    of published rows, but another model, follows these rows without published figures. A difference
-    is the run's figure minus the published figure, for the same model. Sizes are the parts that
-    Storm explored, as in the paper. A published figure keeps its digits.
+    Every answer to a published question has a row, in the order of the published table. An answer
+    of a published model has the published figures and the differences, the run's figure minus the
+    published one. An answer of another model has the lowest and the highest published value of
+    the question alone. Sizes are the parts that Storm explored, as in the paper. A published
+    figure keeps its digits.
 
     Args:
         audit_rows: the audit of the published rows.
@@ -48,30 +50,45 @@ def build_comparison_table(
     """
     records = []
     for group in _group_by_question(audit_rows):
-        for audit_row in group:
-            model_answers = [
-                (own, answer)
-                for own, answer in answers
-                if _is_same_question(own, audit_row) and _is_same_model(own, audit_row)
-            ]
-            # A published row without an answer still appears once.
-            records += [
-                _build_matched_row(audit_row, own, answer) for own, answer in model_answers
-            ] or [_build_unmatched_row(audit_row)]
         for own, answer in answers:
-            matching_row = next(
-                (audit_row for audit_row in group if _is_same_question(own, audit_row)), None
+            audit_row = next((row for row in group if is_same_question(own, row)), None)
+            if audit_row is None:
+                continue
+            own_row = next((row for row in group if is_same_model(own, row)), None)
+            if own_row is None:
+                record = _build_other_model_row(audit_row, own, answer)
+            elif is_same_question(own, own_row):
+                record = _build_matched_row(own_row, own, answer)
+            else:
+                # The L fits another model's row alone.
+                continue
+            values = [row.row.value for row in group]
+            records.append(
+                record | {"published_lowest": min(values), "published_highest": max(values)}
             )
-            # An answer with a published model is already in the table.
-            if matching_row and not any(_is_same_model(own, audit_row) for audit_row in group):
-                records.append(_build_other_model_row(matching_row, own, answer))
     # A plain integer column has no empty cells.
     return pd.DataFrame(records, columns=_COMPARISON_COLUMNS).astype(
         dict.fromkeys(_INTEGER_COLUMNS, "Int64")
     )
 
 
-def _is_same_question(own: TableRow, audit_row: AuditRow) -> bool:
+def describe_rows_without_run(audit_rows: Sequence[AuditRow], table: pd.DataFrame) -> str:
+    """Describe how many published rows have no run of their model; "" if each has one.
+
+    Args:
+        audit_rows: the audit of the published rows.
+        table: the comparison.
+    """
+    count = len(audit_rows) - table["row"].nunique()
+    if not count:
+        return ""
+    return (
+        f"Of the paper's {len(audit_rows)} rows, {count} have no run of the same model and "
+        "parameters; resources/published/table2.csv has them."
+    )
+
+
+def is_same_question(own: TableRow, audit_row: AuditRow) -> bool:
     """Return whether an answer has a published row's label, query and parameters.
 
     For a row whose printed L is impossible, the smallest possible L matches too.
@@ -87,7 +104,7 @@ def _is_same_question(own: TableRow, audit_row: AuditRow) -> bool:
     )
 
 
-def _is_same_model(own: TableRow, audit_row: AuditRow) -> bool:
+def is_same_model(own: TableRow, audit_row: AuditRow) -> bool:
     """Return whether the model's label is its name in a published row."""
     return own.model.casefold() == audit_row.row.model.casefold()
 
@@ -117,10 +134,6 @@ def _build_matched_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> di
 def _subtract(figure: float | None, published: float) -> float | None:
     """Return the difference from a published figure; None for an unknown figure."""
     return None if figure is None else figure - published
-
-
-def _build_unmatched_row(audit_row: AuditRow) -> dict[str, object]:
-    return {**_build_published_cells(audit_row), "match": "no run of this model"}
 
 
 def _build_other_model_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> dict[str, object]:

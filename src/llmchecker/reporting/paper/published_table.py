@@ -1,11 +1,13 @@
-"""The paper's published Table II, with the printed digits."""
+"""The paper's published Table II, with the printed digits, and the data of its figures."""
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+
+import pandas as pd
 
 from llmchecker.errors import InvalidTable, LLMCheckerError
 from llmchecker.properties.logic.parser import parse
@@ -81,12 +83,41 @@ def read_published_rows(path: str | Path) -> tuple[PublishedRow, ...]:
                 rows.append(_parse_row(number, cells))
             except (LLMCheckerError, ValueError) as error:
                 raise InvalidTable(f"{path}, line {reader.line_num}: {error}") from error
-    if not Path(path).read_bytes().endswith(b"\n"):
-        # The last cell may have lost digits and still be a valid number.
-        raise InvalidTable(
-            f"{path}, line {reader.line_num}: no end of line, so the file was cut; restore it"
-        )
+    _check_end(path, reader.line_num)
     return tuple(rows)
+
+
+def read_published_figure(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read the published data of a figure.
+
+    Args:
+        path: a CSV file.
+        columns: the names of its columns, the last that of a probability.
+
+    Raises:
+        InvalidTable: the columns are others, a probability is invalid, or the last line is cut.
+    """
+    table = pd.read_csv(path)
+    if list(table.columns) != list(columns):
+        raise InvalidTable(
+            f"{path}: the columns are {', '.join(table.columns)}; expected {', '.join(columns)}"
+        )
+    wrong = table[~table[columns[-1]].between(0, 1)]
+    if len(wrong):
+        line, value = wrong.index[0] + 2, wrong[columns[-1]].iloc[0]
+        raise InvalidTable(f"{path}, line {line}: {columns[-1]}: {value} is not a probability")
+    _check_end(path, len(table) + 1)
+    return table
+
+
+def _check_end(path: str | Path, line: int) -> None:
+    """Check that the last line is whole: its number may have lost digits and still be valid.
+
+    Raises:
+        InvalidTable: the file does not end with the end of a line.
+    """
+    if not Path(path).read_bytes().endswith(b"\n"):
+        raise InvalidTable(f"{path}, line {line}: no end of line, so the file was cut; restore it")
 
 
 def _parse_row(number: int, cells: Mapping[str, str]) -> PublishedRow:
