@@ -25,4 +25,4 @@ with job_log(snakemake.log[0]) as work, work():
         read_published_figure(PUBLISHED / "figure4.csv", ["model", "noun", "value"]),
         **figures,
     )
-    write_table(compared, [output.claims, output.claims_md], footer)
+    write_table(compared, [output.claims, output.claims_md], footer, [claims.NOTE])

@@ -18,10 +18,18 @@ from llmchecker.reporting.tables import AnsweredRow
 from llmchecker.trees.text_tree import Truncation
 from llmchecker.utils.number_format import format_count, format_number
 
-AGREES = "agrees"
-CONTRADICTS = "contradicts"
-NOT_RUN = "not run"
+_AGREES = "agrees"
+_CONTRADICTS = "contradicts"
+_NOT_RUN = "not run"
 """The run has no figure for the claim, or one that decides nothing."""
+
+NOTE = (
+    "A verdict compares this run with the published figure, also where models, start strings and "
+    "prompts differ; “contradicts” says nothing about the paper's own models, except in C4 and C6. "
+    "C3 has the smallest published number, that of the named model; other models of the paper need "
+    "more."
+)
+"""What the table of claims does not show."""
 
 _COLUMNS = ["claim", "statement", "model", "published", "here", "verdict"]
 _MASS = 0.9
@@ -103,9 +111,9 @@ def _compare_masses(published: pd.DataFrame, masses: pd.DataFrame) -> Iterator[t
         largest = int(mean.index.max())
         if needed is None:
             here = f"more than {largest}, which hold {format_number(mean[largest], _DIGITS)}"
-            verdict = CONTRADICTS if largest >= fewest else NOT_RUN
+            verdict = _CONTRADICTS if largest >= fewest else _NOT_RUN
         else:
-            here, verdict = str(needed), AGREES if needed <= fewest else CONTRADICTS
+            here, verdict = str(needed), _AGREES if needed <= fewest else _CONTRADICTS
         yield (
             "C3",
             f"number of tokens that hold {_MASS} of the next token's probability, on average",
@@ -129,9 +137,9 @@ def _compare_values(
     published = f"{len(audit_rows)} rows"
     statement = "probabilities of Table II, with the paper's model"
     if not matches:
-        return "C4", statement, None, published, "0 rows", NOT_RUN
+        return "C4", statement, None, published, "0 rows", _NOT_RUN
     here = f"{sum(matches)} of {format_count(len(matches), 'row')} with a run have the value"
-    return "C4", statement, None, published, here, AGREES if all(matches) else CONTRADICTS
+    return "C4", statement, None, published, here, _AGREES if all(matches) else _CONTRADICTS
 
 
 def _has_printed_value(audit_row: AuditRow, answer: Answer) -> bool:
@@ -159,7 +167,7 @@ def _compare_uncut_sizes(
                 own.model,
                 f"{row.states} and {row.transitions}",
                 "{} and {}".format(*size),
-                AGREES if size == (row.states, row.transitions) else CONTRADICTS,
+                _AGREES if size == (row.states, row.transitions) else _CONTRADICTS,
             )
 
 
@@ -171,7 +179,7 @@ def _count_consistent(audit_rows: Sequence[AuditRow]) -> tuple[str | None, ...]:
         None,
         str(len(audit_rows)),
         str(consistent),
-        AGREES if consistent == len(audit_rows) else CONTRADICTS,
+        _AGREES if consistent == len(audit_rows) else _CONTRADICTS,
     )
 
 
@@ -194,5 +202,5 @@ def _compare_nouns(published: pd.DataFrame, nouns: pd.DataFrame) -> Iterator[tup
                 model,
                 str(low) if low == high else f"{low} to {high}",
                 f"{rank} ({value})",
-                AGREES if low <= rank <= high else CONTRADICTS,
+                _AGREES if low <= rank <= high else _CONTRADICTS,
             )
