@@ -4,8 +4,10 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# many tests wait for programs that they start, so there is one worker more than cores
+COUNT := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # tests of one file share what they make, so a file stays with one worker
-WORKERS := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+WORKERS := --numprocesses $(COUNT) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # a test of faults may take a minute, so an idle worker takes tests from another
 FAULT_WORKERS := --numprocesses auto --maxprocesses 8 --dist worksteal
 ADDED := make test-all adds the tests marked long: more generated cases, all architectures, more workflows
