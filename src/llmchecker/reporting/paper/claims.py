@@ -25,9 +25,8 @@ _NOT_RUN = "not run"
 
 NOTE = (
     "A verdict compares this run with the published figure, also where models, start strings and "
-    "prompts differ; “contradicts” says nothing about the paper's own models, except in C4 and C6. "
-    "C3 has the smallest published number, that of the named model; other models of the paper need "
-    "more."
+    "prompts differ. Then “contradicts” says nothing about the paper's own models. C3 has the "
+    "published number of the named model; the paper's other models need more tokens."
 )
 """What the table of claims does not show."""
 
