@@ -14,7 +14,7 @@ next to the models of all other projects.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,16 @@ from llmchecker.config.models import (
     describe_application,
     describe_directory,
     expand_keys,
+    parse_adapter_source,
     parse_model,
+    read_adapter_keys,
     select_decoding,
     select_reader,
     select_template,
 )
 from llmchecker.config.plan import compute_short_hash
 from llmchecker.config.registry import Registry
-from llmchecker.config.registry_keys import DeploymentKeys
+from llmchecker.config.registry_keys import AdapterKeys, DeploymentKeys
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import AnswerReader
@@ -216,6 +218,9 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         source = _parse_source(keys.source, folder)
         is_text_only = keys.api in TEXT_SETTINGS
         label = _build_label(source)
+        for adapter in read_adapter_keys(keys.adapter):
+            label += f" + {_build_label(parse_adapter_source(adapter.source))}"
+            label += f" x {adapter.scale}" if adapter.scale != 1 else ""
         # one address serves many models
         if is_text_only and keys.served_as is not None:
             label = f"{keys.served_as} at {label}"
@@ -229,12 +234,12 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
                 f"{source.name}: no tokenizer; add --api and --tokenizer, or write "
                 "{source: …, api: …, tokenizer: …} in a suite"
             )
-        if source.needs_lock:
-            lock = f"{_build_slug(source.name)}-{compute_short_hash(source.name)}.json"
-            source = pin_source(source, paths.find_user_cache() / "locks" / lock)
+        source = _pin_source(source)
         if source.scheme == "path" and keys.sha256 is None and source.path.is_file():
             # the converted weights of an earlier file of this name are another model
             changes["sha256"] = compute_sha256(source.path)
+        if keys.adapter is not None:
+            changes["adapter"] = _resolve_adapters(keys.adapter, folder)
         if keys.tokenizer is not None:
             changes["tokenizer"] = str(_parse_source(keys.tokenizer, folder))
         explicit_keys = {**keys.explicit_keys, **changes, "source": str(source)}
@@ -243,7 +248,8 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     # the folder of answers has the name of the model that wrote them
     slug = _build_slug((keys.served_as if is_text_only else None) or host)
     model = parse_model(slug, keys, place)
-    if source.scheme == "path" and source.path.is_dir():
+    # a model with an adapter has a directory of its own, with links to the files of both
+    if source.scheme == "path" and source.path.is_dir() and keys.adapter is None:
         return replace(model, given_directory=source.path)
     # other settings, such as another checksum, need a directory of their own; answers that are paid
     # for are those of any number of connections, and of another key
@@ -266,6 +272,27 @@ def _parse_source(text: str, folder: Path) -> Source:
         return source
     # an absolute path does not depend on the folder of a later step
     return replace(source, name=str(folder / Path(source.name).expanduser()))
+
+
+def _resolve_adapters(
+    entry: str | Sequence[str | AdapterKeys], folder: Path
+) -> list[dict[str, Any]]:
+    """Return adapters with absolute paths, and with the commits of hub repositories."""
+    resolved = []
+    for adapter in read_adapter_keys(entry):
+        source = parse_adapter_source(adapter.source)
+        if source.scheme == "path":
+            source = _parse_source(source.name, folder)
+        resolved.append({"source": str(_pin_source(source)), "scale": adapter.scale})
+    return resolved
+
+
+def _pin_source(source: Source) -> Source:
+    """Return the source with the commit of its first use on this machine, unless it has one."""
+    if not source.needs_lock:
+        return source
+    lock = f"{_build_slug(source.name)}-{compute_short_hash(source.name)}.json"
+    return pin_source(source, paths.find_user_cache() / "locks" / lock)
 
 
 def _explain_unknown(name: str, registry: Registry, folder: Path) -> str:

@@ -1,13 +1,13 @@
 """Language models of a configuration: sources, settings and decodings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmchecker.config import paths
-from llmchecker.config.registry_keys import DecodingKeys, ModelKeys, PriceKeys
+from llmchecker.config.registry_keys import AdapterKeys, DecodingKeys, ModelKeys, PriceKeys
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import (
@@ -32,6 +32,7 @@ from llmchecker.models.servers.settings import (
     parse_server_source,
 )
 from llmchecker.models.servers.spending import Prices, parse_price
+from llmchecker.models.sources.adapters import AdapterSource
 from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.source_spec import Source, parse_source
 from llmchecker.utils.section import parse_section
@@ -422,7 +423,22 @@ def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:
         file=keys.file,
         parts=tuple((parse_source(part.source), part.file) for part in keys.parts or ()),
         sha256=keys.sha256,
+        adapters=tuple(
+            AdapterSource(parse_adapter_source(adapter.source), float(adapter.scale))
+            for adapter in read_adapter_keys(keys.adapter)
+        ),
     )
+
+
+def read_adapter_keys(entry: str | Sequence[str | AdapterKeys] | None) -> list[AdapterKeys]:
+    """Return the adapters of a value of the key `adapter`."""
+    entries = [entry] if isinstance(entry, str) else entry or ()
+    return [AdapterKeys(source=e) if isinstance(e, str) else e for e in entries]
+
+
+def parse_adapter_source(text: str) -> Source:
+    """Parse the source of an adapter; a path needs no `path:`."""
+    return parse_source(text if text.startswith(("hf:", "path:")) else f"path:{text}")
 
 
 def check_prompt_form(model: ModelConfig, prompt: Start) -> None:

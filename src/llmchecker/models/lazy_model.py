@@ -114,10 +114,9 @@ class LazyModel:
     @cached_property
     def _metadata(self) -> run_metadata.RunMetadata:
         record = run_metadata.read_provenance(self.directory)
-        server = f" ({record['serving']['model']})" if "serving" in record else ""
         versions = run_metadata.collect_versions(run_metadata.MODEL_PACKAGES)
         return run_metadata.RunMetadata(
-            source=record.get("source", f"path:{self.directory}") + server,
+            source=run_metadata.describe_source(record, self.directory),
             files=self.files,
             kind=self.kind,
             dtype=self.dtype,

@@ -15,10 +15,11 @@ from typing import Any
 
 import llmchecker
 from llmchecker.models.fingerprint import find_processor_name
+from llmchecker.models.sources.adapters import AdapterSource
 from llmchecker.models.sources.model_directory import PROVENANCE
 from llmchecker.utils.atomic_files import read_json
 
-MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "peft")
 """Packages that can affect a model's output."""
 
 
@@ -50,7 +51,8 @@ class RunMetadata:
     """Metadata of a model run.
 
     Attributes:
-        source: source of the model with its commit or version; for a server, also the model's name.
+        source: source of the model with its commit or version, and its adapters; for a server,
+            also the model's name.
         files: sha256 of every file of the model by name, including weights and tokenizer.
         kind, dtype, device, threads: as in `load_model`.
         decoding: fields of `Decoding` by name; None for temperature 1.
@@ -77,6 +79,14 @@ def read_provenance(directory: Path) -> dict[str, Any]:
     """Read the record of a model's download; empty if there was no download."""
     path = directory / PROVENANCE
     return read_json(path) if path.is_file() else {}
+
+
+def describe_source(record: Mapping[str, Any], directory: Path) -> str:
+    """Return the source of a model with its adapters, by the record of its download."""
+    source = record.get("source", f"path:{directory}")
+    source += f" ({record['serving']['model']})" if "serving" in record else ""
+    adapters = map(AdapterSource.from_record, record.get("adapters", ()))
+    return " + ".join((source, *map(str, adapters)))
 
 
 def collect_versions(packages: Iterable[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ EXTRAS = {
     "lingua": "language",
     "llguidance": "grammars",
     "matplotlib": "workflow",
+    "peft": "adapters",
     "pkg_resources": "readability",
     "seaborn": "workflow",
     "snakemake": "workflow",

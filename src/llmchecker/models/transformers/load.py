@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from llmchecker.errors import ConfigError, MachineLimit, UnusableModel
+from llmchecker.errors import ConfigError, MachineLimit, MissingTool, UnusableModel
 from llmchecker.models.decoding.logits_processor import parse_generation_config
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -28,6 +28,7 @@ from llmchecker.models.interface import LanguageModel
 from llmchecker.models.sources.checksums import load_checked
 from llmchecker.models.sources.model_directory import check_loadable, find_weight_files
 from llmchecker.models.sources.weight_sizes import limit_network_size, read_weight_sizes
+from llmchecker.models.transformers.adapters import add_adapters
 from llmchecker.models.transformers.batch_invariance import select_evaluator
 from llmchecker.models.transformers.batching import BatchExecutor
 from llmchecker.models.transformers.causal import CausalModel
@@ -166,8 +167,11 @@ def _load_network(
         # the annotation of transformers leaves the second value out
         network, loading_info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
         check_weights(network, loading_info)
+        network = add_adapters(network, directory)
         if device_map is None:
             _copy_weights(network)
+    except MissingTool:
+        raise
     except Exception as error:  # transformers documents no exceptions and raises many kinds
         if is_out_of_memory(error):
             raise

@@ -1,0 +1,253 @@
+"""LoRA adapters compute what peft computes, and none is used for another model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
+from llmchecker.interfaces.python.load import load
+from llmchecker.interfaces.snakemake.source_params import (
+    describe_model_source,
+    parse_model_source,
+)
+from llmchecker.models.sources.adapters import AdapterSource
+from llmchecker.models.sources.checkpoints import ModelSource, ensure_checkpoint, fetch_checkpoint
+from llmchecker.models.sources.checksums import read_checksums
+from llmchecker.models.sources.source_spec import parse_source
+from llmchecker.models.transformers.load import load_model
+
+peft = pytest.importorskip("peft", reason="the extra adapters is not installed")
+
+TOKENS = torch.tensor([[5, 9, 40, 41, 7]])
+TARGETS = {"llama": ["q_proj", "v_proj", "down_proj"], "gpt2": ["c_attn"]}
+
+
+@pytest.fixture
+def save_adapter(random_model, tmp_path) -> Callable[..., Path]:
+    """Saves a random adapter of a small random model, as peft does."""
+
+    def save(name: str, architecture: str = "llama", seed: int = 0, **settings) -> Path:
+        torch.manual_seed(seed)
+        network = AutoModelForCausalLM.from_pretrained(random_model(architecture))
+        settings = {"r": 3, "lora_alpha": 5, "target_modules": TARGETS[architecture]} | settings
+        model = peft.get_peft_model(network, peft.LoraConfig(**settings))
+        with torch.no_grad():
+            for key, parameter in model.named_parameters():
+                if "lora_" in key and "magnitude" not in key:
+                    parameter.normal_(std=0.3)
+        model.save_pretrained(tmp_path / name)
+        return tmp_path / name
+
+    return save
+
+
+def fetch(base: Path, directory: Path, *adapters: tuple[Path, float]) -> Path:
+    sources = tuple(AdapterSource(parse_source(f"path:{p}"), scale) for p, scale in adapters)
+    fetch_checkpoint(ModelSource(parse_source(f"path:{base}"), adapters=sources), directory)
+    return directory
+
+
+def compute_logits(network: PreTrainedModel) -> torch.Tensor:
+    with torch.inference_mode():
+        return network(TOKENS).logits
+
+
+def merge_by_hand(base: Path, *adapters: tuple[Path, float]) -> PreTrainedModel:
+    """The base model with the products of the adapters added to its weights, without peft."""
+    network = AutoModelForCausalLM.from_pretrained(base)
+    weights = network.state_dict()
+    for folder, scale in adapters:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        tensors = load_file(folder / "adapter_model.safetensors")
+        root = config["r"] ** 0.5 if config["use_rslora"] else config["r"]
+        for key in tensors:
+            if ".lora_A." in key:
+                product = tensors[key.replace("lora_A", "lora_B")] @ tensors[key]
+                name = key.removeprefix("base_model.model.").replace("lora_A.", "")
+                weight = weights[name]
+                product = product.T if product.shape != weight.shape else product
+                weight += scale * config["lora_alpha"] / root * product
+    return network.eval()
+
+
+def test_a_low_precision_has_the_logits_of_peft(random_model, save_adapter, tmp_path):
+    """In bfloat16 a model with an adapter has the very logits of peft."""
+    base, adapter = random_model("llama"), save_adapter("lora", use_dora=True)
+    directory = fetch(base, tmp_path / "m", (adapter, 1.0))
+    network = load_model(directory, dtype="bfloat16").network
+    plain = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    expected = peft.PeftModel.from_pretrained(plain, adapter).eval()
+    assert torch.equal(compute_logits(network), compute_logits(expected))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_one_adapter_has_the_logits_of_peft(architecture, random_model, save_adapter, tmp_path):
+    """A model with an adapter has the logits of peft, and of weights that are added by hand."""
+    base, adapter = random_model(architecture), save_adapter("lora", architecture)
+    network = load_model(fetch(base, tmp_path / "m", (adapter, 1.0))).network
+    expected = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter)
+    assert torch.equal(compute_logits(network), compute_logits(expected.eval()))
+    plain = compute_logits(AutoModelForCausalLM.from_pretrained(base).eval())
+    by_hand = compute_logits(merge_by_hand(base, (adapter, 1.0)))
+    assert (plain - by_hand).abs().max() > 0.1
+    assert (compute_logits(network) - by_hand).abs().max() < 1e-4 * by_hand.abs().max()
+
+
+@pytest.mark.parametrize("use_rslora", [False, True])
+def test_two_adapters_add_up_with_their_scales(use_rslora, random_model, save_adapter, tmp_path):
+    """Two adapters of other ranks and layers add what their matrices and scales say."""
+    first = save_adapter("first", use_rslora=use_rslora)
+    second = save_adapter("second", seed=1, r=2, target_modules=["q_proj", "o_proj"])
+    base, scaled = random_model("llama"), ((first, 0.5), (second, -2.0))
+    network = load_model(fetch(base, tmp_path / "m", *scaled)).network
+    by_hand = compute_logits(merge_by_hand(base, *scaled))
+    assert (compute_logits(network) - by_hand).abs().max() < 1e-4 * by_hand.abs().max()
+
+
+def test_texts_are_those_of_generate(random_model, save_adapter, tmp_path, monkeypatch):
+    """Greedy tokens of a model by name with an adapter are those of `generate` of peft."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    base, adapter = random_model("llama"), save_adapter("lora")
+    model = load({"source": str(base), "adapter": str(adapter)}, decoding="greedy")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    expected = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter)
+    inputs = tokenizer("The player", return_tensors="pt")
+    written = expected.eval().generate(**inputs, max_new_tokens=6, do_sample=False)[0].tolist()
+    prompt, suffix = list(model.encode("The player")), []
+    assert written[: len(prompt)] == prompt
+    for token in written[len(prompt) :]:
+        continuations = model.open_prefix(tuple(prompt))
+        rows = continuations.map_next(lambda _, part: part.probabilities(), np.array([suffix], int))
+        assert int(next(iter(rows))[0].argmax()) == token
+        suffix.append(token)
+
+
+def test_a_changed_adapter_is_another_model(random_model, save_adapter, tmp_path):
+    """Another adapter or scale changes the checksums of a model, and other files are fetched."""
+    base, adapter = random_model("llama"), save_adapter("lora")
+    half = read_checksums(fetch(base, tmp_path / "half", (adapter, 0.5)))
+    directory = fetch(base, tmp_path / "m", (adapter, 1.0))
+    before = read_checksums(directory)
+    assert before != half
+    assert before["adapters/1/adapter_model.safetensors"]
+    save_adapter("lora", seed=2)
+    source = AdapterSource(parse_source(f"path:{adapter}"), 1.0)
+    model = ModelSource(parse_source(f"path:{base}"), adapters=(source,))
+    ensure_checkpoint(model, directory, tmp_path / "lock")
+    after = read_checksums(directory)
+    assert {name for name in after if after[name] != before[name]} == {
+        "adapters/1/adapter_model.safetensors"
+    }
+    assert json.loads((directory / "source.json").read_text())["files"] == after
+    assert parse_model_source(describe_model_source(model, directory)) == model
+
+
+def test_a_directory_with_an_adapter_is_not_the_plain_model(random_model, save_adapter, tmp_path):
+    """A directory that was fetched with an adapter is refused for the model without one."""
+    base = random_model("llama")
+    directory = fetch(base, tmp_path / "m", (save_adapter("lora"), 1.0))
+    with pytest.raises(ConfigError, match=r"not .* with the configured settings"):
+        ensure_checkpoint(ModelSource(parse_source(f"path:{base}")), directory, tmp_path / "lock")
+
+
+def change_config(**values) -> Callable[[Path], None]:
+    def change(adapter: Path) -> None:
+        file = adapter / "adapter_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+    return change
+
+
+def change_tensors(change: Callable[[dict], None]) -> Callable[[Path], None]:
+    def rewrite(adapter: Path) -> None:
+        file = adapter / "adapter_model.safetensors"
+        tensors = load_file(file)
+        change(tensors)
+        save_file(tensors, file)
+
+    return rewrite
+
+
+def drop_one(tensors: dict) -> None:
+    del tensors[min(tensors)]
+
+
+def add_one(tensors: dict) -> None:
+    tensors["base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight"] = torch.ones(3, 32)
+
+
+def widen_one(tensors: dict) -> None:
+    tensors[min(tensors)] = torch.ones(3, 99)
+
+
+def only_pickle(adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (change_config(peft_type="LOHA"), "peft_type is 'LOHA', not 'LORA'"),
+        (change_config(bias="all"), "bias 'all' is not supported"),
+        (change_config(init_lora_weights="pissa"), "init_lora_weights 'pissa'"),
+        (change_config(modules_to_save=["lm_head"]), "modules_to_save .* is not supported"),
+        (change_config(megatron_config={"a": 1}), "megatron_config .* is not supported"),
+        (change_config(a_new_key=3), "a_new_key 3 is not supported"),
+        (change_config(target_modules=["query"]), "made for another model: .*query"),
+        (change_config(target_modules=["q_proj"]), "made for another model: .* tensors"),
+        (
+            change_config(r=10**9),
+            "rank 1000000000 does not fit its weights, whose largest size is 64",
+        ),
+        (change_config(r=4), "made for another model: 12 of its tensors"),
+        (change_tensors(drop_one), "made for another model: 1 of its tensors"),
+        (change_tensors(add_one), "made for another model: 1 of its tensors"),
+        (change_tensors(widen_one), "made for another model: 1 of its tensors"),
+        (only_pickle, "adapter_model.safetensors is missing; .* as safetensors"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unsuitable_adapter_is_refused(damage, reason, random_model, save_adapter, tmp_path):
+    """An adapter of another model, of another kind, or without safetensors is refused by name."""
+    adapter = save_adapter("lora")
+    damage(adapter)
+    with pytest.raises(UnusableModel, match=reason):
+        load_model(fetch(random_model("llama"), tmp_path / "m", (adapter, 1.0)))
+
+
+def test_an_adapter_of_another_architecture_is_refused(random_model, save_adapter, tmp_path):
+    """An adapter of a GPT-2 is refused for a Llama."""
+    directory = fetch(random_model("llama"), tmp_path / "m", (save_adapter("lora", "gpt2"), 1.0))
+    with pytest.raises(UnusableModel, match="made for another model"):
+        load_model(directory)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"source": "openai:gpt-4o-mini"}, "adapter: .* is a server"),
+        ({"source": "http://localhost:1", "api": "vllm", "tokenizer": "path:."}, "is a server"),
+        ({"source": "path:model.gguf"}, "a GGUF file takes no adapter"),
+        ({"source": "path:.", "adapter": "pypi:a==1"}, "adapter"),
+        ({"source": "path:.", "adapter": [{"source": "a", "scale": 1e9}]}, "adapter.*too large"),
+        ({"source": "path:.", "adapter": []}, "adapter: .* too short"),
+    ],
+)
+def test_models_without_weights_here_take_no_adapter(keys, reason):
+    """A server, a provider, a GGUF file and a source that is no adapter are refused by name."""
+    with pytest.raises(LLMCheckerError, match=reason):
+        load({"adapter": "./lora", **keys})
+
+
+def test_a_missing_package_is_named(random_model, save_adapter, tmp_path, monkeypatch):
+    """Without peft the message has the command that installs it."""
+    adapter = save_adapter("lora")
+    monkeypatch.setattr("llmchecker.utils.optional_packages.find_spec", lambda name: None)
+    with pytest.raises(LLMCheckerError, match=r"peft: .* pip install 'llmchecker\[adapters\]'"):
+        fetch(random_model("llama"), tmp_path / "m", (adapter, 1.0))
