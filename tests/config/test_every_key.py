@@ -65,6 +65,10 @@ FULL = {
             **{"label": "E", "source": "server:http://localhost:2", "api": "anthropic"},
             "prices": {"input": "1 USD / 1M tokens", "output": "2 USD / 1M tokens"},
         },
+        "listing": {
+            **{"label": "G", "source": "server:http://localhost:4", "api": "openai-chat"},
+            "top_logprobs": 5,
+        },
         "application": {
             **{"label": "F", "source": "server:http://localhost:3/ask", "api": "json"},
             **{"body": {"question": "{prompt}"}, "answer": "/text", "finish": "/end"},

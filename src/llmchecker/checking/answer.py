@@ -453,6 +453,14 @@ class Answer:
         return self.costs.answers is not None
 
     @property
+    def has_bounds(self) -> bool:
+        """Whether the certain bounds exclude a value; texts alone do so by listed probabilities."""
+        if not self.is_text_only:
+            return True
+        # the first bounds of texts alone are all values
+        return bool(self.history) and self.certain != self.history[0].certain
+
+    @property
     def passes(self) -> int | None:
         """Number of texts that the model evaluated; None for a tree."""
         return self.costs.passes

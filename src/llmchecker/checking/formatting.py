@@ -161,7 +161,7 @@ def _build_answer_rows(answer: Answer) -> dict[str, Row]:
     # a query without =? has one answer, which is certain or not
     if answer.is_text_only and answer.sampled is None:
         rows["estimate"] = (Figure(UNKNOWN),)
-    if answer.decision is None and not answer.is_text_only:
+    if answer.decision is None and answer.has_bounds:
         bar = Bar(answer.certain) if has_axis else None
         rows["certain"] = (Figure(format_bounds(answer), bar=bar),)
     elif answer.decision is not None:

@@ -183,6 +183,10 @@ class _SourceKeys(Section):
     """For server, the number of most probable next tokens to request; by default 100. All others
     are `rest`, so no k may be larger. vLLM limits it by `--max-logprobs`. For a chat, the
     longest answer in tokens to a message without another limit."""
+    top_logprobs: OptionalKey[int] = Field(default=None, ge=2, le=1_000)
+    """For `openai-chat`, the number of most probable tokens whose log probabilities each answer
+    lists at each token. They bound the answer with certainty; see
+    [texts alone](../how-to/texts_alone.md). Without it, no log probabilities are requested."""
     served_as: OptionalKey[str] = Field(default=None, min_length=1)
     """For server, its name of the model; by default its only model."""
     key_from: OptionalKey[str] = None

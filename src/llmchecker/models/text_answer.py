@@ -43,6 +43,21 @@ class TextStream:
 
 
 @dataclass(frozen=True)
+class ListedToken:
+    """A sampled token with the log probabilities that a provider lists at its place.
+
+    Attributes:
+        text: the token as the provider writes it.
+        logprob: natural logarithm of its probability.
+        listed: the texts of the most probable tokens, with their log probabilities.
+    """
+
+    text: str
+    logprob: float
+    listed: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class TextAnswer:
     """An answer.
 
@@ -56,6 +71,8 @@ class TextAnswer:
         model: the provider's name of the model that answered; None without one.
         prompt_tokens, answer_tokens: numbers of tokens; None if unknown.
         thought: the thought that the provider returned apart, which is no part of the text.
+        tokens: the tokens with their log probabilities; empty without these. The token of the end
+            is the last one if the provider lists it.
     """
 
     text: str
@@ -67,6 +84,7 @@ class TextAnswer:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     thought: str = ""
+    tokens: tuple[ListedToken, ...] = ()
 
     @property
     def is_sample(self) -> bool:

@@ -48,7 +48,7 @@ def draw_history(answer: Answer, axes: Axes | None = None) -> Axes:
     axes = _create_axes(_HISTORY_HEIGHT) if axes is None else axes
     # a logarithmic axis has no 0
     rounds = [progress for progress in answer.history if progress.passes > 0]
-    if not answer.is_text_only:
+    if answer.has_bounds:
         # an expected score may have no limit at first
         bounds = [
             (progress.passes, float(progress.lower), float(progress.upper))

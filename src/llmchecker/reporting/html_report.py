@@ -347,7 +347,7 @@ def _find_marks(answers: Iterable[Answer]) -> frozenset[str]:
     for result in filter(_is_on_axis, answers):
         has_number = result.query.is_numeric
         found = {
-            "certain": has_number and not result.is_text_only,
+            "certain": has_number and result.has_bounds,
             "interval": bool(result.samples),
             "estimate": has_number and bool(result.samples) and result.estimate is not None,
             "bounded": has_number and result.bounded is not None,

@@ -17,6 +17,8 @@ from llmchecker.errors import (
     RequestRefused,
     SourceUnavailable,
 )
+from llmchecker.models.decoding.chat_template import Chat
+from llmchecker.models.decoding.settings import AS_PUBLISHED, parse_decoding
 from llmchecker.models.servers.connection import (
     TEXT_LIMITS,
     connect_model,
@@ -29,7 +31,7 @@ from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.text_apis import TEXT_APIS
 from llmchecker.models.servers.text_client import TextClient
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.models.text_answer import Finish, TextStream, answer_prompts
+from llmchecker.models.text_answer import Finish, ListedToken, TextStream, answer_prompts
 from loop_invariants.proposals.prompt_templates import (
     INVARIANT_KEYWORD,
     PromptVariant,
@@ -421,3 +423,37 @@ def test_a_server_that_is_gone_is_told_by_its_address(tmp_path):
     files = {path.name for path in (tmp_path / "asked").iterdir()}
     assert files == {"server.json", "source.json"}
     assert json.loads((tmp_path / "asked/server.json").read_text())["model"] == MODEL
+
+
+def test_listed_log_probabilities_are_requested_and_kept(tmp_path):
+    """A chat lists the tokens of an answer, which a later run reads; another form lists none."""
+    place = {"token": "no", "logprob": -0.5, "bytes": None}
+    content = [{**place, "top_logprobs": [place, {**place, "token": "yes", "logprob": -1}]}]
+    forms = [{"content": content}, {"text_offset": [0]}, None, {"content": None}]
+
+    def add(server: FakeWriter, right: Any) -> Any:
+        right["choices"][0]["logprobs"] = forms[len(server.questions) - 1]
+        return right
+
+    streams = [TextStream(Chat((("user", "A"),)), 20, number) for number in range(len(forms))]
+    server = FakeWriter(lambda prompt: "no")
+    server.fault = add
+    with running(server) as address:
+        writer = connected(tmp_path, address, "openai-chat", requests=1, top_logprobs=2)
+        answers = answer_prompts(writer, streams)
+    question = server.questions[0][1]
+    assert (question["logprobs"], question["top_logprobs"]) == (True, 2)
+    token = ListedToken("no", -0.5, (("no", -0.5), ("yes", -1.0)))
+    assert [each.tokens for each in answers] == [(token,), (), (), ()]
+    assert answer_prompts(again(tmp_path), streams) == answers
+
+
+def test_log_probabilities_of_another_decoding_are_refused(tmp_path):
+    """Numbers at temperature 1 are none of another decoding, and other APIs have none."""
+    source = source_of("http://localhost:1", "openai-chat", top_logprobs=2)
+    TextClient("m", source, tmp_path, decoding=parse_decoding({"temperature": 1.0}))
+    for decoding in (AS_PUBLISHED, parse_decoding({"temperature": 0.5})):
+        with pytest.raises(ConfigError, match="top_logprobs"):
+            TextClient("m", source, tmp_path, decoding=decoding)
+    with pytest.raises(ConfigError, match="top_logprobs: 2 is not a key of this api"):
+        source_of("http://localhost:1", "anthropic", top_logprobs=2)

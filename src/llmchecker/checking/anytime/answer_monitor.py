@@ -54,7 +54,7 @@ class AnswerMonitor:
         check_decidable(asked)
         if reader.text_marks is None:
             check_parts(asked.quantifiers, reader)
-        self._reader = replace(reader, stop=())
+        self._reader, self._has_stop = replace(reader, stop=()), bool(reader.stop)
         root = asked.query.root
         self._quantifiers, self._start = asked.quantifiers, start
         self._scored: str | None = None
@@ -96,6 +96,42 @@ class AnswerMonitor:
         found = self._evaluate(self._path, answer)
         return found, answer.scores
 
+    def decide(self, beginning: str) -> bool | None:
+        """Return the truth of the formula in all answers that a text begins; None if they differ.
+
+        Args:
+            beginning: a text after a whole number of tokens.
+
+        Raises:
+            ConfigError: as in `read`.
+        """
+        marks = self._reader.text_marks
+        content = beginning.lstrip()
+        # the text may become the mark of a thought
+        may_begin_mark = marks is not None and marks.begin.startswith(content)
+        # a provider removes a stop, and its first characters may be in the text
+        if self._scored is not None or may_begin_mark or self._has_stop:
+            return None
+        reader = self._reader.find_marks(beginning)
+        answer = _Answer(
+            self._quantifiers, self._start, beginning, False, reader, is_beginning=True
+        )
+        return self._decide(self._path, answer)
+
+    def _decide(self, formula: Formula, answer: "_Answer") -> bool | None:
+        match formula:
+            case Connective(operator, operands):
+                return _connect(operator, [self._decide(each, answer) for each in operands])
+            # F (G φ) and G (F φ) are about the end
+            case Temporal(_, (Temporal(),)):
+                return None
+            case Temporal("F", (operand,)):
+                return True if answer.evaluate(operand, answer.certain_positions).any() else None
+            case Temporal("G", (operand,)):
+                has_met = answer.evaluate(_negate(operand), answer.certain_positions).any()
+                return False if has_met else None
+        return bool(answer.evaluate(formula, [0])[0])
+
     def _evaluate(self, formula: Formula, answer: "_Answer") -> bool | None:
         match formula:
             case Connective(operator, operands):
@@ -118,6 +154,7 @@ class _Answer:
         text: the answer.
         has_ended: whether the model ended it.
         reader: what is read of the answer.
+        is_beginning: whether the text may go on.
 
     Attributes:
         scores: the scores that decided the last evaluation of each quantifier.
@@ -130,8 +167,10 @@ class _Answer:
         text: str,
         has_ended: bool,
         reader: AnswerReader,
+        *,
+        is_beginning: bool = False,
     ) -> None:
-        self._reader = reader
+        self._reader, self._is_beginning = reader, is_beginning
         self._quantifiers, self._start, self.text = quantifiers, start, text
         self._has_ended = has_ended
         self.scores: dict[str, int] = {}
@@ -157,7 +196,9 @@ class _Answer:
         }
         beginnings = [self.text[:position] for position in positions]
         readings = [
-            self._reader.read(beginning, is_whole=position >= len(self.text))
+            self._reader.read(
+                beginning, is_whole=position >= len(self.text) and not self._is_beginning
+            )
             for beginning, position in zip(beginnings, positions, strict=True)
         ]
         columns = {}

@@ -6,10 +6,17 @@ sample counts as violating for the lower end of the interval and as satisfying f
 the interval covers the probability, whatever the open samples would have been. Certain bounds are
 [0, 1]: texts without probabilities rule nothing out.
 
+A provider may list log probabilities. Then some texts have a known probability (see `listed_mass`),
+which bounds the answer with certainty. A sample of such a text has no value: those of all others
+estimate the mean of the others. Which texts are known is fixed before each round, so that the mean
+of a value stays right whenever the work stops. If the numbers turn out wrong, all samples count as
+without them.
+
 For an expected score an answer has a score, and an open one the least or the greatest of all. The
 scores are computed with as numbers from 0 to 1.
 """
 
+import copy
 import math
 import time
 from collections import Counter
@@ -29,13 +36,9 @@ from llmchecker.checking.answer import (
     select_trivial_interval,
 )
 from llmchecker.checking.anytime.answer_forecast import forecast_answer
-from llmchecker.checking.anytime.confidence_sequence import (
-    ConfidenceSequence,
-    Values,
-    predict_variances,
-)
+from llmchecker.checking.anytime.listed_mass import ListedMass
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence
-from llmchecker.checking.anytime.threshold_evidence import ThresholdEvidence
+from llmchecker.checking.anytime.text_interval import TextInterval
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.endings import Endings
 from llmchecker.checking.measurement import find_threshold
@@ -49,7 +52,7 @@ from llmchecker.models.text_answer import Finish, TextAnswer, TextModel
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.json_validity import JsonText
-from llmchecker.utils.interval import Interval
+from llmchecker.utils.interval import PROBABILITIES, Interval
 from llmchecker.utils.number_format import format_count
 
 _ROUND_SHARE = 8
@@ -60,6 +63,8 @@ _SATISFIES_SCHEMA = 2
 """The score of a text that satisfies a JSON Schema."""
 _ENDINGS = {Finish.ENDED: ENDED, Finish.MAX_TOKENS: MAX_TOKENS, Finish.TRUNCATED: CUT}
 """How the texts of samples end."""
+_LEAST_LISTED = 32
+"""The least number of answers, and of tested tokens, before log probabilities are used."""
 _MAX_TEXTS = 5
 """Maximum number of texts that satisfy a formula, and of those that violate it."""
 
@@ -73,6 +78,7 @@ class TextEstimator:
         asked: the query, its quantifiers and the horizon.
         budget: the confidence, the wanted width, and the largest number of samples as `answers`.
         turns: the largest number of turns, where each sample is a conversation; None for answers.
+        masses: the log probabilities that the provider lists; None where none are requested.
     """
 
     def __init__(
@@ -82,19 +88,17 @@ class TextEstimator:
         asked: Property,
         budget: Budget,
         turns: int | None = None,
+        masses: ListedMass | None = None,
     ) -> None:
         self._model, self._asked, self._budget, self._turns = model, asked, budget, turns
         self._start = start if isinstance(start, str) else start.as_text
         self._range = asked.value_range
         self._threshold = find_threshold(asked.query)
         number = None if self._threshold is None else float(self._threshold.number)
-        # the lower end is that of the first values, the upper end that of the second
-        self._sequences = tuple(ConfidenceSequence(budget.confidence) for _ in range(2))
-        self._evidences: tuple[ThresholdEvidence, ...] = ()
-        if number is not None:
-            error = (1 - budget.confidence) / 2
-            self._evidences = tuple(ThresholdEvidence(error, sign, number) for sign in (1, -1))
-        self._values: tuple[list[float], list[float]] = ([], [])
+        # the interval of all samples, and that of the samples without a known probability
+        self._plain = TextInterval(budget.confidence, number)
+        self._others: TextInterval | None = None
+        self._masses, self._known_count = masses, 0
         self._read_count = self._text_count = 0
         self._next_round = 1
         self._evidence = MeanEvidence()
@@ -113,7 +117,7 @@ class TextEstimator:
     @property
     def count(self) -> int:
         """Number of samples so far."""
-        return len(self._values[0])
+        return len(self._plain.shares[0])
 
     @property
     def round_count(self) -> int:
@@ -167,15 +171,25 @@ class TextEstimator:
         self._repeated_count += answer.is_repeated
         self._plural_count += answer.choice_count > 1
         self._times.append(answer.time)
-        self._values[0].append(0.0 if value is None else value)
-        self._values[1].append(1.0 if value is None else value)
+        self._plain.add(value)
         self._add_evidence(value)
-        for evidence, values in zip(self._evidences, self._values, strict=False):
-            evidence.add(values[-1])
-        is_decided = any(each.has_refuted_threshold for each in self._evidences)
+        self._add_other(answer, value)
+        is_decided = (self._others or self._plain).has_refuted_threshold
         is_last = self.count == self._budget.answers
         if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
+
+    def _add_other(self, answer: TextAnswer, value: float | None) -> None:
+        """Add a sample to the interval of those without a known probability."""
+        is_known = False
+        if self._masses is not None and answer.is_sample:
+            number = self._masses.find(answer)
+            is_known = number is not None and number < self._known_count
+            value = self._masses.add(answer, value)
+            if self._masses.problem is not None:
+                self._others = None
+        if self._others is not None and not is_known:
+            self._others.add(value)
 
     def _is_outside(self, text: str) -> bool:
         """Return whether an answer is no text of the grammar that the provider has got."""
@@ -191,7 +205,7 @@ class TextEstimator:
         return Progress(
             passes=self._text_count,
             seconds=time.monotonic() - self._start_time,
-            certain=self._range,
+            certain=self._bounds,
             sampled=self._interval if self._read_count > 0 else None,
             samples=self.count,
         )
@@ -206,11 +220,16 @@ class TextEstimator:
         self._narrow()
         query, count = self._asked.query, self.count
         is_score = isinstance(query.root, Expectation)
+        certain = self._bounds if query.is_numeric else select_trivial_interval(query)
+        if self._threshold is not None:
+            holds = self._threshold.compare(self._bounds)
+            certain = certain if holds is None else Interval(holds, holds)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
             turns=self._turns,
-            certain=self._range if is_score else select_trivial_interval(query),
+            certain=certain,
+            probability=PROBABILITIES if is_score else self._bounds,
             witnesses=self._list_witnesses(),
             notes=tuple(self._iter_notes(limit)),
             costs=Costs(answers=answer_count, seconds=time.monotonic() - self._start_time),
@@ -228,15 +247,10 @@ class TextEstimator:
         answer = answer.with_property(self._asked)
         if count == 0:
             return answer
-        low, high = self._interval.lower, self._interval.upper
-        if is_score:
-            # scores are converted to numbers from 0 to 1 and back
-            margin = _SCALE_ERROR * max(map(abs, (self._range.lower, self._range.upper)))
-            low, high = low - margin, high + margin
         answer = answer.with_samples(
             Sampled(
-                Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf)),
-                self._scale(sum(map(sum, self._values)) / (2 * count)),
+                self._round(self._interval),
+                self._scale((self._others or self._plain).mean),
                 self._budget.confidence,
                 count,
                 self._budget.seed,
@@ -246,19 +260,51 @@ class TextEstimator:
 
     @property
     def _sample_values(self) -> SampleValues:
-        lower, upper = map(np.array, self._values)
+        lower, upper = map(np.array, self._plain.shares)
         ones = np.ones(self.count)
         values = SampleValues(lower, upper, ones, 0 * ones, ones, ones)
         return values.scale(self._range.lower, self._range.width)
 
     @property
     def _interval(self) -> Interval:
-        if self._evidences:
-            low, high = (each.end for each in self._evidences)
-        else:
-            low, high = self._sequences[0].interval[0], self._sequences[1].interval[1]
-        # the two cross as rarely as the interval misses
-        return Interval(self._scale(min(low, high)), self._scale(max(low, high)))
+        low, high = self._plain.ends
+        if (inside := self._listed_interval) is not None:
+            low, high = inside.lower, inside.upper
+        return Interval(self._scale(low), self._scale(high))
+
+    @property
+    def _listed_interval(self) -> Interval | None:
+        """The interval by listed probabilities; None if these are not used."""
+        if self._masses is None or self._others is None:
+            return None
+        inside = self._masses.certain.cut(Interval(*self._others.ends))
+        low, high = self._plain.ends
+        if low <= inside.upper and inside.lower <= high:
+            return inside
+        # the samples contradict the listed probabilities, and one of the two is wrong
+        return Interval(min(low, inside.lower), max(high, inside.upper))
+
+    @property
+    def _bounds(self) -> Interval:
+        """The certain bounds of the probability or of the score."""
+        inside = self._listed_interval
+        if self._masses is None or inside is None:
+            return self._range
+        certain = self._masses.certain
+        is_wider = inside.lower < certain.lower or certain.upper < inside.upper
+        if is_wider:
+            return self._range
+        bounds = Interval(self._scale(certain.lower), self._scale(certain.upper))
+        return self._range.cut(self._round(bounds))
+
+    def _round(self, interval: Interval) -> Interval:
+        """Return an interval with its ends moved outwards by the error of `_scale`."""
+        low, high = interval.lower, interval.upper
+        if self._range != PROBABILITIES:
+            # scores are converted to numbers from 0 to 1 and back
+            margin = _SCALE_ERROR * max(map(abs, (self._range.lower, self._range.upper)))
+            low, high = low - margin, high + margin
+        return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
 
     def _normalize(self, value: float) -> float:
         """Return a truth value or a score as a number from 0 to 1."""
@@ -279,27 +325,27 @@ class TextEstimator:
         done, count = self._read_count, self.count
         if done == count:
             return
-        for evidence in self._evidences:
-            evidence.narrow()
-        # the sequences are for a number that is only estimated
-        sequences = () if self._evidences else self._sequences
-        for sequence, values in zip(sequences, self._values, strict=False):
-            column = np.array(values)
-            sequence.narrow_interval(
-                Values(
-                    numerator=column[done:],
-                    denominator=np.ones(count - done),
-                    low=0.0,
-                    high=1.0,
-                    size=1.0,
-                    variances=predict_variances(column[:done], column[done:]),
-                    planned=self._budget.answers - done,
-                )
-            )
+        planned = self._budget.answers - done
+        self._plain.narrow(planned)
+        if self._others is not None:
+            # only a part of the samples to come has a value
+            self._others.narrow(max(1.0, planned * self._others.limits[0].width))
+        self._choose_known_texts()
         self._read_count = count
         # the size of a round depends on nothing that its answers show
         self._next_round = count + 1 + count // _ROUND_SHARE
         self._history.append(self.compute_progress())
+
+    def _choose_known_texts(self) -> None:
+        """Fix the texts with a known probability until the next round."""
+        masses = self._masses
+        if masses is None or masses.problem is not None or not len(masses):
+            return
+        if self._others is None and min(self.count, masses.token_count) >= _LEAST_LISTED:
+            # so far no text is known, and all samples have a value
+            self._others = copy.deepcopy(self._plain)
+        if self._others is not None:
+            self._others.limits, self._known_count = masses.limits, len(masses)
 
     def _count_texts(self, truth: bool) -> int:
         """Return the number of answers that satisfy or violate the path formula."""
@@ -357,9 +403,27 @@ class TextEstimator:
             )
         if self._plural_count:
             yield f"{self._plural_count:,} of {answers} came with others, which were ignored"
+        if self._masses is not None and self._masses.has_tokens is not None:
+            yield self._describe_masses(self._masses)
         yield from self._asked.notes
         if limit is not None:
             yield limit
+
+    def _describe_masses(self, masses: ListedMass) -> str:
+        """Describe whether the listed probabilities are used."""
+        tokens = format_count(masses.token_count, "token")
+        if masses.problem is not None:
+            return f"the listed log probabilities are not used: {masses.problem}"
+        if not masses.has_tokens:
+            return "the provider lists no log probabilities, which `top_logprobs` requests"
+        if self._others is None:
+            return f"the listed log probabilities of {tokens} decide no text often enough"
+        if self._bounds == self._range:
+            return "the listed log probabilities are not used: the answers contradict them"
+        return (
+            "the bounds are certain if the provider samples from the log probabilities that it "
+            f"lists; a test of {tokens} found no difference"
+        )
 
 
 def _build_test(grammar: Mapping[str, Any]) -> Callable[[str], bool]:

@@ -16,6 +16,7 @@ from functools import cached_property
 
 from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
+from llmchecker.checking.anytime.listed_mass import ListedMass
 from llmchecker.checking.anytime.run import CheckOutcome, Run
 from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.budget import Budget
@@ -80,6 +81,7 @@ class TextRun(Run):
         watch: called with the interval after each round; the work ends when it returns true.
         turns: the largest number of turns; None for single answers.
         sample_texts: the largest number of texts of a sample.
+        masses: as in `TextEstimator`.
 
     Raises:
         ConfigError: the model does not accept the form of the prompt.
@@ -96,6 +98,7 @@ class TextRun(Run):
         *,
         turns: int | None = None,
         sample_texts: int = 1,
+        masses: ListedMass | None = None,
     ) -> None:
         super().__init__(models[0])
         models[0].check_prompt(start)
@@ -106,7 +109,7 @@ class TextRun(Run):
         # each sample may need all of its texts
         self._most = max(1, budget.answers // sample_texts)
         limits = budget.model_copy(update={"answers": self._most})
-        self._estimator = TextEstimator(models[0], start, asked, limits, turns)
+        self._estimator = TextEstimator(models[0], start, asked, limits, turns, masses)
         self._is_decided = False
         self._requested = self._begun = self._over = 0
         # samples whose next text is not requested, by the model that writes it
@@ -265,9 +268,12 @@ class AnswerRun(TextRun):
         is_cancelled: Callable[[], bool] = lambda: False,
         watch: Callable[[Progress], bool | None] = lambda progress: None,
     ) -> None:
-        super().__init__([model], start, asked, budget, is_cancelled, watch)
         text = start if isinstance(start, str) else start.as_text
         self._monitor = AnswerMonitor(asked, text, find_reader(model))
+        top_logprobs: int = getattr(model, "top_logprobs", 0)
+        length = find_reader(model).limit_length(asked.length)
+        masses = ListedMass(self._monitor, length, top_logprobs) if top_logprobs else None
+        super().__init__([model], start, asked, budget, is_cancelled, watch, masses=masses)
         self._stream = TextStream(start, asked.length, budget.seed)
 
     def _create_sample(self, number: int) -> TextSample:

@@ -1,11 +1,11 @@
 """Evidence that a mean is above or below a threshold, by a mixture of bets.
 
-A gambler with a fixed stake l bets that the mean is above m: a value x from 0 to 1 multiplies the
-wealth, which is 1 at first, by 1 + l (x - m), and l is at most 1 / m. If the mean is m or less, the
-wealth is never expected to rise. Nor is the mean wealth W(m) of many gamblers, each with a stake of
-its own. So it ever reaches 1/d with probability d at most (Ville 1939), and every m at which it did
-is below the mean, except with probability d. As W falls with m, these m are all below one point,
-which covers the mean at every time at once (see `confidence_sequence`).
+A gambler with a fixed stake l bets that the mean is above m: a value x from a to b multiplies the
+wealth, which is 1 at first, by 1 + l (x - m), and l is at most 1 / (m - a). If the mean is m or
+less, the wealth is never expected to rise. Nor is the mean wealth W(m) of many gamblers, each with
+a stake of its own. So it ever reaches 1/d with probability d at most (Ville 1939), and every m at
+which it did is below the mean, except with probability d. As W falls with m, these m are all below
+one point, which covers the mean at every time at once (see `confidence_sequence`).
 
 For bits, the stake (p - t) / (t (1 - t)) is the best one at the threshold t if their mean is p: the
 bet is the likelihood ratio of p and t (Wald 1945, "Sequential Tests of Statistical Hypotheses").
@@ -46,24 +46,23 @@ class ThresholdEvidence:
         self.end = 0.0 if sign > 0 else 1.0
         self._sign, self._threshold = sign, threshold
         self._target = _ROUNDING_MARGIN - math.log(error_probability) + math.log(_STAKES)
-        self._stakes = _SHARES / max(self._loss(threshold), RESOLUTION)
-        self._counts: Counter[float] = Counter()
+        # values with their limits
+        self._counts: Counter[tuple[float, float, float]] = Counter()
         # (64,) float64, the logarithms of the wealths at the threshold
         self._logs = np.zeros(_STAKES)
-        self._factors: dict[float, np.ndarray] = {}
+        self._factors: dict[tuple[float, float, float], np.ndarray] = {}
 
     @property
     def has_refuted_threshold(self) -> bool:
         """Whether the mean is beyond the threshold."""
         return self._reaches_target(self._logs)
 
-    def add(self, value: float) -> None:
-        """Read a value from 0 to 1."""
-        self._counts[value] += 1
-        if value not in self._factors:
-            gain = self._sign * (value - self._threshold)
-            self._factors[value] = np.log1p(self._stakes * gain)
-        self._logs = self._logs + self._factors[value]
+    def add(self, value: float, low: float = 0.0, high: float = 1.0) -> None:
+        """Read a value, with its limits."""
+        self._counts[key := (value, low, high)] += 1
+        if key not in self._factors:
+            self._factors[key] = self._compute_logs(self._threshold, np.array([key]))[0]
+        self._logs = self._logs + self._factors[key]
 
     def narrow(self) -> None:
         """Move the end to the last number that the values so far refute."""
@@ -71,21 +70,32 @@ class ThresholdEvidence:
             self.end = _find_last_refuted(self.end, 1.0 if self._sign > 0 else 0.0, self._refutes)
 
     def _refutes(self, number: float) -> bool:
-        values = np.array(list(self._counts))
         counts = np.array(list(self._counts.values()))
+        logs = self._compute_logs(number, np.array(list(self._counts)))
+        return self._reaches_target(counts @ logs)
+
+    def _compute_logs(self, number: float, values: np.ndarray) -> np.ndarray:
+        """Return (n, 64) float64, the logarithms of factors of the wealth at a number.
+
+        Args:
+            number: the number.
+            values: (n, 3) float64, values with their limits.
+        """
+        column, limits = values[:, :1], values[:, 1:]
+        stakes = _SHARES / self._find_losses(self._threshold, limits)
         # at a number beyond the threshold, a stake could lose more than the wealth
-        largest = _SHARES[-1] / max(self._loss(number), RESOLUTION)
-        stakes = np.minimum(self._stakes, largest)
-        gains = self._sign * (values - number)
-        return self._reaches_target(counts @ np.log1p(np.outer(gains, stakes)))
+        stakes = np.minimum(stakes, _SHARES[-1] / self._find_losses(number, limits))
+        logs: np.ndarray = np.log1p(self._sign * (column - number) * stakes)
+        return logs
 
     def _reaches_target(self, logs: np.ndarray) -> bool:
         largest = logs.max()
         return bool(largest + math.log(np.exp(logs - largest).sum()) >= self._target)
 
-    def _loss(self, number: float) -> float:
-        """Return the largest loss of a bet on a number with a stake of 1."""
-        return number if self._sign > 0 else 1.0 - number
+    def _find_losses(self, number: float, limits: np.ndarray) -> np.ndarray:
+        """Return (n, 1) float64, the largest losses of bets on a number with a stake of 1."""
+        losses = number - limits[:, :1] if self._sign > 0 else limits[:, 1:] - number
+        return np.maximum(losses, RESOLUTION)
 
 
 def _find_last_refuted(

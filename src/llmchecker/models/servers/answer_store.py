@@ -28,18 +28,33 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from llmchecker.models.text_answer import Finish, TextAnswer
+from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines, write_lines
-from llmchecker.utils.stored_fields import COUNT, TEXT, TRUTH, check_fields, optional
+from llmchecker.utils.stored_fields import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    check_fields,
+    list_of,
+    optional,
+    record,
+)
 
 _FORMAT = "llmchecker texts 3"
 """The format of a file of answers; its number changes with the keys of a line."""
+_TOKEN_FIELDS = {
+    **{"text": TEXT, "logprob": NUMBER},
+    **{"listed": list_of(TEXT), "listed_logprobs": list_of(NUMBER)},
+}
+"""The fields of a token with log probabilities."""
 _ANSWER_FIELDS = {
     **dict.fromkeys(("text", "thought", "finish", "time"), TEXT),
     "is_repeated": TRUTH,
     "choice_count": COUNT,
     "model": optional(TEXT),
     **dict.fromkeys(("prompt_tokens", "answer_tokens"), optional(COUNT)),
+    "tokens": list_of(record(_TOKEN_FIELDS)),
 }
 """The fields of a line with an answer."""
 
@@ -93,7 +108,9 @@ class AnswerFile:
 
     def add(self, number: int, answer: TextAnswer) -> TextAnswer:
         """Append the answer to a request of this run, and return it as it counts."""
-        append_line(self.path, {"number": number, "run": self._run, **vars(answer)})
+        line = {"number": number, "run": self._run, **vars(answer)}
+        line["tokens"] = list(map(_write_token, answer.tokens))
+        append_line(self.path, line)
         return self._add(number, self._run, answer)
 
     def _add(self, number: int, run: str, answer: TextAnswer) -> TextAnswer:
@@ -120,8 +137,8 @@ class AnswerFile:
         check_fields(line, {"number": COUNT, "run": TEXT})
         number, run = line["number"], line["run"]
         if "text" in line:
-            # files of earlier versions have no thoughts
-            line = {"thought": "", **line}
+            # files of earlier versions have no thoughts, and no tokens
+            line = {"thought": "", "tokens": [], **line}
             check_fields(line, _ANSWER_FIELDS)
             self._add(number, run, _parse_answer(line))
         elif line.get("is_read", True):
@@ -137,7 +154,24 @@ def _hide_prompt(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse_answer(line: Mapping[str, Any]) -> TextAnswer:
     values = {field.name: line[field.name] for field in fields(TextAnswer)}
-    return TextAnswer(**(values | {"finish": Finish(line["finish"])}))
+    tokens = tuple(
+        ListedToken(
+            each["text"],
+            each["logprob"],
+            tuple(zip(each["listed"], each["listed_logprobs"], strict=True)),
+        )
+        for each in line["tokens"]
+    )
+    return TextAnswer(**(values | {"finish": Finish(line["finish"]), "tokens": tokens}))
+
+
+def _write_token(token: ListedToken) -> dict[str, Any]:
+    return {
+        "text": token.text,
+        "logprob": token.logprob,
+        "listed": [text for text, _ in token.listed],
+        "listed_logprobs": [logprob for _, logprob in token.listed],
+    }
 
 
 def derive_seed(requests: str, number: int) -> int:

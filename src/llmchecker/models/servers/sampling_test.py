@@ -54,12 +54,16 @@ _ALTERNATIVES = (
 
 
 class SamplingTest:
-    """A test of the continuations of one server.
+    """A test of the tokens that one server samples.
 
     It notices differences that many tokens show; a small difference stays unnoticed.
+
+    Attributes:
+        token_count: number of tokens so far.
     """
 
     def __init__(self) -> None:
+        self.token_count = 0
         self._log_wealths = np.zeros(len(_ALTERNATIVES))
         self._limit = math.log(len(_ALTERNATIVES) / _FALSE_ALARM)
 
@@ -70,8 +74,7 @@ class SamplingTest:
             InvalidDistribution: the server samples from another distribution.
         """
         listed = np.concatenate([each.listed_tokens for each in continuations])
-        count = len(listed)
-        if count == 0:
+        if len(listed) == 0:
             return
         # the first token has no list where tokens were excluded
         tokens = np.concatenate(
@@ -80,14 +83,29 @@ class SamplingTest:
         probabilities = np.concatenate([each.probabilities for each in continuations])
         cells = np.column_stack([probabilities, (1 - probabilities.sum(axis=1)).clip(min=_TINY)])
         matches = listed == tokens[:, np.newaxis]
-        place = np.where(matches.any(axis=1), matches.argmax(axis=1), listed.shape[1])
-        rows = np.arange(count)
-        chosen = cells[rows, place]
+        places = np.where(matches.any(axis=1), matches.argmax(axis=1), listed.shape[1])
+        self.add_cells(cells, places, tokens.tolist())
+
+    def add_cells(self, cells: np.ndarray, places: np.ndarray, tokens: Sequence[object]) -> None:
+        """Add sampled tokens.
+
+        Args:
+            cells: (n, listed + 1) float64, the probabilities of the listed tokens by falling
+                probability, and that of all others.
+            places: (n,) int64, the column of each sampled token.
+            tokens: the sampled tokens, for messages.
+
+        Raises:
+            InvalidDistribution: as in `add`.
+        """
+        rows = np.arange(len(cells))
+        chosen = cells[rows, places]
         if (chosen <= 0).any():
-            token = int(tokens[np.flatnonzero(chosen <= 0)[0]])
-            raise InvalidDistribution(f"token: {token} was sampled but has probability 0")
+            token = tokens[int(np.flatnonzero(chosen <= 0)[0])]
+            raise InvalidDistribution(f"token: {token!r} was sampled but has probability 0")
+        self.token_count += len(cells)
         for index, alternative in enumerate(_ALTERNATIVES):
-            ratios = alternative(cells)[rows, place] / chosen
+            ratios = alternative(cells)[rows, places] / chosen
             self._log_wealths[index] += float(np.log(np.maximum(ratios, _TINY)).sum())
         if self._log_wealths.max() > self._limit:
             raise InvalidDistribution(

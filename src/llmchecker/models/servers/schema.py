@@ -265,12 +265,32 @@ class _Message(_Response):
         return self.tool_calls or ([self.function_call] if self.function_call else [])
 
 
+class _TokenProbability(_Response):
+    """A token of a chat with the logarithm of its probability."""
+
+    token: str
+    logprob: _Logprob
+
+
+class _ChatToken(_TokenProbability):
+    """A sampled token of a chat, and the most probable tokens at its place."""
+
+    top_logprobs: list[_TokenProbability] = []
+
+
+class ChatLogprobs(_Response):
+    """The log probabilities of an answer of a chat."""
+
+    content: list[_ChatToken] | None = None
+
+
 class _MessageChoice(_Response):
-    """A message of an answer."""
+    """A message of an answer, whose log probabilities have other forms at some servers."""
 
     index: _Count = 0
     message: _Message
     finish_reason: str | None = None
+    logprobs: Any = None
 
 
 class ChatResponse(_Written):

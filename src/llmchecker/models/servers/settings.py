@@ -100,6 +100,8 @@ class ServerSource:
             end in a response.
         headers: for the api `json`, HTTP headers as JSON. `{key}` in them is the key, which is
             else sent as a bearer.
+        top_logprobs: for the api `openai-chat`, the number of most probable tokens that each answer
+            lists at each token, from 2; 0 for no log probabilities.
 
     Raises:
         ConfigError: a field has an invalid value.
@@ -118,6 +120,7 @@ class ServerSource:
     answer: str | None = None
     finish: str | None = None
     headers: str | None = None
+    top_logprobs: int = 0
 
     def __post_init__(self) -> None:
         for name, is_invalid, requirement in (
@@ -133,6 +136,12 @@ class ServerSource:
             ("requests", self.concurrency < 1, "at least 1"),
             ("seconds", not self.seconds > 0, "above 0"),
             ("servers", self.is_text_only and bool(self.servers), "a key of this api"),
+            ("top_logprobs", self.top_logprobs == 1, "at least 2"),
+            (
+                "top_logprobs",
+                self.top_logprobs != 0 and self.api != "openai-chat",
+                "a key of this api, but of openai-chat",
+            ),
             ("servers", not self._has_valid_servers, "a list of http://host:port, each once"),
         ):
             if is_invalid:
@@ -149,12 +158,12 @@ class ServerSource:
             parse_source(record["source"]),
             tokenizer=None if tokenizer is None else parse_source(tokenizer),
             servers=tuple(record.get("servers", ())),
-            # records of servers with probabilities may be older than the keys of applications
+            # records may be older than the keys of applications and of log probabilities
             **{
                 key: record[key]
                 for key in SERVER_KEYS
                 if key not in ("tokenizer", "servers")
-                and (key in record or key not in EXCHANGE_KEYS)
+                and (key in record or key not in (*EXCHANGE_KEYS, "top_logprobs"))
             },
         )
 
@@ -248,8 +257,9 @@ class ServerSource:
         """The fields by name, as the record of the model directory contains them."""
         tokenizer = None if self.tokenizer is None else str(self.tokenizer)
         record = vars(self) | {"source": str(self.source), "tokenizer": tokenizer}
-        del record["servers"]
-        # records of one server may be older than the key
+        del record["servers"], record["top_logprobs"]
+        # records may be older than the keys
+        record |= {"top_logprobs": self.top_logprobs} if self.top_logprobs else {}
         return record | ({"servers": list(self.servers)} if self.servers else {})
 
 

@@ -7,10 +7,10 @@ reject unknown settings, so a request has no others.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from llmchecker.errors import ConfigError, RefusedPart, RequestRefused
+from llmchecker.errors import ConfigError, RefusedPart, RequestRefused, SourceUnavailable
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
@@ -21,6 +21,7 @@ from llmchecker.models.decoding.settings import (
 from llmchecker.models.servers.http_client import ServerSession
 from llmchecker.models.servers.schema import (
     AnthropicResponse,
+    ChatLogprobs,
     ChatResponse,
     CompletionResponse,
     ModelList,
@@ -28,6 +29,7 @@ from llmchecker.models.servers.schema import (
     OllamaResponse,
     choose_model,
     join_parts,
+    parse_response,
 )
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.models.servers.tool_messages import (
@@ -38,7 +40,7 @@ from llmchecker.models.servers.tool_messages import (
     list_openai_messages,
     write_calls,
 )
-from llmchecker.models.text_answer import Finish, TextAnswer
+from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
 
 _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {
@@ -102,6 +104,7 @@ class TextRequest:
         program: as in `ListedModel`.
         template: variables of the server's chat template.
         stop: texts before which the answer ends.
+        top_logprobs: number of listed tokens at each token; 0 for no log probabilities.
     """
 
     prompt: Start
@@ -111,6 +114,7 @@ class TextRequest:
     program: str = ""
     template: Mapping[str, Any] = field(default_factory=dict)
     stop: tuple[str, ...] = ()
+    top_logprobs: int = 0
 
     def build_stop(self, name: str) -> dict[str, list[str]]:
         """Return the setting of stops by its name; none without stops."""
@@ -210,6 +214,8 @@ class _OpenAiChat(TextApi[ChatResponse]):
         # vLLM, SGLang and llama.cpp read the variables of templates
         template = {"chat_template_kwargs": dict(request.template)} if request.template else {}
         payload = _build_openai_payload(model, request)
+        if request.top_logprobs:
+            payload |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         return payload | {"messages": messages} | tools | template | grammar
 
     def read_answer(
@@ -225,7 +231,9 @@ class _OpenAiChat(TextApi[ChatResponse]):
             )
             for each in response.choices
         }
-        return _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
+        answer = _read_openai_answer(response, texts, max_tokens, reads_calls=reads_calls)
+        first = min(response.choices, key=lambda each: each.index, default=None)
+        return answer if first is None else replace(answer, tokens=_read_tokens(first.logprobs))
 
 
 class _Anthropic(TextApi[AnthropicResponse]):
@@ -436,6 +444,32 @@ def _read_openai_answer(
         prompt_tokens=None if usage is None else usage.prompt_tokens,
         answer_tokens=answer_tokens,
     )
+
+
+def _read_tokens(logprobs: Any) -> tuple[ListedToken, ...]:
+    """Return the tokens of an answer; none where the log probabilities have another form."""
+    if logprobs is None:
+        return ()
+    try:
+        content = parse_response(ChatLogprobs, logprobs).content or []
+    except SourceUnavailable:
+        return ()
+    return tuple(
+        ListedToken(
+            each.token,
+            each.logprob,
+            tuple((other.token, other.logprob) for other in each.top_logprobs),
+        )
+        for each in content
+    )
+
+
+def samples_all_tokens(decoding: DecodingChoice) -> bool:
+    """Return whether a decoding samples at temperature 1 from all tokens."""
+    defaults = {"temperature": 1.0, "top_p": 1.0}
+    if decoding == AS_PUBLISHED or list_grammar(decoding):
+        return False
+    return _build_sampling(decoding, defaults) == defaults
 
 
 def parse_finish(reason: str) -> Finish:

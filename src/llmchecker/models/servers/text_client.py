@@ -37,6 +37,7 @@ from llmchecker.models.servers.text_apis import (
     TextApi,
     TextRequest,
     list_grammar,
+    samples_all_tokens,
 )
 from llmchecker.models.servers.tool_messages import reads_calls
 from llmchecker.models.text_answer import Finish, TextAnswer, TextStream, format_time
@@ -101,7 +102,8 @@ class TextClient:
         limits: limits of requests.
 
     Raises:
-        ConfigError: a limit of money is given without prices.
+        ConfigError: a limit of money is given without prices, or log probabilities with another
+            decoding than theirs.
     """
 
     def __init__(
@@ -125,6 +127,11 @@ class TextClient:
             raise ConfigError(
                 f"budget.dollars: {name} has no prices; add `prices` to the model, or use tokens"
             )
+        if source.top_logprobs and not samples_all_tokens(decoding):
+            raise ConfigError(
+                f"top_logprobs: {name} has a decoding, which the listed log probabilities ignore; "
+                "remove either"
+            )
         self._limits = limits
         self._api: TextApi[Any] = JsonApi(source) if source.api == "json" else TEXT_APIS[source.api]
         self._model: ListedModel | None = None
@@ -138,6 +145,11 @@ class TextClient:
     def grammar(self) -> Mapping[str, Any]:
         """The setting of the decoding that states the texts of answers; empty without one."""
         return list_grammar(self._decoding)
+
+    @property
+    def top_logprobs(self) -> int:
+        """Number of log probabilities that are requested at each token; 0 for none."""
+        return self.source.top_logprobs
 
     @property
     def description(self) -> str:
@@ -206,6 +218,8 @@ class TextClient:
         is_cut = not answer.text and answer.finish in (Finish.TRUNCATED, Finish.MAX_TOKENS)
         if not answer.thought:
             return answer
+        # the probabilities of tokens after a hidden thought are not those of the answer
+        answer = replace(answer, tokens=())
         if marks is None:
             # an answer that was cut before its first character is none
             return replace(answer, thought="", finish=Finish.MISSING if is_cut else answer.finish)
@@ -240,6 +254,7 @@ class TextClient:
             *(self._decoding, self._model.program),
             template=self._template.variables,
             stop=self.reader.stop,
+            top_logprobs=self.source.top_logprobs,
         )
         payload = self._api.build_payload(self._model.name, request)
         reserved = self._bound_cost(stream)
@@ -352,6 +367,7 @@ class TextClient:
             # the marks of a thought change no request
             **({"stop": list(self.reader.stop)} if self.reader.stop else {}),
             **({} if limit is None else {"max_tokens": limit}),
+            **({"top_logprobs": self.source.top_logprobs} if self.source.top_logprobs else {}),
             "length": self.reader.limit_length(stream.length),
             "seed": stream.seed,
             "prompt": start_as_json(stream.prompt),
