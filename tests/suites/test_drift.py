@@ -221,7 +221,9 @@ def test_a_provider_of_texts_alone_that_changes_is_found(tmp_path, capsys):
         lines = log.read_text().splitlines(keepends=True)
         log.write_text("".join(lines[:-1]) + lines[-1][:40])
         assert main([*command, "--json"]) == 1
-    found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    printed = capsys.readouterr()
+    assert f"{log}: a kill had cut its last line short" in printed.err
+    found = json.loads(printed.out.strip().splitlines()[-1])
     assert found["day"] == len(statuses)
     assert {each["claim"] for each in found["figures"][0]["refuted"]} >= {"as at release"}
 

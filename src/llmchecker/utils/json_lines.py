@@ -4,6 +4,7 @@ A kill cuts at most the last line short, so that a later run can continue with t
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 
 from llmchecker.errors import ConfigError, DamagedFile, UnusableDataset
 from llmchecker.utils.atomic_files import atomic_write
+
+_log = logging.getLogger(__name__)
 
 _Content = TypeVar("_Content")
 
@@ -56,7 +59,8 @@ def read_lines(path: Path) -> JsonLines:
 def resume_lines(path: Path, parse: Callable[[JsonLines], _Content], fix: str) -> _Content:
     """Read a file of JSON lines to which this run appends.
 
-    A last line that a kill cut short is removed, so that the next line does not continue it.
+    A last line that a kill cut short is removed, so that the next line does not continue it. The
+    log says so.
 
     Args:
         path: the file.
@@ -77,6 +81,7 @@ def resume_lines(path: Path, parse: Callable[[JsonLines], _Content], fix: str) -
         ) from error
     if lines.remainder:
         write_lines(path, lines.objects)
+        _log.warning("%s: a kill had cut its last line short; the line is removed", path)
     return content
 
 
