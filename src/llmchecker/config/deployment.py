@@ -195,7 +195,8 @@ def _find_model(
         return name.name, describe_application(name)
     if isinstance(name, Mapping):
         keys = parse_section(DeploymentKeys, name, place)
-        return keys.label or keys.source, _parse_source_keys(place, keys, folder)
+        name = keys.label or keys.source + _format_adapters(keys)
+        return name, _parse_source_keys(place, keys, folder)
     if name in registry.models:
         return name, registry.models[name]
     if name.startswith(_SOURCE_SCHEMES):
@@ -218,9 +219,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         source = _parse_source(keys.source, folder)
         is_text_only = keys.api in TEXT_SETTINGS
         label = _build_label(source)
-        for adapter in read_adapter_keys(keys.adapter):
-            label += f" + {_build_label(parse_adapter_source(adapter.source))}"
-            label += f" x {adapter.scale}" if adapter.scale != 1 else ""
+        label += _format_adapters(keys)
         # one address serves many models
         if is_text_only and keys.served_as is not None:
             label = f"{keys.served_as} at {label}"
@@ -272,6 +271,15 @@ def _parse_source(text: str, folder: Path) -> Source:
         return source
     # an absolute path does not depend on the folder of a later step
     return replace(source, name=str(folder / Path(source.name).expanduser()))
+
+
+def _format_adapters(keys: DeploymentKeys) -> str:
+    """Return what a name says of adapters, as ` + lora x 0.5`."""
+    words = ""
+    for adapter in read_adapter_keys(keys.adapter):
+        words += f" + {_build_label(parse_adapter_source(adapter.source))}"
+        words += f" x {adapter.scale}" if adapter.scale != 1 else ""
+    return words
 
 
 def _resolve_adapters(

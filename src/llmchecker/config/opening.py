@@ -12,6 +12,7 @@ from llmchecker.models.fetch import ensure_model
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.servers.settings import ServerSource, is_served
 from llmchecker.models.servers.spending import Spending
+from llmchecker.models.sources.adapters import ADAPTER_CONFIG
 from llmchecker.models.sources.model_directory import MODEL_CONFIG
 from llmchecker.models.text_answer import TextModel
 from llmchecker.trees.builder import TreeBuilder
@@ -76,6 +77,11 @@ def open_lazily(model: ModelConfig, expansion: ExpansionConfig) -> LazyModel:
         assert not isinstance(model.source, Application)
         ensure_model(model.source, directory, Path(paths.model_lock(model.name)))
     elif not (directory / MODEL_CONFIG).is_file() and not is_served(directory):
+        if (directory / ADAPTER_CONFIG).is_file():
+            raise UnusableModel(
+                f"model: {directory} is an adapter; write {{source: ITS_MODEL, adapter: "
+                f"{directory}}} in a suite or a configuration"
+            )
         raise UnusableModel(f"model: {directory} has no {MODEL_CONFIG}; name a model")
     return LazyModel(
         directory=directory,

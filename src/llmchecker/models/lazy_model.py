@@ -15,6 +15,7 @@ from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
 from llmchecker.models.servers.settings import is_served
+from llmchecker.models.sources.adapters import ADAPTERS_FILE
 from llmchecker.models.sources.checksums import read_checksums
 from llmchecker.models.sources.model_directory import measure_weights
 from llmchecker.utils.number_format import format_size
@@ -157,10 +158,12 @@ class LazyModel:
         The processor and the libraries enter, because they determine the order of floating-point
         additions.
         """
+        packages = ["torch", "transformers", "tokenizers"]
+        packages += ["peft"] * (ADAPTERS_FILE in self.files)
         settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
         return fingerprint.hash_inputs(
             dict(self.files),
             [*settings, decoding_as_json(self.decoding), self.template.as_json],
-            [version(package) for package in ("torch", "transformers", "tokenizers")],
+            [version(package) for package in packages],
             modules=fingerprint.select_modules(fingerprint.MODEL_MODULES, self.files),
         )

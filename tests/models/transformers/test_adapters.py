@@ -10,12 +10,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from llmchecker.config.deployment import resolve_deployment
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
 from llmchecker.interfaces.python.load import load
 from llmchecker.interfaces.snakemake.source_params import (
     describe_model_source,
     parse_model_source,
 )
+from llmchecker.models import lazy_model
 from llmchecker.models.sources.adapters import AdapterSource
 from llmchecker.models.sources.checkpoints import ModelSource, ensure_checkpoint, fetch_checkpoint
 from llmchecker.models.sources.checksums import read_checksums
@@ -251,3 +254,42 @@ def test_a_missing_package_is_named(random_model, save_adapter, tmp_path, monkey
     monkeypatch.setattr("llmchecker.utils.optional_packages.find_spec", lambda name: None)
     with pytest.raises(LLMCheckerError, match=r"peft: .* pip install 'llmchecker\[adapters\]'"):
         fetch(random_model("llama"), tmp_path / "m", (adapter, 1.0))
+
+
+def test_an_adapter_is_no_model(save_adapter):
+    """An adapter that is named as a model is refused, with the form to write."""
+    adapter = save_adapter("lora")
+    with pytest.raises(UnusableModel, match=r"is an adapter; write \{source: ITS_MODEL, adapter"):
+        load(adapter)
+
+
+def test_an_update_of_peft_makes_results_again(random_model, save_adapter, tmp_path, monkeypatch):
+    """The fingerprint of a model with an adapter depends on the version of peft, no other does."""
+    versions = {"peft": "1"}
+    monkeypatch.setattr(lazy_model, "version", lambda name: versions.get(name, "0"))
+    base = random_model("llama")
+
+    def fingerprint(directory: Path) -> str:
+        model = lazy_model.LazyModel(directory, "causal", "float32", "cpu", 1, 2**30)
+        return model.model_fingerprint
+
+    adapted = fetch(base, tmp_path / "m", (save_adapter("lora"), 1.0))
+    before = fingerprint(adapted), fingerprint(base)
+    versions["peft"] = "2"
+    assert fingerprint(adapted) != before[0]
+    assert fingerprint(base) == before[1]
+
+
+def test_names_tell_adapters_apart(random_model, save_adapter, tmp_path, monkeypatch):
+    """Deployments of one source have names that differ by their adapters and scales."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    adapter = str(save_adapter("lora"))
+    entries = [adapter, [{"source": adapter, "scale": 0.5}], [adapter, adapter]]
+    source = {"source": str(random_model("llama"))}
+    found = [
+        resolve_deployment("model", source | ({"adapter": entry} if entry else {}), Registry())
+        for entry in [None, *entries]
+    ]
+    endings = ["", " + lora", " + lora x 0.5", " + lora + lora"]
+    assert [deployment.name for deployment in found] == [source["source"] + e for e in endings]
+    assert len({deployment.model.directory for deployment in found}) == len(found)

@@ -26,7 +26,8 @@ from llmchecker.utils.optional_packages import check_packages
 ADAPTER_CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
 _FILES = (ADAPTER_CONFIG, _WEIGHTS)
-_SCALES = "adapters.json"
+ADAPTERS_FILE = "adapters.json"
+"""File of a model directory with the scales of its adapters; absent without any."""
 _FOLDER = "adapters"
 
 _LORA_SETTINGS = (
@@ -136,7 +137,7 @@ def fetch_adapters(adapters: Sequence[AdapterSource], directory: Path) -> None:
         folder = directory / _FOLDER / str(number)
         folder.mkdir(parents=True)
         _fetch_adapter(adapter.source, folder)
-    write_json({"scales": [adapter.scale for adapter in adapters]}, directory / _SCALES)
+    write_json({"scales": [adapter.scale for adapter in adapters]}, directory / ADAPTERS_FILE)
 
 
 def read_adapters(directory: Path) -> list[Adapter]:
@@ -145,12 +146,12 @@ def read_adapters(directory: Path) -> list[Adapter]:
     Raises:
         UnusableModel: a file is damaged, or an adapter has settings that are not supported.
     """
-    if not (directory / _SCALES).is_file():
+    if not (directory / ADAPTERS_FILE).is_file():
         return []
-    content = _read_json(directory / _SCALES)
+    content = _read_json(directory / ADAPTERS_FILE)
     scales = content.get("scales") if isinstance(content, dict) else None
     if not isinstance(scales, list) or not all(isinstance(s, int | float) for s in scales):
-        raise UnusableModel(f"{_SCALES}: scales is no list of numbers; fetch the model again")
+        raise UnusableModel(f"{ADAPTERS_FILE}: scales is no list of numbers; fetch the model again")
     return [
         _read_adapter(directory / _FOLDER / str(number), scale)
         for number, scale in enumerate(scales, 1)
