@@ -11,7 +11,7 @@ from helpers.marks import long
 
 from loop_invariants.cli import verify_command
 from loop_invariants.cli.main import main
-from loop_invariants.verification.result import Outcome, VerificationResult
+from loop_invariants.verification.result import BUILTIN_SOURCES, Outcome, VerificationResult
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_the_verdicts_so_far(programs, form, monkeypatch, capsys) 
 
 def test_memory_that_runs_out_is_told(programs, monkeypatch, capsys) -> None:
     """A program that needs more memory than the machine has ends with a message."""
-    monkeypatch.setattr("loop_invariants.verification.portfolio.read_program", out_of_memory)
+    monkeypatch.setattr("loop_invariants.verification.portfolio.read_original_text", out_of_memory)
     assert main([str(programs / "a.c")]) == 2
     assert "killed" in (line := capsys.readouterr().out)
     assert "more memory than the machine has" in line
@@ -169,7 +169,7 @@ def test_json_holds_what_is_printed(tmp_path, capsys) -> None:
     """One JSON object has verdicts, invariants with line and sources, and the run that fails."""
     for name, text in MIXED.items():
         (tmp_path / f"{name}.c").write_text(text)
-    assert main([str(tmp_path), "--json", "--property", "assert"]) == 1
+    assert main([str(tmp_path), "--json", "--semantics", "integers"]) == 1
     told = json.loads(capsys.readouterr().out)
     by_name = {p["program"]: p for p in told["programs"]}
     assert {n: p["verdict"] for n, p in by_name.items()} == {
@@ -209,7 +209,7 @@ def test_json_lines_have_a_line_for_each_program(tmp_path, monkeypatch, capsys) 
     captured = capsys.readouterr()
     records = [json.loads(line) for line in captured.out.splitlines()]
     assert {r["program"]: r["verdict"] for r in records} == {"bad": "false", "good": "true"}
-    assert "2 programs over integers: 1 " in captured.err
+    assert "2 programs over int32: 1 " in captured.err
     with pytest.raises(SystemExit):
         main([str(tmp_path), "--jsonl", "--json"])
 
@@ -230,7 +230,7 @@ def test_a_resumed_run_verifies_the_other_programs_only(programs, monkeypatch, c
     assert pop_verified(programs) == ["a", "c", "d", "e"]
     *lines, total = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["a", "c", "d", "e"]
-    assert total == f"5 programs over integers, 1 of them from {log}: 4 verified, 1 false"
+    assert total == f"5 programs over int32, 1 of them from {log}: 4 verified, 1 false"
     assert [json.loads(line)["program"] for line in log.read_text().splitlines()] == [*"bacde"]
     assert main([*resumed, "--json"]) == 1
     assert pop_verified(programs) == []
@@ -251,7 +251,7 @@ def test_a_changed_question_is_not_resumed(programs, monkeypatch) -> None:
     (programs / "h.h").write_text("int x;")
     main(resumed)
     assert pop_verified(programs) == ["b", "c"]
-    main([*resumed, "--semantics", "int32"])
+    main([*resumed, "--semantics", "integers"])
     assert pop_verified(programs) == list(NAMES)
     monkeypatch.setattr(verify_command, "_verify_file", dying)
     main([*resumed, "--seconds", "7"])
@@ -291,17 +291,17 @@ def test_a_run_too_long_to_write_down_has_its_inputs_in_the_message(tmp_path, ca
     )
     assert main([str(path), "--json"]) == 1
     (told,) = json.loads(capsys.readouterr().out)["programs"]
-    assert told["message"] == "late: an assertion fails: it fails when compiled; inputs: 7"
-    assert (told["violated"], told["run"]) == (None, [])
+    assert told["message"] == "late: the assertion fails with the inputs 7"
+    assert (told["kind"], told["inputs"], told["run"]) == ("assertion", [7], [])
 
 
 def test_numbers_without_borders_are_not_asked_for_overflow(tmp_path, capsys) -> None:
     """Overflow is a question about machine integers, and it is answered there."""
     (tmp_path / "p.c").write_text("int main() { int i = 2147483647; i = i + 1; }")
     asked = [str(tmp_path / "p.c"), "--property", "no-overflow"]
-    assert main(asked) == 3
+    assert main([*asked, "--semantics", "integers"]) == 3
     assert "--semantics int32" in capsys.readouterr().err
-    assert main([*asked, "--semantics", "int32"]) == 1
+    assert main(asked) == 1
 
 
 NAMED = """
@@ -318,14 +318,14 @@ int main(void) {
 @pytest.mark.long
 @needs_gcc
 def test_named_errors_have_verdicts_of_the_search(tmp_path, capsys):
-    """A text that the front end refuses is false by a compiled run, and never verified."""
-    for value, status, outcome in ((3, 2, "unsupported"), (4, 1, "false")):
+    """A text that the front end refuses is decided by all its runs, with the names' meaning."""
+    for value, status, outcome in ((3, 0, "verified"), (4, 1, "false")):
         (tmp_path / "p.c").write_text(NAMED.replace("VALUE", str(value)))
         arguments = [str(tmp_path / "p.c"), "--semantics", "int32", "--errors", "klee"]
         assert main([*arguments, "--json"]) == status
         (told,) = json.loads(capsys.readouterr().out)["programs"]
         assert told["outcome"] == outcome
-        assert (told["searched_depth"] is not None) is (outcome == "unsupported")
+        assert told["all_runs"] is (outcome == "verified")
 
 
 def test_wrong_names_of_errors_are_refused(tmp_path, capsys):
@@ -340,7 +340,7 @@ def test_a_missing_tool_is_the_outcome_of_its_programs(tmp_path, monkeypatch, ca
     monkeypatch.setenv("ESBMC", "/nowhere/esbmc")
     for name, text in MIXED.items():
         (tmp_path / f"{name}.c").write_text(text)
-    assert main([str(tmp_path), "--json"]) == 1
+    assert main([str(tmp_path), "--json", "--semantics", "integers"]) == 1
     found = {p["program"]: p for p in json.loads(capsys.readouterr().out)["programs"]}
     assert found["false"]["outcome"] == "false"
     assert found["true"]["outcome"] == "esbmc error"
@@ -371,9 +371,9 @@ def test_a_text_that_is_no_c_is_unreadable(case, tmp_path, capsys):
 
 @pytest.mark.parametrize("constant", ["L'a'", "u'a'", "U'a'", "é"])
 def test_c_beyond_the_covered_part_is_unsupported(constant, tmp_path, capsys):
-    """C with wide characters or other letters is C."""
+    """C with wide characters or other letters is C, of which nothing is proven."""
     (tmp_path / "p.c").write_text(f"int main(void) {{ int x = {constant}; assert(x); }}")
-    main([str(tmp_path / "p.c")])
+    assert main([str(tmp_path / "p.c"), "--semantics", "integers"]) == 2
     assert capsys.readouterr().out.split("\t")[1] == "unsupported"
 
 
@@ -381,3 +381,38 @@ def test_a_device_is_not_read_to_its_end(capsys):
     """A file without an end is too large."""
     assert main(["/dev/zero"]) == 2
     assert "larger than 1,000,000 bytes" in capsys.readouterr().out
+
+
+SUM = """extern int __VERIFIER_nondet_int(void);
+extern void __VERIFIER_assume(int);
+int main(void) {
+    int n = __VERIFIER_nondet_int(), i = 0, s = 0;
+    __VERIFIER_assume(n >= 0);
+    while (i < n) { s += i; i++; }
+    assert(2 * s == n * (n - 1));
+}
+"""
+
+
+def test_a_given_invariant_is_proven_and_named(tmp_path, capsys):
+    """The invariants of a person prove the program, and the line names their source."""
+    (tmp_path / "sum.c").write_text(SUM)
+    given = ["line 6: 2*s == i*(i-1)", "line 6: i >= 0 && i <= n"]
+    options = [part for text in given for part in ("--invariant", text)]
+    path = str(tmp_path / "sum.c")
+    sources = [part for source in BUILTIN_SOURCES for part in ("--without", str(source))]
+    assert main(["prove", path, "--semantics", "integers", *options, *sources]) == 0
+    assert capsys.readouterr().out.count("[given]") == 2
+    assert main(["prove", path, "--invariant", "line 7: i <= n"]) == 3
+    assert "name one of the lines 6" in capsys.readouterr().err
+
+
+@needs_gcc
+def test_a_line_names_the_semantics_and_the_assumptions(tmp_path, capsys):
+    """A proof that rests on another file's function says so."""
+    text = "extern int sensor(void); int main(void) { int x = sensor(); assert(x == x); }"
+    (tmp_path / "p.c").write_text(text)
+    assert main([str(tmp_path / "p.c")]) == 0
+    _, outcome, _, semantics, details = capsys.readouterr().out.split("\t")
+    assert (outcome, semantics) == ("verified", "int32")
+    assert details.startswith("all runs searched; assuming that sensor returns any value")

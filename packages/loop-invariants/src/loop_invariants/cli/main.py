@@ -1,6 +1,7 @@
 """The command `loop-invariants`, which llmchecker offers as `llmchecker verify`.
 
-    loop-invariants program.c --semantics int32
+    loop-invariants program.c
+    loop-invariants prove program.c --invariant 'line 7: 2*s == i*(i-1)'
     loop-invariants directory/of/programs --jobs 2 --without relations
 
 The module imports no package that loads slowly, because llmchecker lists its commands with it.
@@ -8,6 +9,7 @@ The module imports no package that loads slowly, because llmchecker lists its co
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,10 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: from argparse, with 0 for --help and 3 for arguments that do not parse.
     """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # A command that proves may say so: `loop-invariants prove file.c --invariant ...`.
+    if len(arguments) > 1 and arguments[0] == "prove" and not Path("prove").exists():
+        del arguments[0]
     parser = ArgumentParser(prog="loop-invariants", description=_DESCRIPTION)
     parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
     _add_arguments(parser)
-    return run_command(parser, argv)
+    return run_command(parser, arguments)
 
 
 def add_verify_command(commands: "argparse._SubParsersAction[ArgumentParser]") -> None:
@@ -57,14 +63,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--semantics",
         type=Semantics,
         choices=list(Semantics),
-        default=Semantics.INTEGERS,
-        help="mathematical or wrapping 32-bit integers (default: %(default)s)",
+        default=Semantics.INT32,
+        help="machine integers of 32 bits that wrap, or the paper's mathematical integers "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--seconds",
         type=_parse_seconds,
         default=60.0,
-        help="time limit of one program in seconds (default: %(default)g)",
+        help="time limit of one program in seconds by the clock (default: %(default)g)",
     )
     parser.add_argument(
         "--jobs",
@@ -78,6 +85,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[str(source) for source in BUILTIN_SOURCES],
         default=[],
         help="disabled source of candidates; repeatable",
+    )
+    parser.add_argument(
+        "--invariant",
+        action="append",
+        metavar="TEXT",
+        default=[],
+        help="invariant of the loop in a line, as 'line 7: 2*s == i*(i-1)'; repeatable. Each "
+        "counts with its proof only",
     )
     parser.add_argument(
         "--property",

@@ -1,6 +1,6 @@
 """The run of the command line: verify C programs without a model and a workflow.
 
-    loop-invariants program.c --semantics int32
+    loop-invariants program.c
     loop-invariants directory/of/programs --jobs 2 --without relations
 
 Standard output contains one line for each program: its name, the outcome, the seconds, and the
@@ -38,6 +38,7 @@ from loop_invariants.interpreter.simulation import (
 from loop_invariants.ir.expressions import Semantics, format_c
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.sources import find_program_files
+from loop_invariants.verification.given_invariants import parse_given_invariant
 from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
@@ -59,10 +60,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
         KeyboardInterrupt: Ctrl-C, after the verdicts so far are printed.
     """
     path: Path = arguments.path
+    if arguments.invariant and path.is_dir():
+        raise ConfigError("--invariant: it belongs to one program; name a file")
     files = find_program_files(path) if path.is_dir() else (path,)
     if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
         raise ConfigError(
-            "--property no-overflow: mathematical integers do not overflow; add --semantics int32"
+            "--property no-overflow: mathematical integers do not overflow; use --semantics int32"
         )
     log = None if arguments.resume is None else VerdictLog(arguments.resume)
     task = FileTask(
@@ -71,9 +74,10 @@ def run_verify(arguments: argparse.Namespace) -> int:
         parse_error_names(arguments.errors),
         arguments.seconds,
         [source for source in BUILTIN_SOURCES if source not in arguments.without],
+        [parse_given_invariant(text) for text in arguments.invariant],
     )
     settings = [str(task.semantics), str(task.required_property), arguments.errors]
-    settings += [f"{task.seconds:g}", *map(str, task.sources)]
+    settings += [f"{task.seconds:g}", *map(str, task.sources), *arguments.invariant]
     digests = {file: compute_digest(file, settings) for file in files}
     records: dict[Path, dict[str, Any]] = {}
     for file in files:
@@ -87,14 +91,16 @@ def run_verify(arguments: argparse.Namespace) -> int:
         for file, result in _iter_results(
             partial(_verify_file, task=task), pending_files, arguments.jobs
         ):
-            records[file] = record = _build_record(file, result) | {"digest": digests[file]}
+            records[file] = record = _build_record(file, result, task.semantics) | {
+                "digest": digests[file]
+            }
             if log is not None:
                 log.add(record)
             if arguments.jsonl:
                 print(format_line(record), flush=True)
             # One JSON object holds all programs, so that it is printed at the end.
             elif not arguments.json:
-                _print_program(file, result)
+                _print_program(file, result, task.semantics)
             # Only a person at a terminal sees the counter; a log would collect its lines.
             if len(files) > 1 and sys.stderr.isatty():
                 print(
@@ -135,26 +141,26 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return ExitStatus.VIOLATED if outcomes[Outcome.FALSE] else ExitStatus.UNKNOWN
 
 
-def _print_program(file: Path, result: VerificationResult) -> None:
+def _print_program(file: Path, result: VerificationResult, semantics: Semantics) -> None:
     """Print the outcome of a program, and its run if it is false."""
     if not is_terminal():
-        print(_format_line(file, result), flush=True)
+        print(_format_line(file, result, semantics), flush=True)
         return
     # Imported here, because an answer in a pipe needs no rich.
     from llmchecker.interfaces.cli.terminal import BAD, GOOD, OPEN, print_outcome
 
     style = {"true": GOOD, "false": BAD}.get(_VERDICTS.get(result.outcome, ""), OPEN)
-    name = f"{file.stem}  {result.seconds:.1f} s"
+    name = f"{file.stem}  {result.seconds:.1f} s  {semantics}"
     print_outcome(
         (result.outcome, style), name, _format_details(result), lines=_format_run(result.failure)
     )
 
 
-def _format_line(file: Path, result: VerificationResult) -> str:
+def _format_line(file: Path, result: VerificationResult, semantics: Semantics) -> str:
     """Format the line of a program, and the lines of its run if it is false."""
     # A name may contain control characters, or a line that looks like another program's.
     name, details = map(escape_unprintable, (file.stem, _format_details(result)))
-    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{details}"
+    line = f"{name}\t{result.outcome}\t{result.seconds:.1f} s\t{semantics}\t{details}"
     return "\n".join(
         [line, *(f"    {escape_unprintable(event)}" for event in _format_run(result.failure))]
     )
@@ -168,7 +174,15 @@ def _format_details(result: VerificationResult) -> str:
         if result.searched_depth
         else ""
     )
-    parts = (result.message or _format_invariants(result), limits, depth)
+    runs = "all runs searched" if result.is_exhaustive else ""
+    assumptions = f"assuming that {', and that '.join(result.assumptions)}"
+    parts = (
+        result.message or _format_invariants(result),
+        runs,
+        limits,
+        depth,
+        assumptions if result.assumptions else "",
+    )
     return "; ".join(filter(None, parts))
 
 
@@ -207,7 +221,7 @@ def _format_invariants(result: VerificationResult) -> str:
 _VERDICTS = {Outcome.VERIFIED: "true", Outcome.FALSE: "false"}
 
 
-def _build_record(file: Path, result: VerificationResult) -> dict[str, Any]:
+def _build_record(file: Path, result: VerificationResult, semantics: Semantics) -> dict[str, Any]:
     """Build the JSON record of a program."""
     run = []
     for event in result.failure.trace if result.failure else ():
@@ -218,6 +232,7 @@ def _build_record(file: Path, result: VerificationResult) -> dict[str, Any]:
                 run.append({"line": line, "values": dict(values)})
     return {
         "program": file.stem,
+        "semantics": semantics,
         "file": str(file),
         "verdict": _VERDICTS.get(result.outcome, "unknown"),
         "outcome": result.outcome,
@@ -233,9 +248,19 @@ def _build_record(file: Path, result: VerificationResult) -> dict[str, Any]:
             }
             for i in result.invariants
         ],
-        "violated": result.failure.line if result.failure else None,
+        "violated": _find_violated_line(result),
+        "kind": result.violation.kind if result.violation else None,
+        "inputs": list(result.violation.inputs) if result.violation else None,
+        "all_runs": result.is_exhaustive,
+        "assumptions": list(result.assumptions),
         "run": run,
     }
+
+
+def _find_violated_line(result: VerificationResult) -> int | None:
+    if result.violation is not None:
+        return result.violation.line
+    return result.failure.line if result.failure else None
 
 
 def _iter_results(

@@ -79,6 +79,9 @@ _LIBRARY_FUNCTIONS = frozenset(
 )
 """Functions of the C library with side effects, or with restricted results."""
 
+_CLAIM_FUNCTIONS = ("__ESBMC_loop_invariant", "__invariant")
+"""Functions whose argument is an invariant of the next loop."""
+
 _NONDET_FUNCTION = re.compile(
     r"__(BLAST|VERIFIER)_(NONDET|nondet)\w*|__llbmc_nondef_\w+|_nondet\w*|_unknown\w*"
 )
@@ -131,6 +134,19 @@ class CallReader:
         return _find_undeclared_calls(self._unit)
 
     @cached_property
+    def _external_variables(self) -> list[str]:
+        """The variables that functions of other files may change."""
+        return [
+            node.name
+            for node in self._unit.ext
+            if isinstance(node, c_ast.Decl)
+            and not isinstance(node.type, c_ast.FuncDecl)
+            and node.name
+            and "static" not in node.storage
+            and "const" not in node.quals
+        ]
+
+    @cached_property
     def _prototypes(self) -> dict[str, c_ast.Decl]:
         """The declarations of functions, by name."""
         # The nesting of the text is checked only after the constructor.
@@ -152,7 +168,7 @@ class CallReader:
             self.expression_reader.add(self._read_builtin_call(name, node, arguments))
             return None
         # A claim about a loop, which no proof may trust.
-        if name == "__ESBMC_loop_invariant" and not is_used and _is_pure(arguments):
+        if name in _CLAIM_FUNCTIONS and not is_used and _is_pure(arguments):
             # ESBMC gets a text without it, which would be another candidate there.
             self.is_lowered = True
             return None
@@ -277,7 +293,7 @@ class CallReader:
     ) -> Expression | None:
         """Return the value of an undefined function: any value of its type.
 
-        Such a function changes no variable of the program, and it returns.
+        Such a function returns. An input changes nothing; another one is refused where it could.
         """
         prototype = self._prototypes.get(name)
         if prototype is None and (known_set := find_known_set(name)):
@@ -297,6 +313,10 @@ class CallReader:
                 f"{node.coord.file}:{node.coord.line}: {name} is not declared; declare it, or "
                 "name it by --errors"
             )
+        is_input = INPUT_NAME.fullmatch(name) or _NONDET_FUNCTION.fullmatch(name)
+        if prototype is not None and not is_input and self._external_variables:
+            construct = f"{name}, a function of another file, with {self._external_variables[0]!r},"
+            raise self._build_error(node, f"the call of {construct} which it may change,")
         values = self.expression_reader.evaluate_all([a for a in arguments if not _is_string(a)])
         self.expression_reader.add(tuple(s for value in values for s in _keep_evaluation(value)))
         self.is_lowered = True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pycparser import c_ast
 
-from llmchecker.errors import ProgramError
+from llmchecker.errors import ProgramError, UnsupportedProgram
 from loop_invariants.c_files import (
     read_included_headers,
     read_source,
@@ -19,18 +19,22 @@ from loop_invariants.c_files import (
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.expressions import callee_name, nondet_type
+from loop_invariants.frontend.preprocessing.gcc_preprocessor import parse_preprocessed
 from loop_invariants.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
     ERROR_FUNCTION,
+    FAILURE_FUNCTIONS,
 )
 from loop_invariants.frontend.syntax_tree import (
     find_definitions,
     find_prototypes,
+    is_void,
     iter_nodes,
     parse_c,
     parse_integer_type,
 )
 from loop_invariants.frontend.verifier_builtins import (
+    ASSERT_FUNCTIONS,
     INPUT_NAME,
     VERIFIER_BUILTINS,
     list_parameters,
@@ -44,6 +48,18 @@ _MODELLED_FUNCTIONS = frozenset(
 )
 """Functions of the C library whose results C defines, and every verifier knows."""
 
+_COMPILED_FUNCTIONS = frozenset(
+    "memcmp memchr strnlen strcat strncat strcmp strncmp strchr strrchr strstr strspn strcspn "
+    "strtol strtoul atoi atol rand srand qsort bsearch div ldiv isdigit isalpha isalnum isspace "
+    "isupper islower ispunct isxdigit isprint iscntrl tolower toupper fabs fabsf sqrt sqrtf "
+    "floor floorf ceil ceilf fmod fmodf pow powf sin cos exp log round roundf trunc truncf fmin "
+    "fmax isnan isinf ldexp frexp modf snprintf sprintf sscanf vsnprintf putc fputs fputc "
+    "fprintf fflush setjmp _setjmp longjmp va_start va_end va_arg va_copy __builtin_va_start "
+    "__builtin_va_end __builtin_va_arg __builtin_expect __builtin_unreachable atexit raise "
+    "signal".split()
+)
+"""Functions that a compiled text may call besides: they reach neither files nor processes."""
+
 _LABEL_MARK = f"if ({ERROR_FUNCTION}()) ; else"
 """Beginning of a statement that reports the label before it as an error."""
 
@@ -54,7 +70,15 @@ _CODE_OR_LABEL = r"""
 """
 
 
-def find_known_functions(error_names: ErrorNames) -> frozenset[str]:
+_ANNOTATION = re.compile(r"/[/*]@")
+
+
+def find_compiled_functions(error_names: ErrorNames) -> frozenset[str]:
+    """Return the undefined functions that a compiled text may call."""
+    return _find_known_functions(error_names) | _COMPILED_FUNCTIONS
+
+
+def _find_known_functions(error_names: ErrorNames) -> frozenset[str]:
     """Return the undefined functions that have a known meaning."""
     return VERIFIER_BUILTINS | _MODELLED_FUNCTIONS | error_names.functions
 
@@ -74,6 +98,9 @@ class OriginalText:
             function has an int.
         defined_functions: functions that the text defines.
         called_functions: functions that `main` calls, directly or through others.
+        external_variables: types of the numbers that other files may change, by name.
+        changing_functions: types of the results of the declared functions of other files, which
+            may change these variables, by name; None for no result.
         is_annotated: whether ACSL annotations are a part of the property.
     """
 
@@ -86,7 +113,18 @@ class OriginalText:
     check_types: Mapping[str, Type]
     defined_functions: frozenset[str]
     called_functions: frozenset[str]
+    external_variables: Mapping[str, Type]
+    changing_functions: Mapping[str, Type | None]
     is_annotated: bool
+
+    @property
+    def has_property(self) -> bool:
+        """Whether `main` reaches an assertion or a failure."""
+        if self.required_property is Property.NO_OVERFLOW:
+            return True
+        names = ASSERT_FUNCTIONS | FAILURE_FUNCTIONS
+        names |= self.error_names.assertions | self.error_names.failures
+        return bool(self.called_functions & names)
 
     @property
     def marked_source(self) -> str:
@@ -133,10 +171,17 @@ def build_original_text(
         ProgramError: the parser rejects the text.
         RecursionError: the text is nested too deeply.
     """
-    unit = parse_c(_mark_labels(source, error_names), f"{name}.c", sibling_files)
+    marked, file = _mark_labels(source, error_names), f"{name}.c"
+    try:
+        unit = parse_c(marked, file, sibling_files)
+    except UnsupportedProgram:
+        # gcc's preprocessor reads more texts, but no annotations.
+        if _ANNOTATION.search(source):
+            raise
+        unit = parse_preprocessed(marked, file, sibling_files)
     definitions, prototypes = find_definitions(unit), find_prototypes(unit)
     called_functions = _find_called_functions(unit, definitions)
-    known_functions = find_known_functions(error_names)
+    known_functions = _find_known_functions(error_names)
     inputs = {
         function: type_
         for function in sorted(called_functions - definitions.keys())
@@ -151,6 +196,12 @@ def build_original_text(
         for function, parameter in first_parameters.items()
         if (type_ := parse_integer_type(getattr(parameter, "type", None)))
     }
+    external_variables = _find_external_variables(unit)
+    changing_functions = {
+        function: inputs.get(function)
+        for function in sorted(called_functions - definitions.keys() - known_functions)
+        if external_variables and _may_change(function, prototypes.get(function))
+    }
     is_annotated = any(function.startswith(ANNOTATION_FUNCTION) for function in called_functions)
     return OriginalText(
         name,
@@ -162,6 +213,8 @@ def build_original_text(
         check_types,
         frozenset(definitions),
         called_functions,
+        external_variables,
+        changing_functions,
         is_annotated=is_annotated or has_contract(source),
     )
 
@@ -205,3 +258,27 @@ def _find_input_type(
     if prototype is None and type_ is None and INPUT_NAME.fullmatch(name):
         type_ = INT
     return type_
+
+
+def _find_external_variables(unit: c_ast.FileAST) -> dict[str, Type]:
+    """Return the types of the numbers that other files may change, by name."""
+    types: dict[str, Type] = {}
+    for node in unit.ext:
+        if isinstance(node, c_ast.Decl) and not {"static", "_Thread_local"} & set(node.storage):
+            type_ = parse_integer_type(node.type)
+            if type_ is not None and "const" not in node.quals:
+                types[node.name] = type_
+    return types
+
+
+def _may_change(name: str, prototype: c_ast.Decl | None) -> bool:
+    """Return whether a function of another file may change variables, and is no mere input."""
+    if prototype is None or INPUT_NAME.fullmatch(name) or name in _COMPILED_FUNCTIONS:
+        return False
+    result = prototype.type.type
+    numbers = all(parse_integer_type(getattr(p, "type", None)) for p in list_parameters(prototype))
+    return (
+        nondet_type(name) is None
+        and numbers
+        and (is_void(result) or parse_integer_type(result) is not None)
+    )

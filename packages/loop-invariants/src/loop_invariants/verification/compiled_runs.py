@@ -11,17 +11,22 @@ memory and output, so that a run can neither open a file nor start a process.
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from loop_invariants.frontend.original_text import OriginalText, find_known_functions
+from loop_invariants.frontend.original_text import OriginalText, find_compiled_functions
 from loop_invariants.frontend.verifier_builtins import is_violation
 from loop_invariants.ir.expressions import Semantics, format_type
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.harness import format_check
 from loop_invariants.verification.limited_command import CommandRun, run_command
+from loop_invariants.verification.result import CompiledViolation
+
+_COUNT_FILE = "llmchecker_count"
+"""File with the number of inputs that a run reads."""
 
 _COMPILE_SECONDS = 20
 _RUN_SECONDS = 20
@@ -70,6 +75,17 @@ _OVERFLOW = re.compile(
 )
 # The results of these operations differ from those of mathematical integers.
 _INEXACT = re.compile(rf"{_OVERFLOW.pattern}|runtime error: left shift of negative")
+_KINDS = {
+    "index": r"runtime error: index |variable length array|buffer-(?:over|under)flow",
+    "division": r"division ",
+    "null": r"null pointer|SEGV|use-after|free on address|double-free|attempting free",
+    "shift": r"shift exponent",
+    "overflow": r"signed integer overflow|cannot be represented|left shift of",
+}
+"""Kinds of violations, by the words of a sanitizer's report."""
+
+_REPORTED_LINE = re.compile(r"program\.c:(\d+):\d+: runtime error")
+
 # A stack or a heap that is full is no violation: memory is unlimited in a proof.
 _RANGE = re.compile(
     r"runtime error: |ERROR: AddressSanitizer: (?:attempting (?:double-)?free|SEGV"
@@ -87,7 +103,12 @@ _HARNESS = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void violate(void) {
+static void violate(unsigned line) {
+    // The line comes before the token, which ends the output.
+    char digits[16];
+    int start = sizeof digits;
+    do digits[--start] = '0' + line % 10; while (line /= 10);
+    if (write(2, digits + start, sizeof digits - start)) {}
     if (write(2, "TOKEN", sizeof "TOKEN" - 1)) {}
     _exit(VIOLATED);
 }
@@ -114,15 +135,26 @@ static void forbid_system_calls(void) {
 """
 
 _GIVEN_INPUTS = r"""
+#include <fcntl.h>
+#include <sys/mman.h>
+
 static const long long inputs[] = {INPUTS 0};
-static unsigned long position;
+static unsigned long *position;
 
 static long long next(void) {
-    if (position >= sizeof inputs / sizeof *inputs - 1) _exit(ENDED);
-    return inputs[position++];
+    if (*position >= sizeof inputs / sizeof *inputs - 1) _exit(ENDED);
+    return inputs[(*position)++];
 }
 
-static __attribute__((constructor)) void start(void) { forbid_system_calls(); }
+static __attribute__((constructor)) void start(void) {
+    // The file keeps the number of inputs that a run reads, however it ends.
+    int file = open("COUNT_FILE", O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, sizeof *position)) _exit(ENDED);
+    position = mmap(0, sizeof *position, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (position == MAP_FAILED) _exit(ENDED);
+    close(file);
+    forbid_system_calls();
+}
 """
 """The inputs of a replayed run, in order."""
 
@@ -201,11 +233,15 @@ static __attribute__((constructor)) void start(void) {
 
 def is_replayable(text: OriginalText) -> bool:
     """Return whether gcc is installed, and a text uses known functions only."""
-    known = find_known_functions(text.error_names)
+    known = find_compiled_functions(text.error_names)
     sources = (text.source, *text.sibling_files.values())
     return (
         shutil.which("gcc") is not None
-        and text.called_functions - text.defined_functions - set(text.inputs) <= known
+        and text.called_functions
+        - text.defined_functions
+        - set(text.inputs)
+        - set(text.changing_functions)
+        <= known
         and not any(_FORBIDDEN.search(_remove_attributes(source)) for source in sources)
     )
 
@@ -219,8 +255,8 @@ def _remove_attributes(source: str) -> str:
 
 def replay_with_gcc(
     text: OriginalText, inputs: RunInputs, semantics: Semantics = Semantics.INT32
-) -> bool:
-    """Return whether a compiled text violates its property with these inputs.
+) -> CompiledViolation | None:
+    """Return the violation of a compiled text with these inputs; None without one.
 
     A run that needs further inputs ends without a violation.
 
@@ -230,7 +266,7 @@ def replay_with_gcc(
         semantics: semantics of its integers; over mathematical integers, an overflow ends the run.
     """
     if not is_replayable(text):
-        return False
+        return None
     # No program knows the token, so that its own exit status is no violation.
     token = secrets.token_hex(16)
     values = "".join(f"{value}LL, " for value in inputs.values)
@@ -238,15 +274,23 @@ def replay_with_gcc(
     if semantics is Semantics.INTEGERS:
         # Where overflow is defined, nothing checks it.
         flags += ["-fno-wrapv", _OVERFLOW_TRAP]
-    harness = _build_harness(text, _GIVEN_INPUTS.replace("INPUTS", values), token)
-    run = _run_with_harness(text, harness, flags, _RUN_SECONDS)
+    given = _GIVEN_INPUTS.replace("INPUTS", values).replace("COUNT_FILE", _COUNT_FILE)
+    run, count = _run_with_harness(text, _build_harness(text, given, token), flags, _RUN_SECONDS)
+    read_values = inputs.values[:count]
     if run.status == _VIOLATED and run.output.endswith(token):
-        return text.required_property is not Property.NO_OVERFLOW
+        if text.required_property is Property.NO_OVERFLOW:
+            return None
+        line = re.search(r"(\d+)$", run.output.removesuffix(token))
+        return CompiledViolation("assertion", int(line[1]) if line else 0, read_values)
     # Other exit statuses may come from the program itself, so the report must agree.
     pattern = {Property.ASSERT: _RANGE, Property.NO_OVERFLOW: _OVERFLOW}.get(text.required_property)
     if semantics is Semantics.INTEGERS and _INEXACT.search(run.output):
-        return False
-    return run.status == 1 and pattern is not None and bool(pattern.search(run.output))
+        return None
+    if run.status != 1 or pattern is None or not pattern.search(run.output):
+        return None
+    kind = next((name for name, words in _KINDS.items() if re.search(words, run.output)), "index")
+    line = _REPORTED_LINE.search(run.output)
+    return CompiledViolation(kind, int(line[1]) if line else 0, read_values)
 
 
 def find_violating_inputs(
@@ -271,14 +315,16 @@ def find_violating_inputs(
     inputs = inputs.replace("MAX_RUNS", str(_MAX_RUNS)).replace("MAX_INPUTS", str(_MAX_INPUTS))
     inputs = inputs.replace("MICROSECONDS", f"{int(1_000_000 * seconds)}L")
     flags = [*_SEARCH_FLAGS, _OVERFLOW_TRAP if semantics is Semantics.INTEGERS else "-fwrapv"]
-    run = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
+    run, _ = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
     return RunInputs(tuple(map(int, run.output.split()))) if run.status == _VIOLATED else None
 
 
 def _run_with_harness(
     text: OriginalText, harness: str, flags: Sequence[str], seconds: float
-) -> CommandRun:
-    """Compile a text with a harness and run it; the output is its report of errors.
+) -> tuple[CommandRun, int]:
+    """Compile a text with a harness and run it; return the run and the number of its inputs.
+
+    The output is its report of errors.
 
     The run has no status without an executable, since gcc may reject a text that a tool accepts.
     """
@@ -287,10 +333,13 @@ def _run_with_harness(
         for name, content in files.items():
             (Path(folder) / name).write_text(content, encoding="utf-8")
         command = ["gcc", *_FLAGS, *flags, "program.c", "llmchecker_harness.c", "-o", "program"]
-        compiled = run_command(command, folder, _COMPILE_SECONDS)
+        compiled = run_command([*command, "-lm"], folder, _COMPILE_SECONDS)
         if compiled.status != 0:
-            return compiled
-        return run_command([f"{folder}/program"], folder, seconds, _SANITIZER_OPTIONS)
+            return compiled, 0
+        run = run_command([f"{folder}/program"], folder, seconds, _SANITIZER_OPTIONS)
+        count_file = Path(folder) / _COUNT_FILE
+        count = count_file.read_bytes() if count_file.is_file() else b""
+        return run, int.from_bytes(count[:8], sys.byteorder)
 
 
 def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
@@ -304,13 +353,27 @@ def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
     harness = (_HARNESS + inputs).replace("TOKEN", token)
     lines = [harness.replace("ENDED", str(_ENDED)).replace("VIOLATED", str(_VIOLATED))]
     lines += [
-        f"{format_type(type_)} {name}(void) {{ return next(); }}"
-        for name, type_ in text.inputs.items()
+        f"extern {format_type(type_)} {name};"
+        for name, type_ in text.external_variables.items()
+        if text.changing_functions
     ]
+    changes = " ".join(f"{name} = next();" for name in text.external_variables)
+    for name, type_ in {**text.inputs, **text.changing_functions}.items():
+        own_changes = changes if name in text.changing_functions else ""
+        if type_ is None:
+            lines.append(f"void {name}(void) {{ {own_changes} }}")
+        else:
+            result = format_type(type_)
+            lines.append(
+                f"{result} {name}(void) {{ {result} r = next(); {own_changes} return r; }}"
+            )
     undefined = text.called_functions - text.defined_functions
+    if "rand" in undefined:
+        lines.append("int rand(void) { return next() & 0x7fffffff; }")
     for name in sorted(undefined | {"__assert_fail"} - text.defined_functions):
-        end = "violate();" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
+        end = "violate(0);" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
         if name == "__assert_fail":
+            end = end.replace("violate(0)", "violate(c)")
             lines.append(
                 "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) "
                 f"{{ {end} }}"

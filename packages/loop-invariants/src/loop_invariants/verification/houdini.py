@@ -24,6 +24,7 @@ from loop_invariants.ir.expressions import (
 from loop_invariants.ir.statements import Program, iter_expressions
 from loop_invariants.verification.result import Limit
 from loop_invariants.verification.verification_conditions import build_verification_conditions
+from loop_invariants.verification.wall_clock import find_remaining_seconds
 from loop_invariants.verification.z3_encoding import Encoder
 
 
@@ -414,12 +415,14 @@ class Prover:
         return None
 
     def _query(self, solver: z3.Solver, *assumptions: z3.BoolRef) -> z3.CheckSatResult:
-        remaining_seconds = self._deadline - time.process_time()
+        clock_seconds = find_remaining_seconds()
+        remaining_seconds = min(self._deadline - time.process_time(), clock_seconds)
         if remaining_seconds <= 0:
             raise ProverTimeout
         seconds = min(self._query_seconds, remaining_seconds)
         solver.set("rlimit", to_z3_limit(STEPS_PER_SECOND * seconds))
-        solver.set("timeout", to_z3_limit(1000 * MAX_CLOCK_FACTOR * seconds))
+        clock_seconds = min(MAX_CLOCK_FACTOR * seconds, clock_seconds)
+        solver.set("timeout", to_z3_limit(1000 * clock_seconds))
         answer = solver.check(*assumptions)
         if answer == z3.unknown:
             self.limits |= _LIMITS_BY_REASON.get(solver.reason_unknown(), set())

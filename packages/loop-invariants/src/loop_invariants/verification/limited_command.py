@@ -13,6 +13,7 @@ from pathlib import Path
 
 from llmchecker.utils.processes import DieWithParent, kill_by_environment
 from loop_invariants.verification.result import Limit
+from loop_invariants.verification.wall_clock import find_remaining_seconds
 
 MAX_MEMORY_GB = 2
 """Memory limit of a command, in gigabytes."""
@@ -21,6 +22,9 @@ _MAX_MEMORY_BYTES = MAX_MEMORY_GB << 30
 
 _MAX_CLOCK_FACTOR = 5
 """Wall-clock limit as a multiple of the processor time, for machines under load."""
+
+_MIN_CLOCK_SECONDS = 2.0
+"""Wall-clock seconds of a command that starts when the limit of its program is near."""
 
 _MAX_DISK_BYTES = 1 << 28
 """Maximum size of a run's output and files together."""
@@ -103,7 +107,8 @@ def run_command(
         except OSError as error:
             return CommandRun(problem=f"{command[0]} cannot be started: {error.strerror}")
     try:
-        run = _wait(process, folder, _MAX_CLOCK_FACTOR * seconds)
+        clock_seconds = max(_MIN_CLOCK_SECONDS, find_remaining_seconds())
+        run = _wait(process, folder, min(_MAX_CLOCK_FACTOR * seconds, clock_seconds))
     finally:
         # An interrupt with Ctrl-C does not reach the command's own session.
         with contextlib.suppress(ProcessLookupError):

@@ -1,8 +1,11 @@
-"""The engines for one file: the prover, then compiled runs and ESBMC on the original text.
+"""The engines for one file: symbolic execution, the prover, compiled runs and ESBMC.
 
-The last two begin where the prover has no verdict, or where the frontend does not cover the text.
-They find violations only, which count if a run confirms them. A search without a violation proves
-nothing, even if it is complete: ESBMC chooses one meaning where C leaves several.
+Over machine integers the original text is executed symbolically first: if all its runs end without
+a violation, the program is verified. Then compiled runs of the original text search a violation.
+The prover decides programs whose runs have no bound. Compiled runs and ESBMC search once more where
+it has no verdict, or where the frontend does not cover the text. Their violations count if a run
+confirms them. ESBMC's complete search without a violation has a weaker word: it chooses one
+meaning where C leaves several.
 """
 
 import time
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
+from loop_invariants.execution.execution import execute
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.original_text import OriginalText, read_original_text
 from loop_invariants.frontend.translation_unit import SV_COMP, read_program
@@ -18,21 +22,36 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
 from loop_invariants.verification.bounded_search import BoundedSearch
-from loop_invariants.verification.compiled_runs import is_replayable
+from loop_invariants.verification.compiled_runs import is_replayable, replay_with_gcc
+from loop_invariants.verification.esbmc import RunInputs
+from loop_invariants.verification.given_invariants import (
+    GivenInvariant,
+    build_given_candidates,
+)
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
     Outcome,
     VerificationResult,
+    format_no_assertion,
 )
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
-from loop_invariants.verification.violations import confirm_violation, find_violation
+from loop_invariants.verification.violations import (
+    build_false,
+    confirm_violation,
+    find_original_violation,
+    find_violation,
+)
+from loop_invariants.verification.wall_clock import find_remaining_seconds, wall_limit
 
 _PROOF_TIME_SHARE = 0.7
 """Share of the seconds for the proof, so that time is left for the search."""
 
-_MIN_SEARCH_SHARE = 0.3
-"""Minimum share of the seconds for the search."""
+_EXECUTION_SHARE = 0.3
+"""Share of the seconds for the symbolic execution."""
+
+_ORIGINAL_RUNS_SECONDS = 0.5
+"""Maximum processor seconds of compiled runs of the original text before the proof."""
 
 _RUNS_SHARE = 0.15
 """Share of the seconds for compiled runs."""
@@ -58,8 +77,9 @@ class FileTask:
         semantics: semantics of the integers.
         required_property: property to prove.
         error_names: further names of errors.
-        seconds: processor seconds for each file.
+        seconds: wall-clock seconds for each file.
         sources: the enabled sources of candidates within this package.
+        invariants: invariants that a person gives; with any, only a proof by invariants counts.
     """
 
     semantics: Semantics
@@ -67,35 +87,79 @@ class FileTask:
     error_names: ErrorNames = SV_COMP
     seconds: float = 60.0
     sources: Sequence[CandidateSource] = BUILTIN_SOURCES
+    invariants: Sequence[GivenInvariant] = ()
 
 
 def verify_file(path: Path, task: FileTask) -> VerificationResult:
-    """Verify a C file with both engines.
+    """Verify a C file with all engines.
 
     Raises:
         UnreadableProgram: the file cannot be read, or is not C.
         MissingTool: ESBMC is not installed.
+        ConfigError: a given invariant names no loop, or is no condition on its variables.
     """
+    with wall_limit(task.seconds):
+        return _verify_in_time(path, task)
+
+
+def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
     start_time = time.monotonic()
     text = read_original_text(path, task.required_property, task.error_names)
+    can_execute = text is not None and not text.is_annotated and not task.invariants
+    if text is not None and can_execute and task.semantics is Semantics.INT32:
+        result = _search_original(text, task)
+        if result is not None:
+            return replace(result, seconds=time.monotonic() - start_time)
     program: Program | None = None
     try:
         program = read_program(path, task.required_property, task.error_names)
     except UnsupportedProgram as error:
         result = VerificationResult(Outcome.UNSUPPORTED, message=str(error))
     else:
-        limits = VerificationLimits(seconds=task.seconds * _PROOF_TIME_SHARE)
+        remaining_seconds = max(1.0, find_remaining_seconds())
+        limits = VerificationLimits(seconds=remaining_seconds * _PROOF_TIME_SHARE)
         verifier = Verifier(program, task.semantics, limits, text)
-        result = verifier.verify({}, builtin_sources=task.sources)
+        given = build_given_candidates(program, task.invariants)
+        result = verifier.verify({CandidateSource.GIVEN: given}, builtin_sources=task.sources)
     if (
         text is not None
         and result.outcome in _OPEN_OUTCOMES
         and _is_searchable(text, task, program)
     ):
-        seconds = max(task.seconds * _MIN_SEARCH_SHARE, task.seconds - result.seconds)
+        seconds = max(1.0, find_remaining_seconds())
         violation = find_violation(text, task.semantics, program, _RUNS_SHARE * task.seconds)
         result = violation or _search(result, text, task, program, seconds)
     return replace(result, seconds=time.monotonic() - start_time)
+
+
+def _search_original(text: OriginalText, task: FileTask) -> VerificationResult | None:
+    """Return the result of a symbolic execution or of compiled runs; None without a verdict."""
+    execution = execute(
+        text.source,
+        text.name,
+        task.required_property,
+        task.error_names,
+        text.sibling_files,
+        task.seconds * _EXECUTION_SHARE,
+    )
+    if execution.kind:
+        violation = replay_with_gcc(text, RunInputs(execution.inputs))
+        if violation is not None:
+            is_same = violation.kind == execution.kind and not violation.line
+            line = execution.line if is_same else violation.line
+            return build_false(text, replace(violation, line=line))
+    # The compiled text also checks the reading of the text by the execution.
+    seconds = min(_ORIGINAL_RUNS_SECONDS, task.seconds * _RUNS_SHARE)
+    found = find_original_violation(text, seconds)
+    if found is not None:
+        return found
+    if not execution.is_complete:
+        return None
+    if not text.has_property:
+        return VerificationResult(Outcome.NO_ASSERTION, message=format_no_assertion(text.name))
+    return VerificationResult(
+        Outcome.VERIFIED, is_exhaustive=True, assumptions=execution.assumptions
+    )
 
 
 def _is_searchable(text: OriginalText, task: FileTask, program: Program | None) -> bool:
@@ -119,4 +183,7 @@ def _search(
     if found.violation:
         confirmed = confirm_violation(text, found, task.semantics, program)
         return confirmed if confirmed.outcome is Outcome.FALSE else result
+    if found.is_complete and task.semantics is Semantics.INT32 and text.has_property:
+        message = f"all runs searched by ESBMC alone; {result.message}"
+        return replace(result, outcome=Outcome.SAFE_BY_ESBMC, message=message)
     return replace(result, searched_depth=found.depth or None)

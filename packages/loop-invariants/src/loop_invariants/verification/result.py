@@ -13,6 +13,8 @@ _MAX_SECONDS = 1_000_000
 class CandidateSource(StrEnum):
     """The source of a candidate."""
 
+    GIVEN = "given"
+    """Invariants that a person gives, by line or in the text."""
     SAMPLED = "sampled"
     """Sampled continuations of a language model."""
     RANDOM = "random"
@@ -40,6 +42,8 @@ class Outcome(StrEnum):
     """Every assertion is proven, and ESBMC confirms it."""
     FALSE = "false"
     """A concrete run violates an assertion."""
+    SAFE_BY_ESBMC = "safe by esbmc, not confirmed"
+    """ESBMC alone searched all runs; it chooses one meaning where C leaves several."""
     NOT_PROVEN = "not proven"
     """The assertions do not follow from the proven invariants."""
     NO_CANDIDATE = "no candidate"
@@ -85,6 +89,21 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True)
+class CompiledViolation:
+    """A violation that a run of the compiled text confirms.
+
+    Attributes:
+        kind: `assertion`, `index`, `division`, `null`, `shift` or `overflow`.
+        line: line of the text; 0 if the compiled program does not report it.
+        inputs: values that the run read, in order.
+    """
+
+    kind: str
+    line: int
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ProvenInvariant:
     """A proven invariant.
 
@@ -116,6 +135,9 @@ class VerificationResult:
         limits: the limits that left the verification, or a part of it, without a result.
         searched_depth: iterations of each loop to which ESBMC finds no violation of the original
             text; None without such a search.
+        violation: kind, line and inputs of a violation, if a compiled run confirms it.
+        is_exhaustive: whether all runs of the original text were searched.
+        assumptions: sentences that a proof rests on.
     """
 
     outcome: Outcome
@@ -125,6 +147,9 @@ class VerificationResult:
     message: str = ""
     limits: tuple[Limit, ...] = ()
     searched_depth: int | None = None
+    violation: CompiledViolation | None = None
+    is_exhaustive: bool = False
+    assumptions: tuple[str, ...] = ()
 
 
 def format_no_assertion(program: str) -> str:

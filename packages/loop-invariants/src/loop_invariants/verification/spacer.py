@@ -35,6 +35,7 @@ from loop_invariants.verification.verification_conditions import (
     VerificationConditions,
     build_verification_conditions,
 )
+from loop_invariants.verification.wall_clock import find_remaining_seconds
 from loop_invariants.verification.z3_encoding import Encoder, SymbolicState
 
 _INT64 = Type(64)
@@ -81,7 +82,8 @@ def solve_horn_clauses(
     engine.set(
         "rlimit", to_z3_limit(STEPS_PER_SECOND / 2 * seconds)
     )  # a step of Spacer takes longer
-    engine.set("timeout", to_z3_limit(1000 * MAX_CLOCK_FACTOR * seconds))
+    clock_seconds = min(MAX_CLOCK_FACTOR * seconds, max(0.0, find_remaining_seconds()))
+    engine.set("timeout", to_z3_limit(1000 * clock_seconds))
     for option in ("xform.inline_eager", "xform.inline_linear", "xform.slice"):
         engine.set(option, False)  # these rewritings would remove predicates that are read below
     engine.register_relation(fails, *predicates.values())

@@ -39,7 +39,7 @@ from loop_invariants.verification.bounded_search import SearchResult
 from loop_invariants.verification.compiled_runs import find_violating_inputs, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.esbmc_annotation import format_program
-from loop_invariants.verification.result import Outcome, VerificationResult
+from loop_invariants.verification.result import CompiledViolation, Outcome, VerificationResult
 
 _MAX_LISTED_VALUES = 40
 """Maximum number of values of a run that a message lists."""
@@ -120,12 +120,39 @@ def confirm_violation(
     # A compiled program computes with machine integers. Without an overflow or a conversion, these
     # are mathematical integers too.
     is_exact = semantics is Semantics.INT32 or (program is not None and _keeps_values(program))
-    if is_exact and replay_with_gcc(text, inputs, semantics):
-        values = _format_values(inputs.values) or "none"
-        message = f"{text.name}: {found.violation}: it fails when compiled; inputs: {values}"
-        return VerificationResult(Outcome.FALSE, message=message)
+    violation = replay_with_gcc(text, inputs, semantics) if is_exact else None
+    if violation is not None:
+        return build_false(text, violation)
     message = f"ESBMC reports of the original text: {found.violation}; no run confirms it"
     return VerificationResult(Outcome.ESBMC_DISAGREES, message=message)
+
+
+_PROBLEMS = {
+    "assertion": "the assertion fails",
+    "index": "an index is out of range",
+    "division": "a division has no result",
+    "null": "a pointer leads to no object",
+    "shift": "a shift is too wide",
+    "overflow": "a signed operation overflows",
+}
+
+
+def build_false(text: OriginalText, violation: CompiledViolation) -> VerificationResult:
+    """Build the result of a violation of a compiled text."""
+    place = f"line {violation.line}: " if violation.line else ""
+    values = _format_values(violation.inputs)
+    inputs = f" with the inputs {values}" if values else ""
+    message = f"{text.name}: {place}{_PROBLEMS[violation.kind]}{inputs}"
+    return VerificationResult(Outcome.FALSE, message=message, violation=violation)
+
+
+def find_original_violation(text: OriginalText, seconds: float) -> VerificationResult | None:
+    """Return the violation that compiled runs of the original text find; None without one."""
+    if text.is_annotated:
+        return None
+    inputs = find_violating_inputs(text, Semantics.INT32, seconds)
+    violation = None if inputs is None else replay_with_gcc(text, inputs)
+    return None if violation is None else build_false(text, violation)
 
 
 def _keeps_values(program: Program) -> bool:
@@ -159,4 +186,5 @@ def format_failure(program: Program, failure: Failure) -> str:
         else "a value or a pointer is out of range"
     )
     values = _format_values([e.value for e in failure.trace if isinstance(e, NondetValue)])
-    return f"{program.name}: {problem} when the values drawn are {values}"
+    drawn = f" when the values drawn are {values}" if values else ""
+    return f"{program.name}: {problem}{drawn}"

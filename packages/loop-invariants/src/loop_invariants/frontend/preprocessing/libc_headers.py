@@ -118,6 +118,11 @@ _VERIFIER_GUARD = re.compile(r"_+(SEAHORN|KLEE|CBMC|ESBMC|VERIFIER)_+H_*")
 """Include guards of the headers of verifiers, which no compiler or C library defines."""
 
 
+def read_header(name: str) -> str:
+    """Return the whole text of a header in `HEADERS`."""
+    return _HEADER_TEXTS[name]
+
+
 def build_header(name: str, words: frozenset[str]) -> str:
     """Build the text of a header: its macros, and the types that the text uses.
 

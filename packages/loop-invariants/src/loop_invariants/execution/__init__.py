@@ -1,0 +1,1 @@
+"""Symbolic execution of the original C text: all runs, byte by byte."""

@@ -1,0 +1,642 @@
+"""Calls of C: functions of the text, of the library, and those that no file defines."""
+
+from collections.abc import Callable
+from typing import Any
+
+import z3
+from pycparser import c_ast
+
+from loop_invariants.execution.c_types import (
+    CHAR,
+    INT,
+    LONG,
+    UINT,
+    ULONG,
+    VOID,
+    CType,
+    FunctionType,
+    Integer,
+    PointerType,
+    UnsupportedC,
+    Void,
+)
+from loop_invariants.execution.machine import Choice, Code, Machine, State
+from loop_invariants.execution.scopes import FunctionName, Scope, Variable
+from loop_invariants.execution.statements import StatementCompiler, return_to_caller
+from loop_invariants.execution.values import (
+    Address,
+    Bytes,
+    Function,
+    fold,
+    is_symbolic,
+    to_truth,
+    to_vector,
+)
+from loop_invariants.frontend.expressions import NONDET_TYPES
+from loop_invariants.frontend.preprocessing.translation_phases import FAILURE_FUNCTIONS
+from loop_invariants.frontend.verifier_builtins import (
+    ASSERT_FUNCTIONS,
+    ASSUME_FUNCTIONS,
+    INPUT_NAME,
+)
+
+_NONDET = "__VERIFIER_nondet_"
+_IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
+_PRINTERS = frozenset(("printf", "puts", "putchar"))
+_POINTER = PointerType(VOID)
+_MAX_COPIED_BYTES = 1 << 20
+_MALLOC_ASSUMPTION = "allocation succeeds"
+
+
+def _find_input_type(name: str) -> Integer | None:
+    """Return the type of a nondet function's result by its name; None for another function."""
+    if not name.startswith(_NONDET):
+        return None
+    suffix = name.removeprefix(_NONDET)
+    if suffix == "bool":
+        return Integer(8, False, is_bool=True)
+    extra = {
+        "longlong": LONG,
+        "ulonglong": ULONG,
+        "size_t": ULONG,
+        "u32": UINT,
+        "u8": Integer(8, False),
+    }
+    extra |= {
+        "u16": Integer(16, False),
+        "u64": ULONG,
+        "S8": CHAR,
+        "unsigned_char": Integer(8, False),
+    }
+    if suffix in extra:
+        return extra[suffix]
+    known = NONDET_TYPES.get(suffix)
+    return None if known is None else Integer(known.bits, known.signed)
+
+
+class CallCompiler(StatementCompiler):
+    """A compiler of calls, and of functions at their first call.
+
+    Attributes:
+        definitions: definitions of the functions, by name, and whether the library has them.
+        asserts_hold: the functions whose false argument is a violation.
+        failures: the functions whose call is a violation.
+    """
+
+    definitions: dict[str, tuple[c_ast.FuncDef, bool]]
+    asserts_hold: Callable[[str], bool]
+
+    def __init__(self, machine: Machine, checks_overflow: bool) -> None:
+        super().__init__(machine, checks_overflow)
+        self.file_scope = self.scope
+        self._codes: dict[str, Code] = {}
+        self._types: dict[int, CType] = {}
+        self.pure_calls = frozenset(("abs", "labs", "llabs", "__builtin_expect"))
+
+    # -- functions -------------------------------------------------------------------------
+
+    def find_code(self, name: str) -> Code:
+        """Return the code of a function, which its first call compiles."""
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = Code(name)
+            definition, code.is_library = self.definitions[name]
+            outer = (self.scope, self.code, self.lines, self.line)
+            kept = {
+                key: getattr(self, key, None)
+                for key in (
+                    "_function",
+                    "_result",
+                    "_breaks",
+                    "_continues",
+                    "_cases",
+                    "_labels",
+                    "_gotos",
+                )
+            }
+            try:
+                self._compile_function(code, definition)
+            except UnsupportedC as error:
+                construct = f"{name}: {error}"
+
+                def fail(state: State) -> None:
+                    raise UnsupportedC(construct)
+
+                code.operations[:], code.lines[:] = [fail], []
+            finally:
+                self.scope, self.code, self.lines, self.line = outer
+                for key, value in kept.items():
+                    setattr(self, key, value)
+        return code
+
+    def _compile_function(self, code: Code, definition: c_ast.FuncDef) -> None:
+        if definition.param_decls:
+            raise UnsupportedC("parameters declared behind a function")
+        if set(definition.decl.funcspec or ()) - {"inline", "_Noreturn"}:
+            raise UnsupportedC("a function specifier")
+        self.scope = Scope(self.file_scope)
+        type_ = self.read_type(definition.decl.type)
+        assert isinstance(type_, FunctionType)
+        if type_.is_variadic:
+            raise UnsupportedC("a variadic function")
+        self.start_function(code, type_.result)
+        arguments = definition.decl.type.args
+        parameters: list[tuple[int, int]] = []
+        for parameter, part in zip(
+            arguments.params if arguments else (), type_.parameters or (), strict=False
+        ):
+            slot = self.new_slot()
+            parameters.append((slot, part.size))
+            if getattr(parameter, "name", None):
+                self.scope.symbols[parameter.name] = Variable(part, slot)
+        machine = self.machine
+
+        def enter(state: State) -> None:
+            for slot, size in reversed(parameters):
+                number = machine.create_object(state, size, None, "auto")
+                value = state.stack.pop()
+                state.slots[slot] = number
+                item = state.objects[number]
+                if isinstance(value, Bytes):
+                    item.write_bytes(0, value, lambda: machine.create_symbol(8))
+                elif isinstance(value, z3.BoolRef):
+                    item.cells[0] = (size, fold(to_vector(value, 8 * size)))
+                else:
+                    item.cells[0] = (size, value)
+
+        self.emit(enter)
+        self.block(definition.body)
+        if isinstance(type_.result, Void):
+            self.emit(return_to_caller)
+        elif code.name == "main":
+            self.push(0)
+            self.emit(return_to_caller)
+        else:
+
+            def fall_off(state: State) -> None:
+                # Only a use of the missing value is undefined.
+                raise UnsupportedC("the end of a function without a value")
+
+            self.emit(fall_off)
+        self.finish_function()
+
+    def _emit_entry(self, name: str) -> None:
+        """Emit the call of a function whose arguments are on the stack."""
+
+        def enter(state: State) -> None:
+            code = self.find_code(name)
+            state.frames.append((state.code, state.pc, state.slots))
+            state.code, state.pc, state.slots = code, 0, [0] * code.slots
+
+        self.emit(enter)
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def compile_call(self, node: c_ast.FuncCall) -> CType:
+        """Compile a call; return the type of its result."""
+        arguments = list(node.args.exprs) if node.args else []
+        if isinstance(node.name, c_ast.ID):
+            name = node.name.name
+            symbol = self.scope.look_up(name)
+            if not isinstance(symbol, Variable):
+                return self._call_by_name(name, symbol, arguments)
+        return self._call_by_address(node.name, arguments)
+
+    def _call_by_name(self, name: str, symbol: Any, arguments: list[c_ast.Node]) -> CType:
+        if name in FAILURE_FUNCTIONS or name == "__VERIFIER_error":
+            for argument in arguments:
+                self.effects(argument)
+            self._emit_failure(name)
+            return VOID
+        if name in self.definitions and not self.definitions[name][1]:
+            return self._call_defined(name, arguments)
+        if name in ASSERT_FUNCTIONS:
+            self.truth(arguments[0])
+            self._emit_assertion(name)
+            return VOID
+        if name in ASSUME_FUNCTIONS:
+            self._emit_assumption(arguments[0])
+            return VOID
+        if name in ("abort", "exit", "_Exit", "__builtin_unreachable", "__builtin_trap"):
+            if name.startswith("__builtin"):
+                raise UnsupportedC(name)
+            for argument in arguments:
+                self.effects(argument)
+            self.emit(self.machine.end)
+            return VOID
+        input_type = _find_input_type(name)
+        if input_type is not None and not arguments:
+            declared = symbol.type.result if isinstance(symbol, FunctionName) else input_type
+            if not isinstance(declared, Integer) or (
+                declared.bits,
+                declared.signed,
+                declared.is_bool,
+            ) != (input_type.bits, input_type.signed, input_type.is_bool):
+                raise UnsupportedC(f"{name} of another type than its name says")
+            self._emit_input(input_type)
+            return input_type
+        if name in _IGNORED:
+            if any(map(self.has_effects, arguments)):
+                raise UnsupportedC(f"{name} with effects")
+            return VOID
+        reader = getattr(self, f"_call_{name}", None)
+        if reader is not None:
+            result: CType = reader(arguments)
+            return result
+        if name in self.definitions:
+            return self._call_defined(name, arguments)
+        return self._call_undefined(name, symbol, arguments)
+
+    def _call_defined(self, name: str, arguments: list[c_ast.Node]) -> CType:
+        definition = self.definitions[name][0]
+        outer, self.scope = self.scope, self.file_scope
+        try:
+            type_ = self.read_type(definition.decl.type)
+        finally:
+            self.scope = outer
+        assert isinstance(type_, FunctionType)
+        parameters = type_.parameters or ()
+        if len(parameters) != len(arguments):
+            raise UnsupportedC(f"a call of {name} with other arguments")
+        self._push_arguments(arguments, parameters)
+        self._emit_entry(name)
+        return type_.result
+
+    def _push_arguments(self, arguments: list[c_ast.Node], types: tuple[CType, ...]) -> None:
+        def build(argument: c_ast.Node, type_: CType) -> Callable[[], None]:
+            return lambda: self.cast_to(self.value(argument), type_)
+
+        parts = [build(a, t) for a, t in zip(arguments, types, strict=True)]
+        self.unordered(arguments, parts)
+
+    def _call_by_address(self, node: c_ast.Node, arguments: list[c_ast.Node]) -> CType:
+        if isinstance(node, c_ast.UnaryOp) and node.op == "*":
+            node = node.expr
+        type_ = self.find_type(node)
+        target = type_.target if isinstance(type_, PointerType) else None
+        if not isinstance(target, FunctionType) or target.parameters is None:
+            raise UnsupportedC("a call of this value")
+        if target.is_variadic or len(target.parameters) != len(arguments):
+            raise UnsupportedC("a call with other arguments")
+        types = target.parameters
+
+        def build(argument: c_ast.Node, part: CType) -> Callable[[], None]:
+            return lambda: self.cast_to(self.value(argument), part)
+
+        parts: list[Callable[[], Any]] = [lambda: self.value(node)]
+        parts += [build(a, t) for a, t in zip(arguments, types, strict=True)]
+        self.unordered([node, *arguments], parts)
+        count = len(arguments)
+
+        def enter(state: State) -> None:
+            function = state.stack[-1 - count]
+            if isinstance(function, Address) and function.obj == 0:
+                self.machine.violate(state, "null")
+            if not isinstance(function, Function) or function.name not in self.definitions:
+                raise UnsupportedC("a call of this address")
+            outer, self.scope = self.scope, self.file_scope
+            try:
+                known = self.read_type(self.definitions[function.name][0].decl.type)
+            finally:
+                self.scope = outer
+            if known != target:
+                raise UnsupportedC("a call with another type")
+            del state.stack[-1 - count]
+            code = self.find_code(function.name)
+            state.frames.append((state.code, state.pc, state.slots))
+            state.code, state.pc, state.slots = code, 0, [0] * code.slots
+
+        self.emit(enter)
+        return target.result
+
+    # -- verification functions ------------------------------------------------------------
+
+    def _emit_failure(self, name: str) -> None:
+        machine, is_violation = self.machine, self.asserts_hold(name)
+
+        def fail(state: State) -> None:
+            if is_violation:
+                machine.violate(state, "assertion")
+            machine.end(state)
+
+        self.emit(fail)
+
+    def _emit_assertion(self, name: str) -> None:
+        machine, is_violation = self.machine, self.asserts_hold(name)
+
+        def check(state: State) -> None:
+            truth = to_truth(state.stack.pop())
+            if state.logs and truth is not True:
+                raise UnsupportedC("an assertion in an expression with other effects")
+            if is_violation:
+                machine.check(state, truth, "assertion")
+            else:
+                machine.assume(state, truth)
+
+        self.emit(check)
+
+    def _emit_assumption(self, argument: c_ast.Node) -> None:
+        machine = self.machine
+        self.cast_to(self.value(argument), INT)
+
+        def assume(state: State) -> None:
+            truth = to_truth(state.stack.pop())
+            if state.logs and truth is not True:
+                raise UnsupportedC("an assumption in an expression with other effects")
+            machine.assume(state, truth)
+
+        self.emit(assume)
+
+    def _emit_input(self, type_: Integer) -> None:
+        def draw(state: State) -> None:
+            state.stack.append(self._draw(state, type_))
+
+        self.emit(draw)
+
+    def _draw(self, state: State, type_: Integer) -> z3.BitVecRef:
+        """Draw an input."""
+        symbol = self.machine.create_symbol(type_.bits, is_real=True)
+        state.inputs = (*state.inputs, (type_, symbol))
+        if type_.is_bool:
+            self.machine.assume(state, z3.ULE(symbol, 1))
+        return symbol
+
+    def _call_undefined(self, name: str, symbol: Any, arguments: list[c_ast.Node]) -> CType:
+        """Compile the call of a function of another file, which changes what it can name."""
+        machine = self.machine
+        result: CType = symbol.type.result if isinstance(symbol, FunctionName) else INT
+        for argument in arguments:
+            type_ = self.value(argument)
+            if not isinstance(type_, Integer):
+                raise UnsupportedC(f"the call of {name}")
+            self.pop()
+        if not isinstance(result, Integer | Void):
+            raise UnsupportedC(f"the call of {name}")
+        is_input = INPUT_NAME.fullmatch(name) is not None
+        is_declared = isinstance(symbol, FunctionName)
+        if not is_declared and not is_input:
+            raise UnsupportedC(f"the call of {name}, which is not declared,")
+        if isinstance(result, Integer):
+            self._emit_input(result)
+        if is_input or not machine.external_objects:
+            machine.assumptions[f"{name} returns any value and changes nothing"] = None
+            return result
+        machine.assumptions[f"{name} calls no function of this file"] = None
+
+        def change(state: State) -> None:
+            if state.logs:
+                raise UnsupportedC(f"the call of {name} in an expression with other effects")
+            for number, type_ in machine.external_objects:
+                item = machine.change_object(state, number)
+                item.cells.clear()
+                item.fill = None
+                if isinstance(type_, Integer):
+                    symbol = self._draw(state, type_)
+                    item.cells[0] = (type_.size, symbol)
+
+        self.emit(change)
+        return result
+
+    # -- functions of the library ----------------------------------------------------------
+
+    def _call_abs(self, arguments: list[c_ast.Node], type_: Integer = INT) -> CType:
+        self._push_arguments(arguments, (type_,))
+        machine, bits, low = self.machine, type_.bits, type_.min_value
+        checks = self._checks_overflow
+
+        def absolute(state: State) -> None:
+            value = state.stack[-1]
+            vector = to_vector(value, bits)
+            # The least number has no absolute value; it stays as it is where overflow wraps.
+            if checks:
+                machine.check(state, vector != low, "overflow")
+            if type(value) is int:
+                state.stack[-1] = type_.wrap(abs(value))
+                return
+            state.stack[-1] = fold(z3.If(vector < 0, -vector, vector))
+
+        self.emit(absolute)
+        return type_
+
+    def _call_labs(self, arguments: list[c_ast.Node]) -> CType:
+        return self._call_abs(arguments, LONG)
+
+    _call_llabs = _call_labs
+
+    def _call___builtin_expect(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (LONG, LONG))
+        self.pop()
+        return LONG
+
+    def _call_rand(self, arguments: list[c_ast.Node]) -> CType:
+        machine = self.machine
+
+        def draw(state: State) -> None:
+            symbol = self._draw(state, INT)
+            machine.assume(state, symbol >= 0)
+            state.stack.append(symbol)
+
+        self.emit(draw)
+        return INT
+
+    def _push_unknown(self) -> CType:
+        """Emit a number of which nothing is known, such as the result of printing."""
+        machine = self.machine
+
+        def create(state: State) -> None:
+            state.stack.append(machine.create_symbol(32))
+
+        self.emit(create)
+        return INT
+
+    def _call___any_of_sign(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (INT,))
+        machine = self.machine
+
+        def choose(state: State) -> None:
+            value = to_vector(state.stack[-1], 32)
+            symbol = machine.create_symbol(32)
+            machine.assume(state, z3.And((symbol > 0) == (value > 0), (symbol < 0) == (value < 0)))
+            if type(state.stack[-1]) is int and state.stack[-1] == 0:
+                state.stack[-1] = 0
+            else:
+                state.stack[-1] = symbol
+
+        self.emit(choose)
+        return INT
+
+    def _call___any_nonzero(self, arguments: list[c_ast.Node]) -> CType:
+        machine = self.machine
+
+        def choose(state: State) -> None:
+            symbol = machine.create_symbol(32)
+            machine.assume(state, symbol != 0)
+            state.stack.append(symbol)
+
+        self.emit(choose)
+        return INT
+
+    def _call___distinct(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (_POINTER, _POINTER))
+
+        def check(state: State) -> None:
+            b, a = state.stack.pop(), state.stack.pop()
+            if isinstance(a, Address) and isinstance(b, Address) and a.obj == b.obj:
+                raise UnsupportedC("a copy within one object")
+
+        self.emit(check)
+        return VOID
+
+    def _call_malloc(self, arguments: list[c_ast.Node], fill: int | None = None) -> CType:
+        self._push_arguments(arguments, (ULONG,))
+        machine = self.machine
+        machine.assumptions[_MALLOC_ASSUMPTION] = None
+
+        def allocate(state: State) -> None:
+            size = state.stack[-1]
+            if type(size) is not int:
+                raise UnsupportedC("an allocation of an open size")
+            number = machine.create_object(state, ULONG.wrap(size), fill, "heap")
+            state.stack[-1] = Address(number, 0, 0, size)
+
+        self.emit(allocate)
+        return _POINTER
+
+    def _call_alloca(self, arguments: list[c_ast.Node]) -> CType:
+        raise UnsupportedC("alloca")
+
+    def _call_calloc(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (ULONG, ULONG))
+        machine = self.machine
+        machine.assumptions[_MALLOC_ASSUMPTION] = None
+
+        def allocate(state: State) -> None:
+            count, size = state.stack.pop(), state.stack[-1]
+            if type(count) is not int or type(size) is not int:
+                raise UnsupportedC("an allocation of an open size")
+            number = machine.create_object(state, count * size, 0, "heap")
+            state.stack[-1] = Address(number, 0, 0, count * size)
+
+        self.emit(allocate)
+        return _POINTER
+
+    def _call_free(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (_POINTER,))
+        machine = self.machine
+
+        def free(state: State) -> None:
+            address = state.stack.pop()
+            if not isinstance(address, Address):
+                raise UnsupportedC("free of this value")
+            if address.obj == 0:
+                return
+            item = machine.find_object(state, address.obj)
+            if item.kind != "heap" or type(address.offset) is not int or address.offset:
+                machine.violate(state, "null")
+            machine.log(state, True, address.obj, None, item.size)
+            del state.objects[address.obj]
+
+        self.emit(free)
+        return VOID
+
+    def _call_memset(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (_POINTER, INT, ULONG))
+        machine = self.machine
+
+        def fill(state: State) -> None:
+            address, value, size = state.stack[-3:]
+            size = _concrete(size, 1)
+            _check_range(machine, state, address, size, 3)
+            if size:
+                item = machine.change_object(state, address.obj)
+                byte = value & 255 if type(value) is int else _low_byte(value)
+                cells = dict.fromkeys(range(size), (1, byte))
+                item.write_bytes(address.offset, Bytes(size, cells, 0), lambda: 0)
+                _join_cells(item, address.offset, size, byte)
+                machine.log(state, True, address.obj, address.offset, size)
+            del state.stack[-2:]
+
+        self.emit(fill)
+        return _POINTER
+
+    def _call_memcpy(self, arguments: list[c_ast.Node], may_overlap: bool = False) -> CType:
+        self._push_arguments(arguments, (_POINTER, _POINTER, ULONG))
+        machine = self.machine
+
+        def copy(state: State) -> None:
+            target, source, size = state.stack[-3:]
+            size = _concrete(size, 1)
+            _check_range(machine, state, source, size, 2)
+            _check_range(machine, state, target, size, 3)
+            if not may_overlap and source.obj == target.obj and size:
+                distance = abs(source.offset - target.offset)
+                if distance < size:
+                    raise UnsupportedC("a copy of bytes onto themselves")
+            if size:
+                content = machine.find_object(state, source.obj).read_bytes(source.offset, size)
+                item = machine.change_object(state, target.obj)
+                item.write_bytes(target.offset, content, lambda: machine.create_symbol(8))
+                machine.log(state, False, source.obj, source.offset, size)
+                machine.log(state, True, target.obj, target.offset, size)
+            del state.stack[-2:]
+
+        self.emit(copy)
+        return _POINTER
+
+    def _call_memmove(self, arguments: list[c_ast.Node]) -> CType:
+        return self._call_memcpy(arguments, may_overlap=True)
+
+    def _call_printf(self, arguments: list[c_ast.Node]) -> CType:
+        text = arguments[0]
+        if not isinstance(text, c_ast.Constant) or "%s" in text.value or "%n" in text.value:
+            raise UnsupportedC("this printf")
+        types: list[CType] = []
+
+        def build(argument: c_ast.Node) -> Callable[[], None]:
+            return lambda: types.append(self.value(argument))
+
+        self.unordered(arguments[1:], [build(argument) for argument in arguments[1:]])
+        for type_ in reversed(types):
+            if not isinstance(type_, Integer):
+                raise UnsupportedC("this printf")
+            self.pop()
+        return self._push_unknown()
+
+    def _call_putchar(self, arguments: list[c_ast.Node]) -> CType:
+        self.effects(arguments[0])
+        return self._push_unknown()
+
+    def _call_puts(self, arguments: list[c_ast.Node]) -> CType:
+        if not isinstance(arguments[0], c_ast.Constant):
+            raise UnsupportedC("this puts")
+        return self._push_unknown()
+
+
+def _concrete(value: Any, position: int) -> int:
+    """Return a number of bytes that must be known."""
+    if type(value) is not int:
+        if is_symbolic(value) and not isinstance(value, z3.BoolRef):
+            raise Choice(position)
+        raise UnsupportedC("this number of bytes")
+    size = ULONG.wrap(value)
+    if size > _MAX_COPIED_BYTES:
+        raise UnsupportedC("so many bytes")
+    return size
+
+
+def _check_range(machine: Machine, state: State, address: Any, size: int, position: int) -> None:
+    # Even without bytes, the address must be valid (C11 7.24.1p2).
+    if isinstance(address, Address) and type(address.offset) is not int:
+        raise Choice(position)
+    machine.check_address(state, address, size, 1)
+
+
+def _low_byte(value: Any) -> Any:
+    return fold(z3.Extract(7, 0, to_vector(value, 32)))
+
+
+def _join_cells(item: Any, offset: int, size: int, byte: Any) -> None:
+    """Replace equal bytes of a whole object by its fill."""
+    if type(byte) is int and offset == 0 and size == item.size:
+        item.cells.clear()
+        item.fill = byte
