@@ -29,7 +29,7 @@ static int inc(int x) { return x + 1; }
 static int twice(int x) { return 2 * x; }
 static void swap(int *p, int *q) { int t = *p; *p = *q; *q = t; }
 extern void step(void);
-int g;
+int g, *e;
 static int h;
 static int set(int *p) { *p = 1; g = 2; return *p; }
 int main(void) {
@@ -103,6 +103,38 @@ TWINS = {
         "s == 2 * n || n < 0",
         "s == 2 * n",
     ),
+    "chosen pointer": (
+        "int a = 1, b = 2, *p = &a, *q = &b, *r = *(N() ? &p : &q); assert(@);",
+        "r == &a || r == &b",
+        "r != &a",
+    ),
+    "equal addresses": (
+        "int a[4], i = N(); A(i >= 0 && i < 4); int *p = a + i, *q = a + i; assert(@);",
+        "!(p != q)",
+        "p != q",
+    ),
+    "declared in a case": (
+        "switch (N()) { case 1:; int x = 3; assert(@); }",
+        "x == 3",
+        "x == 4",
+    ),
+    "unused operand": (
+        "int c = N(), x = 3, y = 5, r = y - ((c ? (void)0 : 1), x); assert(@);",
+        "r == 2",
+        "r == 1",
+    ),
+    "set before": (
+        "int k = 0; l:; int x; if (k++) assert(@); else { memset(&x, 0, 4); goto l; }",
+        "x == x",
+        "x == 0",
+    ),
+    "a word in a string": ('char s[] = "__const"; assert(@);', "sizeof s == 8", "sizeof s == 6"),
+    "narrowed argument": (
+        "extern void __VERIFIER_assert(int); long x = 1L << 32; __VERIFIER_assert(@);",
+        "x != 0",
+        "x",
+    ),
+    "own name": ("extern int undefined(int); int x = undefined(1); assert(@);", "x == x", "x == 0"),
     "toggle of a switch": (
         "int x = N(), r; switch (x) { case 1: r = 1; break; default: r = 3; } assert(@);",
         "r == 1 || r == 3",
@@ -141,6 +173,8 @@ UNDECIDED = {
     "an address as a number": "int a; assert((long)&a != 3);",
     "the same string twice": 'assert("ab" != "ab");',
     "copies that overlap": "int a[4] = {1}; memcpy(a + 1, a, 12); assert(1);",
+    "a hidden name": "int x = 0; { switch (N()) { float x; case 1: x = 5; } } assert(x < 6);",
+    "an address that escapes": "int x = 0; e = &x; step(); assert(x == 0);",
     "a missing value": "int (*f)(int) = 0; assert(f == 0); for (;;) ;",
 }
 

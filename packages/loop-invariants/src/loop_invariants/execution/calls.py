@@ -42,7 +42,12 @@ from loop_invariants.frontend.verifier_builtins import (
 
 _NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
-_PRINTERS = frozenset(("printf", "puts", "putchar"))
+_MODELLED = frozenset(
+    "abs labs llabs __builtin_expect rand __any_of_sign __any_nonzero __distinct malloc alloca "
+    "calloc free memset memcpy memmove printf putchar puts".split()
+)
+"""Functions that a method `_call_` of `CallCompiler` compiles."""
+_PURE = frozenset(("abs", "labs", "llabs", "__builtin_expect"))
 _POINTER = PointerType(VOID)
 _MAX_COPIED_BYTES = 1 << 20
 _MALLOC_ASSUMPTION = "allocation succeeds"
@@ -91,7 +96,10 @@ class CallCompiler(StatementCompiler):
         self.file_scope = self.scope
         self._codes: dict[str, Code] = {}
         self._types: dict[int, CType] = {}
-        self.pure_calls = frozenset(("abs", "labs", "llabs", "__builtin_expect"))
+
+    def is_pure_call(self, name: str) -> bool:
+        """Return whether a function has no effects on memory."""
+        return name in _PURE and name not in self.definitions
 
     # -- functions -------------------------------------------------------------------------
 
@@ -211,11 +219,12 @@ class CallCompiler(StatementCompiler):
         if name in self.definitions and not self.definitions[name][1]:
             return self._call_defined(name, arguments)
         if name in ASSERT_FUNCTIONS:
-            self.truth(arguments[0])
+            self._push_condition(name, symbol, arguments[0])
             self._emit_assertion(name)
             return VOID
         if name in ASSUME_FUNCTIONS:
-            self._emit_assumption(arguments[0])
+            self._push_condition(name, symbol, arguments[0])
+            self._emit_assumption()
             return VOID
         if name in ("abort", "exit", "_Exit", "__builtin_unreachable", "__builtin_trap"):
             if name.startswith("__builtin"):
@@ -239,9 +248,8 @@ class CallCompiler(StatementCompiler):
             if any(map(self.has_effects, arguments)):
                 raise UnsupportedC(f"{name} with effects")
             return VOID
-        reader = getattr(self, f"_call_{name}", None)
-        if reader is not None:
-            result: CType = reader(arguments)
+        if name in _MODELLED:
+            result: CType = getattr(self, f"_call_{name}")(arguments)
             return result
         if name in self.definitions:
             return self._call_defined(name, arguments)
@@ -321,6 +329,16 @@ class CallCompiler(StatementCompiler):
 
         self.emit(fail)
 
+    def _push_condition(self, name: str, symbol: Any, argument: c_ast.Node) -> None:
+        """Compile the argument of an assertion or assumption, as its declaration converts it."""
+        type_ = self.value(argument)
+        parameters = symbol.type.parameters if isinstance(symbol, FunctionName) else None
+        if parameters:
+            self.cast_to(type_, parameters[0])
+        elif name != "assert" and not (isinstance(type_, Integer) and type_.bits <= INT.bits):
+            # The macro `assert` converts nothing; a function without a declaration may.
+            raise UnsupportedC(f"{name} of a wide value without a declaration")
+
     def _emit_assertion(self, name: str) -> None:
         machine, is_violation = self.machine, self.asserts_hold(name)
 
@@ -335,9 +353,8 @@ class CallCompiler(StatementCompiler):
 
         self.emit(check)
 
-    def _emit_assumption(self, argument: c_ast.Node) -> None:
+    def _emit_assumption(self) -> None:
         machine = self.machine
-        self.cast_to(self.value(argument), INT)
 
         def assume(state: State) -> None:
             truth = to_truth(state.stack.pop())
@@ -388,6 +405,10 @@ class CallCompiler(StatementCompiler):
                 raise UnsupportedC(f"the call of {name} in an expression with other effects")
             for number, type_ in machine.external_objects:
                 item = machine.change_object(state, number)
+                if any(
+                    isinstance(value, Address) and value.obj for _, value in item.cells.values()
+                ):
+                    raise UnsupportedC(f"the call of {name}, which may follow a pointer,")
                 item.cells.clear()
                 item.fill = None
                 if isinstance(type_, Integer):

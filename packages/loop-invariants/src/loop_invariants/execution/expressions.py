@@ -99,13 +99,13 @@ class ExpressionCompiler(TypeReader):
 
     Attributes:
         code: the code so far.
-        pure_calls: functions without effects on memory.
+        is_pure_call: returns whether a function of a name has no effects on memory.
         compile_call: compiles a call, and returns the type of its result.
         new_slot: creates a variable of the current function.
     """
 
     compile_call: Callable[[c_ast.FuncCall], CType]
-    pure_calls: frozenset[str]
+    is_pure_call: Callable[[str], bool]
 
     def __init__(self, machine: Machine, checks_overflow: bool) -> None:
         super().__init__()
@@ -135,6 +135,9 @@ class ExpressionCompiler(TypeReader):
     def mark(self, label: Label) -> None:
         """Set a label to the current position."""
         label.pc = len(self.code)
+        # A jump skips the operation before it, which `_pop_slot_address` must not change then.
+        if self.code:
+            self.code[-1].__dict__.pop("variable", None)
 
     def jump(self, label: Label) -> None:
         """Emit a jump."""
@@ -203,7 +206,7 @@ class ExpressionCompiler(TypeReader):
                 return True
             case c_ast.UnaryOp(op="sizeof") | c_ast.Typename():
                 return False
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in self.pure_calls:
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if self.is_pure_call(name):
                 return node.args is not None and self.has_effects(node.args)
             case c_ast.FuncCall():
                 return True
@@ -613,7 +616,8 @@ class ExpressionCompiler(TypeReader):
                 if index_type.bits < 64:
                     extend = z3.SignExt if index_type.signed else z3.ZeroExt
                     vector = extend(64 - index_type.bits, vector)
-                limit = 1 << 40
+                # The offset in bytes must not wrap around.
+                limit = min(1 << 40, (1 << 62) // max(1, size))
                 machine.check_supported(
                     state,
                     z3.And(vector >= -limit, vector <= limit),
@@ -834,10 +838,10 @@ class ExpressionCompiler(TypeReader):
         other, end = Label(), Label()
         self.truth(node.cond)
         self.jump_if(other, False)
-        self.cast_to(self.value(node.iftrue), result)
+        self._cast_or_drop(self.value(node.iftrue), result)
         self.jump(end)
         self.mark(other)
-        self.cast_to(self.value(node.iffalse), result)
+        self._cast_or_drop(self.value(node.iffalse), result)
         self.mark(end)
         return result
 
@@ -862,12 +866,15 @@ class ExpressionCompiler(TypeReader):
 
     def _cast(self, node: c_ast.Cast) -> CType:
         type_ = self.read_type(node.to_type)
-        source = self.value(node.expr)
-        if isinstance(type_, Void):
-            self._drop(source)
-            return VOID
-        self.cast_to(source, type_)
+        self._cast_or_drop(self.value(node.expr), type_)
         return type_
+
+    def _cast_or_drop(self, source: CType, target: CType) -> None:
+        """Emit the conversion of the value on the stack; `void` removes it."""
+        if isinstance(target, Void):
+            self._drop(source)
+        else:
+            self.cast_to(source, target)
 
     def _drop(self, type_: CType) -> None:
         """Emit the removal of an unused value; `void` has none."""
@@ -1003,7 +1010,7 @@ class ExpressionCompiler(TypeReader):
                 if is_equality:
                     equal = _compare_addresses(machine, state, a, b)
                     if op == "!=":
-                        equal = not equal if isinstance(equal, bool) else z3.Not(equal)
+                        equal = not equal if isinstance(equal, int) else z3.Not(equal)
                     state.stack[-1] = _as_number(equal)
                 else:
                     state.stack[-1] = _order_addresses(op, a, b)

@@ -519,6 +519,7 @@ class Machine:
             count += 1
             if count > _MAX_PATHS:
                 raise Undecided(f"more than {_MAX_PATHS:,} paths")
+            self._check_limits(state)
             self._run(pending.pop(), pending)
         return count
 

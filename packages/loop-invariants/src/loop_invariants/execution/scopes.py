@@ -67,7 +67,7 @@ class Scope:
 
     Attributes:
         parent: the scope around it; None at file scope.
-        symbols: variables, functions, types and constants.
+        symbols: variables, functions, types and constants; None for a name without a meaning here.
         tags: structures, unions and enumerations.
         slots: slots and sizes of the variables that begin with the scope.
         late_slots: slots of the variables that begin later.
@@ -75,7 +75,7 @@ class Scope:
     """
 
     parent: "Scope | None"
-    symbols: dict[str, _Symbol] = field(default_factory=dict)
+    symbols: dict[str, _Symbol | None] = field(default_factory=dict)
     tags: dict[str, Record] = field(default_factory=dict)
     slots: list[tuple[int, int]] = field(default_factory=list)
     late_slots: list[int] = field(default_factory=list)

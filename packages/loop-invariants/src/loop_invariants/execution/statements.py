@@ -150,6 +150,10 @@ class StatementCompiler(ExpressionCompiler):
             for stack, depth in zip(stacks, depths, strict=True):
                 del stack[depth:]
             self.line = line
+            # A jump over the declaration must not reach an outer name.
+            for declaration in node.decls if isinstance(node, c_ast.DeclList) else (node,):
+                if isinstance(declaration, c_ast.Decl | c_ast.Typedef) and declaration.name:
+                    scope.symbols[declaration.name] = None
             construct = str(error)
 
             def fail(state: State) -> None:
@@ -206,7 +210,7 @@ class StatementCompiler(ExpressionCompiler):
     def block(self, node: c_ast.Compound) -> None:
         """Compile a block."""
         items = node.block_items or ()
-        self.open_scope(any(isinstance(item, c_ast.Decl) for item in items) or _has_literal(node))
+        self.open_scope(any(map(_has_declaration, items)) or _has_literal(node))
         for item in items:
             self.statement(item)
         self.close_scope()
@@ -379,6 +383,7 @@ class StatementCompiler(ExpressionCompiler):
             def forget(state: State) -> None:
                 item = machine.change_object(state, state.slots[slot])
                 item.cells.clear()
+                item.fill = None
 
             self.emit(forget)
             return
@@ -408,6 +413,8 @@ class StatementCompiler(ExpressionCompiler):
 
     def declare_hidden(self, type_: CType, is_const: bool = False) -> Variable:
         """Declare a variable without a name in the current scope."""
+        if self.scope.parent is None:
+            return self.declare_static(type_, None, is_const)
         slot = self.new_slot()
         self.scope.slots.append((slot, type_.size))
         return Variable(type_, slot, is_const=is_const)
@@ -422,7 +429,7 @@ class StatementCompiler(ExpressionCompiler):
     def initialize_static(self, number: int, type_: CType, init: c_ast.Node) -> None:
         """Compute the initial value of a static variable."""
         size = type_.size
-        code = Code("initial value")
+        code = Code("initial value", self._function.slots)
 
         def compile_() -> None:
             self.push(Address(number, 0, 0, size))
@@ -665,6 +672,16 @@ def _all(node: c_ast.Node) -> list[c_ast.Node]:
         result.append(item)
         pending += [child for _, child in item.children()]
     return result
+
+
+def _has_declaration(item: c_ast.Node) -> bool:
+    """Return whether a part of a block declares a variable of the block."""
+    match item:
+        case c_ast.Case(stmts=stmts) | c_ast.Default(stmts=stmts):
+            return any(map(_has_declaration, stmts or ()))
+        case c_ast.Label(stmt=stmt):
+            return _has_declaration(stmt)
+    return isinstance(item, c_ast.Decl | c_ast.DeclList)
 
 
 def _has_literal(node: c_ast.Node) -> bool:

@@ -30,9 +30,7 @@ _OWN_HEADERS = {
 """Headers that the frontend's own preprocessor does not know, or reads otherwise."""
 
 _HARMLESS = "noreturn|unused|noinline|always_inline|nothrow|leaf|const|pure|cold|hot|format"
-_ATTRIBUTE = re.compile(
-    rf"__attribute(?:__)?\s*\(\(\s*(?:_*(?:{_HARMLESS})_*(?:\s*\([^()]*\))?\s*,?\s*)*\)\)"
-)
+_ATTRIBUTE = rf"__attribute(?:__)?\s*\(\(\s*(?:_*(?:{_HARMLESS})_*(?:\s*\([^()]*\))?\s*,?\s*)*\)\)"
 _WORDS = {
     "__extension__": "",
     "__inline": "inline",
@@ -43,8 +41,14 @@ _WORDS = {
     "__volatile__": "volatile",
     "__signed__": "signed",
 }
+_QUOTED = r"""(?P<quoted>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_EXTENSION = re.compile(
+    rf"{_QUOTED}|{_ATTRIBUTE}|(?<![\w$])(?P<word>{'|'.join(_WORDS)})(?![\w$])", flags=re.DOTALL
+)
 # pycparser joins two strings before their escapes are known.
-_SPLIT_ESCAPE = re.compile(r'\\(?:x[0-9a-fA-F]+|[0-7]{1,2})"\s*"[0-9a-fA-F]')
+_SPLIT_ESCAPE = re.compile(
+    r'\\(?:x[0-9a-fA-F]+|[0-7]{1,2})"(?:\s|^#[^\n]*$)*"[0-9a-fA-F]', flags=re.MULTILINE
+)
 
 
 def parse_preprocessed(source: str, file: str, sibling_files: Mapping[str, str]) -> c_ast.FileAST:
@@ -61,9 +65,7 @@ def parse_preprocessed(source: str, file: str, sibling_files: Mapping[str, str])
     text = _preprocess(source, file, sibling_files)
     if _SPLIT_ESCAPE.search(text):
         raise _build_error(file, "an escape before the end of a string")
-    text = _ATTRIBUTE.sub("", text)
-    pattern = re.compile(rf"(?<![\w$])(?:{'|'.join(_WORDS)})(?![\w$])")
-    text = pattern.sub(lambda match: _WORDS[match.group()], text)
+    text = _EXTENSION.sub(lambda match: match["quoted"] or _WORDS.get(match["word"], ""), text)
     try:
         return c_parser.CParser().parse(text, file)
     except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
