@@ -56,6 +56,22 @@ TWINS = {
         "b[2] == 2",
     ),
     "memmove": ("int a[4] = {1, 2, 3, 4}; memmove(a + 1, a, 12); assert(@);", "a[3] == 3", "!a[3]"),
+    "a part behind its array": (
+        "struct { int m[2][2]; struct p q[2]; int last; } s = {0}; int k = N(); A(k >= 0 && k < 2);"
+        "assert(@);",
+        "s.m[k][0] + s.q[k].y + (*(s.q + k)).x == 0",
+        "s.m[k][0] + s.m[2][k] + s.q[k].y == 0",
+    ),
+    "a field behind its array": (
+        "struct { struct p q[2]; struct p r; } s = {0}; int k = N(); A(k == 1); assert(@);",
+        "s.q[k].y == 0",
+        "s.q[k + 1].y == 0",
+    ),
+    "an element before its array": (
+        "struct { int first, m[1][3]; } s = {0}; int k = N(); A(k >= 0 && k < 2); assert(@);",
+        "k || s.m[k][2] == 0",
+        "k == 0 || s.m[k][-1] == 0",
+    ),
     "bits": ("struct { unsigned f : 3; } s; s.f = U(); assert(@);", "s.f <= 7", "s.f < 7"),
     "signed bits": ("struct { int g : 3; } s = {3}; s.g++; assert(@);", "s.g == -4", "s.g == 4"),
     "static": ("int r = 0; for (int i = 0; i < 5; i++) r = next(); assert(@);", "r == 5", "r < 5"),

@@ -72,7 +72,7 @@ int main(void)
 """
 
 _FLAGS = (
-    "-w -O0 -std=gnu11 -fwrapv -fno-strict-aliasing -fsanitize=address,undefined "
+    "-w -O0 -std=gnu11 -fwrapv -fno-strict-aliasing -fsanitize=address,undefined,bounds-strict "
     "-fno-sanitize=signed-integer-overflow,shift-base,alignment -fno-sanitize-recover=all "
     "-ftrivial-auto-var-init=zero -fno-builtin -DRUN"
 ).split()

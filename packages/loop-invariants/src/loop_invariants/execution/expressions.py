@@ -663,8 +663,7 @@ class ExpressionCompiler(TypeReader):
             if type(base) is not int:
                 # The bounds of a field need its place.
                 _choose(1)
-            start = base + offset
-            state.stack[-1] = Address(address.obj, start, start, start + size)
+            state.stack[-1] = _narrow(address, base + offset, size)
 
         self.emit(operation)
         return Place(member.type, member if member.width is not None else None)
@@ -1366,12 +1365,18 @@ def _build_decay(size: int | None) -> Operation:
         offset = address.offset
         if type(offset) is not int:
             # The bounds of an inner array need its place.
-            if address.high - address.low == size:
-                return
             _choose(1)
-        state.stack[-1] = Address(address.obj, offset, offset, offset + size)
+        state.stack[-1] = _narrow(address, offset, size)
 
     return operation
+
+
+def _narrow(address: Address, start: int, size: int) -> Address:
+    """Return the address of a part; no access through it leaves the whole.
+
+    The part of an element behind the end of an array has no bytes, whatever lies there.
+    """
+    return Address(address.obj, start, max(start, address.low), min(start + size, address.high))
 
 
 def _build_loaded(machine: Machine, type_: CType) -> Callable[[State, Value], Value]:
