@@ -16,22 +16,17 @@ from loop_invariants.execution.c_types import (
     UnsupportedC,
     Void,
 )
-from loop_invariants.execution.expressions import (
-    ExpressionCompiler,
-    Label,
-    Place,
-    begin_group,
-    end_group,
-    next_operand,
-    parse_characters,
-)
+from loop_invariants.execution.code_writer import Label
+from loop_invariants.execution.expressions import ExpressionCompiler
 from loop_invariants.execution.machine import Code, State
+from loop_invariants.execution.places import Place, parse_characters
 from loop_invariants.execution.scopes import (
     FunctionName,
     Scope,
     TypeName,
     Variable,
 )
+from loop_invariants.execution.stack_operations import begin_group, end_group, next_operand
 from loop_invariants.execution.values import Address, build_operation
 
 _Part = tuple[int, CType, Field | None, c_ast.Node]
