@@ -176,7 +176,7 @@ BAD = [
         (*ONE, "source", "hf:a/b@"),
         "models.one: source 'hf:a/b@': unknown form; write hf:owner/name@commit, hf",
     ),
-    ((*ONE, "source", "hf:a/b@main"), "models.one: source hf:a/b@main: the revision is 'main'"),
+    ((*ONE, "source", "hf:a/b@a b"), "models.one: source hf:a/b@a b: the revision is 'a b'"),
     ((*ONE, "source", "path:"), "models.one: source path:: the name is ''; it must be a path"),
     ((*ONE, "source", PYPI), f"models.one: {PYPI}: file and sha256 are missing; add"),
     ((*ONE, "file", "x.gguf"), "models.one: model path:one: only a pypi: source has file or parts"),

@@ -155,7 +155,7 @@ def test_an_address_may_have_the_version_of_its_api(address, url):
         ({"source": "http://localhost:8000", "api": "vlm"}, "api: 'vlm' is not one of vllm"),
         ({"source": "./m", "api": "vllm"}, "is not a server; remove the key"),
         ("hf:owner", "the name is 'owner'; it must be owner/name"),
-        ("hf:owner/name@main", "a branch or tag can move"),
+        ("hf:owner/name@a b", "it must be a commit hash of 40 .* digits, a tag or a branch"),
         ("pypi:wheel", "one exact version"),
         ({"source": "pypi:wheel==1", "file": "a.gguf"}, "sha256 is missing"),
         ({"source": "hf:owner/name", "sorce": 1}, "unknown key 'sorce', did you mean 'source'"),

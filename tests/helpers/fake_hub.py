@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -24,6 +25,7 @@ class Hub:
         files: contents by name, the same in every repository and at every commit.
         large: names of files that are stored by sha256.
         commits: those that exist; the last is what the default branch stands at.
+        tags: the commits of tags and branches.
         members: the tokens that may read a gated repository; None if it is not gated.
         accounts: all tokens that the hub knows.
         refuse_listing, refuse_files: a status and an error code.
@@ -34,6 +36,7 @@ class Hub:
     files: dict[str, bytes] = field(default_factory=dict)
     large: frozenset[str] = frozenset()
     commits: list[str] = field(default_factory=lambda: [COMMIT])
+    tags: dict[str, str] = field(default_factory=dict)
     members: frozenset[str] | None = None
     accounts: frozenset[str] = frozenset()
     refuse_listing: tuple[int, str] | None = None
@@ -78,7 +81,7 @@ class HubHandler(BaseHTTPRequestHandler):
         commit = next((c for c in served.commits if f"/{c}" in self.path), served.commits[-1])
         if re.search(r"/[0-9a-f]{40}(/|$|\?)", self.path) and commit not in self.path:
             self.refuse(404, {"X-Error-Code": "RevisionNotFound"})
-        elif re.fullmatch(r"/api/(models|datasets)/[^/]+/[^/?]+", self.path):
+        elif re.fullmatch(r"/api/(models|datasets)/[^/]+/[^/?]+(/revision/[^/?]+)?", self.path):
             self.describe(served, with_body)
         elif "/tree/" in self.path:
             body = json.dumps([served.entry(name) for name in served.files]).encode()
@@ -88,9 +91,13 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def describe(self, served: Hub, with_body: bool) -> None:
         """Anybody may know that a gated repository exists, and its newest commit."""
-        name = self.path.split("/", 3)[3]
-        body = json.dumps({"id": name, "sha": served.commits[-1], "siblings": []}).encode()
-        self.reply(served.refuse_listing, served.commits[-1], body, with_body)
+        name, _, revision = self.path.split("/", 3)[3].partition("/revision/")
+        commit = served.tags.get(unquote(revision)) if revision else served.commits[-1]
+        if commit is None:
+            self.refuse(404, {"X-Error-Code": "RevisionNotFound"})
+            return
+        body = json.dumps({"id": name, "sha": commit, "siblings": []}).encode()
+        self.reply(served.refuse_listing, commit, body, with_body)
 
     def send_file(self, served: Hub, commit: str, with_body: bool) -> None:
         name = self.path.partition(f"/resolve/{commit}/")[2]

@@ -299,7 +299,8 @@ def _pin_source(source: Source) -> Source:
     """Return the source with the commit of its first use on this machine, unless it has one."""
     if not source.needs_lock:
         return source
-    lock = f"{_build_slug(source.name)}-{compute_short_hash(source.name)}.json"
+    name = str(source).removeprefix("hf:")
+    lock = f"{_build_slug(name)}-{compute_short_hash(name)}.json"
     return pin_source(source, paths.find_user_cache() / "locks" / lock)
 
 
@@ -321,8 +322,9 @@ def _build_label(source: Source) -> str:
     """Return the label of a source, with a short form of a commit."""
     if source.scheme == "path":
         return source.path.name or str(source.path)
-    revision = f"@{source.revision[:8]}" if source.scheme == "hf" and source.revision else ""
-    return f"{source.name}{revision}"
+    if source.scheme != "hf" or not source.revision:
+        return source.name
+    return f"{source.name}@{source.revision if source.needs_lock else source.revision[:8]}"
 
 
 def _build_slug(name: str) -> str:

@@ -157,10 +157,10 @@ class _SourceKeys(Section):
     label: str = Field(min_length=1)
     """The model's name in tables and figures."""
     source: str
-    """Where the model is: `hf:owner/name@commit`, `hf:owner/name`, `pypi:wheel==version`,
-    `path:directory`, `server:http://host:port`, `openai:MODEL`, `anthropic:MODEL`,
-    `openrouter:MODEL`, `gemini:MODEL` or `ollama:MODEL`. Without a commit, the first fetch locks
-    the newest one in `config/locks/`."""
+    """Where the model is: `hf:owner/name@commit`, `hf:owner/name@tag`, `hf:owner/name`,
+    `pypi:wheel==version`, `path:directory`, `server:http://host:port`, `openai:MODEL`,
+    `anthropic:MODEL`, `openrouter:MODEL`, `gemini:MODEL` or `ollama:MODEL`. Without a commit, the
+    first fetch locks that of the tag, or the newest one, in `config/locks/`."""
     api: OptionalKey[ApiName] = None
     """For server, its interface. `openai-chat`, `openai-completions`, `anthropic` and `ollama`
     return texts alone, by `/v1/chat/completions`, `/v1/completions`, `/v1/messages` or

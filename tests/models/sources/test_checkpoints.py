@@ -428,7 +428,7 @@ def test_hub_model_without_safetensors(served: Hub, tmp_path: Path) -> None:
         ({"refuse_listing": (403, "GatedRepo")}, "gated, and the sent token has no"),
         ({"refuse_listing": (401, "RepoNotFound")}, "absent from the hub, or private"),
         ({"refuse_listing": (404, "RepoNotFound")}, "absent from the hub, or private"),
-        ({"refuse_listing": (404, "RevisionNotFound")}, "lacks this commit"),
+        ({"refuse_listing": (404, "RevisionNotFound")}, "lacks this revision"),
         ({"refuse_listing": (451, "")}, "status 451"),
     ],
 )

@@ -66,6 +66,25 @@ def test_lock_of_another_repository(served: Hub, tmp_path: Path) -> None:
     assert json.loads(lock.read_text())["repository"] == "owner/new"
 
 
+def test_a_tag_is_locked_at_its_commit(served: Hub, tmp_path: Path) -> None:
+    """A tag stays at the commit of its first fetch, another one has its own, and none is named."""
+    serve_model(served, tmp_path)
+    served.commits.append(NEWER)
+    served.tags = {"v1.0": COMMIT, "refs/pr/1": NEWER}
+    lock, tagged = tmp_path / "name.json", parse_source("hf:owner/name@v1.0")
+    fetch_checkpoint(ModelSource(tagged), tmp_path / "m", lock=lock)
+    served.tags["v1.0"] = NEWER
+    fetch_checkpoint(ModelSource(tagged), tmp_path / "again", lock=lock)
+    assert fetched_commit(tmp_path / "m") == fetched_commit(tmp_path / "again") == COMMIT
+    assert pin_source(parse_source("hf:owner/name@refs/pr/1"), lock).revision == NEWER
+    assert json.loads(lock.read_text())["revision"] == "refs/pr/1"
+    absent, other = ModelSource(parse_source("hf:owner/name@v2")), tmp_path / "other.json"
+    with pytest.raises(CommitMissing) as caught:
+        fetch_checkpoint(absent, tmp_path / "o" / "m", lock=other)
+    assert str(caught.value) == "hf:owner/name@v2: the hub's repository lacks this revision"
+    assert not other.exists()
+
+
 def test_source_with_a_commit_needs_no_lock(tmp_path: Path) -> None:
     """A commit in the config counts, whatever a lock says, and none is made."""
     source = parse_source(f"hf:owner/name@{NEWER}")
@@ -82,7 +101,7 @@ def test_locked_commit_that_the_hub_no_longer_has(served: Hub, tmp_path: Path) -
     with pytest.raises(CommitMissing) as caught:
         fetch_checkpoint(WITHOUT_COMMIT, tmp_path / "o" / "m", lock=lock)
     assert str(caught.value) == (
-        f"hf:owner/name@{COMMIT}: the hub's repository lacks this commit; delete {lock} "
+        f"hf:owner/name@{COMMIT}: the hub's repository lacks this revision; delete {lock} "
         "to lock the newest commit, or write @commit after the source"
     )
     assert_nothing_left(tmp_path / "o" / "m")

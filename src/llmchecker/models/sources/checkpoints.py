@@ -295,7 +295,7 @@ def _fetch_from_gguf(model: ModelSource, gguf: Path, directory: Path, convert: _
                 f"{model.source}: not a GGUF file, so it lacks the config and the tokenizer; "
                 "use a directory or a GGUF file"
             )
-    _log.info("converting %s to safetensors", model.source)
+    _log.info("converting %s to float32; llama.cpp computes with other numbers", model.source)
     try:
         convert(gguf, directory)
     except UnusableModel as error:

@@ -55,18 +55,26 @@ _TIMEOUT_SECONDS = 60.0
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 
 
-def fetch_hub_commit(repository: str, kind: RepositoryKind) -> str:
-    """Return the newest commit of the default branch of a hub repository.
+def fetch_hub_commit(repository: str, revision: str, kind: RepositoryKind) -> str:
+    """Return the newest commit of a hub repository.
+
+    Args:
+        repository: owner/name.
+        revision: a tag or branch; empty for the default branch.
+        kind: kind of repository.
 
     Raises:
+        CommitMissing: the repository has no such tag or branch.
         SourceUnavailable: the network, the repository or the access is missing.
     """
+    label = f"hf:{repository}{'@' if revision else ''}{revision}"
+    api = huggingface_hub.HfApi()
     try:
-        commit = huggingface_hub.HfApi().repo_info(repository, repo_type=kind).sha
+        commit = api.repo_info(repository, repo_type=kind, revision=revision or None).sha
     except Exception as error:  # of any class: every exception of the client is a failed download
-        raise _build_hub_error(f"hf:{repository}", repository, kind, error) from error
+        raise _build_hub_error(label, repository, kind, error) from error
     if commit is None:
-        raise SourceUnavailable(f"hf:{repository}: the hub returns no commit; try again later")
+        raise SourceUnavailable(f"{label}: the hub returns no commit; try again later")
     return commit
 
 
@@ -231,7 +239,7 @@ def _build_hub_error(
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__  # the first failure, after which the client tried its cache
     if isinstance(error, errors.RevisionNotFoundError):
-        return CommitMissing(f"{label}: the hub's repository lacks this commit")
+        return CommitMissing(f"{label}: the hub's repository lacks this revision")
     if isinstance(error, errors.GatedRepoError):
         reason = _format_gate_advice(repository, kind, error)
     elif isinstance(error, errors.RepositoryNotFoundError):

