@@ -204,7 +204,7 @@ def test_what_c_leaves_open_is_not_decided(case):
     assert result.problem
 
 
-@pytest.mark.parametrize("seed", [1, *long(*range(2, 60))])
+@pytest.mark.parametrize("seed", [1, *long(*range(2, 12))])
 @needs_gcc
 def test_random_programs_agree_with_gcc(seed, tmp_path: Path):
     """No searched program fails in gcc with sanitizers, and no run called false holds there."""
@@ -213,7 +213,7 @@ def test_random_programs_agree_with_gcc(seed, tmp_path: Path):
     known = sorted({value for value in results if value is not None})
     for values in (known, known[1:]):
         claim = " || ".join(f"r == {value}ul" for value in values) or "0"
-        found = run(text.replace("CLAIM", claim), seconds=10)
+        found = run(text.replace("CLAIM", claim), seconds=3)
         holds = set(results) <= set(values)
         assert holds or not found.is_complete
         assert not (holds and found.kind and found.is_real)
