@@ -18,6 +18,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.utils.atomic_files import atomic_write_with_checksum
 from llmchecker.utils.interval import NUMBERS, PROBABILITIES, TRUTHS, Interval
 from loop_invariants.cli import verify_command
+from loop_invariants.ir.expressions import Semantics
 from loop_invariants.verification.result import Outcome, VerificationResult
 
 QUERY = "P=? [ F gender > 0 ]"
@@ -157,8 +158,9 @@ def test_a_program_has_its_outcome(terminal, tmp_path):
     """The outcome, the name and the message of a program are on the terminal."""
     output = terminal(60)
     result = VerificationResult(Outcome.NOT_PROVEN, seconds=1.25, message="no invariant; none")
-    verify_command._print_program(tmp_path / "loop.c", result)
-    assert plain(output.getvalue()).split() == ("not proven loop 1.2 s no invariant; none".split())
+    verify_command._print_program(tmp_path / "loop.c", result, Semantics.INT32)
+    expected = "not proven loop 1.2 s int32 no invariant; none"
+    assert plain(output.getvalue()).split() == expected.split()
 
 
 def test_a_list_has_titles_on_a_terminal(terminal, tmp_path, monkeypatch):
