@@ -50,6 +50,9 @@ _PROOF_TIME_SHARE = 0.7
 _EXECUTION_SHARE = 0.3
 """Share of the seconds for the symbolic execution."""
 
+_EXECUTION_SECONDS = 6.0
+"""Maximum seconds of the symbolic execution, so that a proof of an unbounded loop soon begins."""
+
 _ORIGINAL_RUNS_SECONDS = 0.5
 """Maximum processor seconds of compiled runs of the original text before the proof."""
 
@@ -140,7 +143,7 @@ def _search_original(text: OriginalText, task: FileTask) -> VerificationResult |
         task.required_property,
         task.error_names,
         text.sibling_files,
-        task.seconds * _EXECUTION_SHARE,
+        min(_EXECUTION_SECONDS, task.seconds * _EXECUTION_SHARE),
     )
     if execution.kind:
         violation = replay_with_gcc(text, RunInputs(execution.inputs))
