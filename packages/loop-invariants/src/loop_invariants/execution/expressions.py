@@ -56,11 +56,10 @@ from loop_invariants.execution.values import (
     to_truth,
     to_vector,
 )
+from loop_invariants.frontend.expressions import MAX_DIGITS
 
 _CONNECTIVES = ("&&", "||")
 _ARITHMETIC = frozenset("+ - * / % & | ^ << >>".split())
-_MAX_DIGITS = 70
-"""Maximum number of digits of a constant: enough for 64 bits in base 2."""
 
 
 class ExpressionCompiler(PlaceCompiler):
@@ -164,7 +163,7 @@ class ExpressionCompiler(PlaceCompiler):
         digits = text.rstrip("uUlL")
         suffix = text[len(digits) :].lower()
         # Python refuses to read thousands of digits
-        if len(digits) > _MAX_DIGITS:
+        if len(digits) > MAX_DIGITS:
             raise UnsupportedC(f"a constant of {len(digits)} digits")
         if not node.type.endswith("int") or not re.fullmatch(
             r"0[xX][0-9a-fA-F]+|0[bB][01]+|\d+", digits

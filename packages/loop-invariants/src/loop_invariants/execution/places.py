@@ -197,11 +197,8 @@ class PlaceCompiler(CodeWriter):
         return type_
 
     def _load_bit_field(self, place: Place) -> Integer:
-        member, type_, machine = place.field, place.type, self.machine
-        assert member is not None
-        assert isinstance(type_, Integer)
-        first, width = member.bit_offset or 0, member.width or 0
-        size = (first + width + 7) // 8
+        type_, first, width, size = _locate_bits(place)
+        machine = self.machine
 
         def load(state: State) -> None:
             address = machine.check_address(state, state.stack[-1], size, 1)
@@ -477,11 +474,8 @@ class PlaceCompiler(CodeWriter):
             self.pop()
 
     def _store_bit_field(self, place: Place) -> None:
-        member, type_, machine = place.field, place.type, self.machine
-        assert member is not None
-        assert isinstance(type_, Integer)
-        first, width = member.bit_offset or 0, member.width or 0
-        size = (first + width + 7) // 8
+        type_, first, width, size = _locate_bits(place)
+        machine = self.machine
 
         def store(state: State) -> None:
             address = machine.check_address(state, state.stack[-2], size, 1)
@@ -495,3 +489,12 @@ class PlaceCompiler(CodeWriter):
             state.stack[-1] = extract_field(new_unit, size, first, width, type_)
 
         self.emit(store)
+
+
+def _locate_bits(place: Place) -> tuple[Integer, int, int, int]:
+    """Return the type of a bit-field, its first bit, its bits, and the bytes that contain them."""
+    member, type_ = place.field, place.type
+    assert member is not None
+    assert isinstance(type_, Integer)
+    first, width = member.bit_offset or 0, member.width or 0
+    return type_, first, width, (first + width + 7) // 8

@@ -4,6 +4,7 @@ A number that depends on no input is a Python integer within the range of its ty
 without inputs need no solver. A truth value of Z3 stands for 0 or 1.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -119,46 +120,30 @@ def _divide(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-_EXACT: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _divide,
-    "%": lambda a, b: a - b * _divide(a, b),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b,
-    ">>": lambda a, b: a >> b,
+_COMMON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
 }
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
+"""Operations of integers, and of signed bit vectors."""
+
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 COMPARISONS = frozenset(_COMPARED)
 
-_SIGNED: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "%": z3.SRem,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b,
-    ">>": lambda a, b: a >> b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}
+_EXACT = _COMMON | {"/": _divide, "%": lambda a, b: a - b * _divide(a, b)}
+_SIGNED = _COMMON | _COMPARED | {"/": operator.truediv, "%": z3.SRem}
 _UNSIGNED = _SIGNED | {
     "/": z3.UDiv,
     "%": z3.URem,
@@ -170,16 +155,16 @@ _UNSIGNED = _SIGNED | {
 }
 
 
-def build_operation(operator: str, type_: Integer) -> Callable[[Value, Value], Value]:
+def build_operation(symbol: str, type_: Integer) -> Callable[[Value, Value], Value]:
     """Build an operation on two numbers of a type; its result wraps around.
 
     The operands are checked before: no divisor is 0, and no shift is too wide. A comparison has a
     result of 0, 1, or a truth value.
     """
-    vector_operation = (_SIGNED if type_.signed else _UNSIGNED)[operator]
+    vector_operation = (_SIGNED if type_.signed else _UNSIGNED)[symbol]
     bits, wrap = type_.bits, type_.wrap
-    if operator in _COMPARED:
-        compare = _COMPARED[operator]
+    if symbol in _COMPARED:
+        compare = _COMPARED[symbol]
 
         def comparison(left: Value, right: Value) -> Value:
             if type(left) is int and type(right) is int:
@@ -187,7 +172,7 @@ def build_operation(operator: str, type_: Integer) -> Callable[[Value, Value], V
             return fold(vector_operation(to_vector(left, bits), to_vector(right, bits)))
 
         return comparison
-    exact, low, high = _EXACT[operator], type_.min_value, type_.max_value
+    exact, low, high = _EXACT[symbol], type_.min_value, type_.max_value
 
     def operation(left: Value, right: Value) -> Value:
         if type(left) is int and type(right) is int:
@@ -198,21 +183,21 @@ def build_operation(operator: str, type_: Integer) -> Callable[[Value, Value], V
     return operation
 
 
-def build_overflow_test(operator: str, type_: Integer) -> Callable[[Value, Value], Value]:
+def build_overflow_test(symbol: str, type_: Integer) -> Callable[[Value, Value], Value]:
     """Build the test that a signed operation keeps its exact result."""
-    exact, low, high = _EXACT[operator], type_.min_value, type_.max_value
+    exact, low, high = _EXACT[symbol], type_.min_value, type_.max_value
     wide = 2 * type_.bits + 1
 
     def test(left: Value, right: Value) -> Value:
         if type(left) is int and type(right) is int:
-            if operator == "<<" and left < 0:
+            if symbol == "<<" and left < 0:
                 return False
             return low <= exact(left, right) <= high
         a, b = (
             z3.SignExt(wide - type_.bits, to_vector(value, type_.bits)) for value in (left, right)
         )
-        result = _SIGNED[operator](a, b)
+        result = _SIGNED[symbol](a, b)
         keeps = z3.And(result >= low, result <= high)
-        return z3.And(keeps, a >= 0) if operator == "<<" else keeps
+        return z3.And(keeps, a >= 0) if symbol == "<<" else keeps
 
     return test

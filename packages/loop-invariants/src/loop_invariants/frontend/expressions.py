@@ -50,7 +50,7 @@ ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
 
 _LONG_MAX = 2**63 - 1
 
-_MAX_DIGITS = 70
+MAX_DIGITS = 70
 """Maximum number of digits of a constant: enough for 64 bits in base 2."""
 
 
@@ -192,7 +192,7 @@ class ExpressionReader:
             return Constant(ord(node.value[1]))
         digits = node.value.rstrip("uUlL")
         # A longer constant exceeds 64 bits in every base.
-        if len(digits) > _MAX_DIGITS:
+        if len(digits) > MAX_DIGITS:
             raise self.build_error(node, f"a constant of {len(digits)} digits")
         if not node.type.endswith("int") or not node.value[0].isdigit():
             raise self.build_error(node, f"the constant {node.value}")
@@ -233,7 +233,7 @@ class ExpressionReader:
 
     def _parse_number(self, node: c_ast.Constant, digits: str) -> int:
         """Convert the digits of a constant, in any base of C, to a number."""
-        if len(digits) > _MAX_DIGITS:
+        if len(digits) > MAX_DIGITS:
             raise self.build_error(node, f"a constant of {len(digits)} digits")
         is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
         # Python uses the prefix `0o` for octal numbers, so base 0 would reject them.
