@@ -168,38 +168,41 @@ def _describe_limited(endings: Endings) -> str:
     """Describe the share of answers that `max_tokens` ended; empty if it ends none."""
     if endings.limited is None:
         return ""
-    lower, upper = _format_share(endings.limited)
-    if (lower, upper) == ("0.00", "1.00"):
-        return ", by itself or at max_tokens"
-    return f", {lower if lower == upper else f'{lower} to {upper}'} of them at max_tokens"
+    share = _format_range(endings.limited)
+    return ", by itself or at max_tokens" if share is None else f", {share} of them at max_tokens"
 
 
 def _describe_thoughts(endings: Endings) -> str:
     """Describe the share of answers that the horizon cut within a thought; empty without any."""
     if endings.thought is None:
         return ""
-    lower, upper = _format_share(endings.thought)
+    share = _format_range(endings.thought)
     # texts that are decided are not continued to their ends
-    if (lower, upper) == ("0.00", "1.00"):
+    if share is None:
         return "; answers after thoughts"
-    share = lower if lower == upper else f"{lower} to {upper}"
     return f"; answers after thoughts, {share} of which were cut within the thought"
 
 
 def _describe_share(endings: Endings, *, is_conversation: bool = False) -> str:
-    lower, upper = _format_share(endings.ended)
-    is_known = (lower, upper) != ("0.00", "1.00")
-    share = lower if lower == upper else f"{lower} to {upper}"
+    share = _format_range(endings.ended)
     if is_conversation:
-        share = share if is_known else "an unknown share"
+        share = share or "an unknown share"
         end = "ended by itself" if endings.limited is None else "ended, by itself or at max_tokens"
         return f"in {share} of the conversations every answer {end}"
-    if is_known:
+    if share is not None:
         return f"{share} of the answers had ended"
     # texts that are decided are not continued to their ends
     if endings.cut == 0:
         return "every answer is decided by then, ended or not"
     return "how many of the answers had ended is unknown"
+
+
+def _format_range(share: Interval) -> str | None:
+    """Format the ends of a share as `0.10 to 0.20`; None if it may be any."""
+    lower, upper = _format_share(share)
+    if (lower, upper) == ("0.00", "1.00"):
+        return None
+    return lower if lower == upper else f"{lower} to {upper}"
 
 
 def _format_share(share: Interval) -> tuple[str, str]:

@@ -21,8 +21,11 @@ from llmchecker.properties.quantifiers.interface import check_parts, find_part
 from llmchecker.properties.scores import score_pairs
 
 _UNFINISHED = (
-    *(Finish.MISSING, Finish.FILTERED, Finish.CALLED),
-    *(Finish.TRUNCATED, Finish.MAX_TOKENS),
+    Finish.MISSING,
+    Finish.FILTERED,
+    Finish.CALLED,
+    Finish.TRUNCATED,
+    Finish.MAX_TOKENS,
 )
 """The ends of answers that did not end; the first that occurs is that of a conversation."""
 

@@ -136,8 +136,10 @@ def load(
         ConfigError: the arguments contradict each other.
     """
     reading = {
-        **{"stop": stop, "include_stop": include_stop},
-        **{"max_tokens": max_tokens, "thought": thought},
+        "stop": stop,
+        "include_stop": include_stop,
+        "max_tokens": max_tokens,
+        "thought": thought,
     }
     reading = {name: value for name, value in reading.items() if value is not None}
     reading = parse_section(OutputKeys, reading).explicit_keys
