@@ -2,7 +2,7 @@
 
     loop-invariants program.c
 
-`Provable`, the quantifier `provable` of llmchecker, is the only public name.
+Public names are `prove`, and `Provable`, the quantifier `provable` of llmchecker.
 """
 
 from importlib import import_module
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from loop_invariants.experiments.provable_quantifier import Provable as Provable
+    from loop_invariants.proof import prove as prove
 
-__all__ = ["Provable"]
+_MODULES = {"Provable": "experiments.provable_quantifier", "prove": "proof"}
+"""Module of each public name."""
+
+__all__ = ["Provable", "prove"]
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("loop_invariants.experiments.provable_quantifier"), name)
+    return getattr(import_module(f"loop_invariants.{_MODULES[name]}"), name)

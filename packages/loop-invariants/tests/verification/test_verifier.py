@@ -54,7 +54,7 @@ def test_what_a_model_proposes_is_proven_and_remembered():
     proposals = proposed(CandidateSource.SAMPLED, made, "x + y == n", "y >= n", "x >= 0", "y == 0")
     result = Verifier(made, Semantics.INTEGERS).verify(proposals, builtin_sources=())
     assert result.outcome is Outcome.VERIFIED
-    assert {(format_c(i.expression), i.sources) for i in result.invariants} == {
+    assert {(i.text, i.sources) for i in result.invariants} == {
         ("(x + y) == n", (CandidateSource.SAMPLED,)),
         ("x >= 0", (CandidateSource.SAMPLED,)),
     }
@@ -96,7 +96,7 @@ def test_a_disjunction_remembers_who_proposed_its_parts():
     made = program(CHOICE)
     proposals = proposed(CandidateSource.SAMPLED, made, "m < n", "n <= 0")
     result = Verifier(made, Semantics.INTEGERS).verify(proposals, (CandidateSource.DISJUNCTIONS,))
-    assert [(format_c(i.expression), i.sources) for i in result.invariants] == [
+    assert [(i.text, i.sources) for i in result.invariants] == [
         ("(m < n) || (n <= 0)", (CandidateSource.DISJUNCTIONS, CandidateSource.SAMPLED))
     ]
 

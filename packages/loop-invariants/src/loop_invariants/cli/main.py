@@ -2,6 +2,7 @@
 
     loop-invariants program.c
     loop-invariants prove program.c --invariant 'line 7: 2*s == i*(i-1)'
+    loop-invariants program.c --model ./model --witness program.yml
     loop-invariants directory/of/programs --jobs 2 --without relations
 
 The module imports no package that loads slowly, because llmchecker lists its commands with it.
@@ -95,6 +96,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "counts with its proof only",
     )
     parser.add_argument(
+        "--model",
+        help="language model that proposes invariants: a name of the configuration, a directory, "
+        "hf:owner/name, or a provider's model. Each counts with its proof only",
+    )
+    parser.add_argument(
+        "--answers",
+        type=int,
+        choices=range(1, 31),
+        metavar="N",
+        help="answers of the model to each of two prompts for a loop, from 1 to 30 (default: 10)",
+    )
+    parser.add_argument("--seed", type=int, help="seed of the answers (default: 0)")
+    parser.add_argument(
         "--property",
         type=Property,
         choices=list(Property),
@@ -108,6 +122,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default="sv-comp",
         help="errors that are named otherwise, separated by commas: the sets cbmc, cpachecker, "
         "klee, seahorn, sv-comp, or check(c), fail(), LABEL: (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--witness",
+        type=Path,
+        metavar="FILE",
+        help="write the invariants of the proof of one program as a correctness witness of SV-COMP "
+        "(format 2.0)",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print one JSON object")

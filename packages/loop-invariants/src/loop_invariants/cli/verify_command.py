@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,10 @@ from loop_invariants.interpreter.simulation import (
     HeadState,
     NondetValue,
 )
-from loop_invariants.ir.expressions import Semantics, format_c
+from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.proposals.settings import ProposalSettings
+from loop_invariants.reporting.witness import explain_no_witness, write_witness
 from loop_invariants.sources import find_program_files
 from loop_invariants.verification.given_invariants import parse_given_invariant
 from loop_invariants.verification.portfolio import FileTask, verify_file
@@ -47,6 +50,8 @@ from loop_invariants.verification.result import (
     VerificationResult,
 )
 
+_ANSWERS = 10
+"""Answers of a model to each kind of prompt, by default."""
 _MAX_EVENTS = 24
 """Maximum number of lines of a run; a longer run is cut in its middle."""
 
@@ -60,8 +65,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
         KeyboardInterrupt: Ctrl-C, after the verdicts so far are printed.
     """
     path: Path = arguments.path
-    if arguments.invariant and path.is_dir():
-        raise ConfigError("--invariant: it belongs to one program; name a file")
+    for option in ("invariant", "witness"):
+        if getattr(arguments, option) and path.is_dir():
+            raise ConfigError(f"--{option}: it belongs to one program; name a file")
+    for option in ("answers", "seed"):
+        if getattr(arguments, option) is not None and arguments.model is None:
+            raise ConfigError(f"--{option}: no model answers; add --model")
     files = find_program_files(path) if path.is_dir() else (path,)
     if arguments.property is Property.NO_OVERFLOW and arguments.semantics is Semantics.INTEGERS:
         raise ConfigError(
@@ -78,6 +87,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
     )
     settings = [str(task.semantics), str(task.required_property), arguments.errors]
     settings += [f"{task.seconds:g}", *map(str, task.sources), *arguments.invariant]
+    if arguments.model is not None:
+        asking = ProposalSettings(arguments.answers or _ANSWERS, arguments.seed or 0)
+        settings += [f"{arguments.model} {asking}"]
     digests = {file: compute_digest(file, settings) for file in files}
     records: dict[Path, dict[str, Any]] = {}
     for file in files:
@@ -86,6 +98,11 @@ def run_verify(arguments: argparse.Namespace) -> int:
             records[file] = record
     stored_count = len(records)
     pending_files = [file for file in files if file not in records]
+    if arguments.model is not None and pending_files:
+        # Imported here, because torch takes seconds to load.
+        from loop_invariants.cli.model_proposals import sample_candidates
+
+        task = replace(task, sampled=sample_candidates(arguments.model, pending_files, asking))
     interrupt: KeyboardInterrupt | None = None
     try:
         for file, result in _iter_results(
@@ -96,6 +113,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
             }
             if log is not None:
                 log.add(record)
+            if arguments.witness is not None:
+                _write_witness(file, task, result, arguments.witness)
             if arguments.jsonl:
                 print(format_line(record), flush=True)
             # One JSON object holds all programs, so that it is printed at the end.
@@ -139,6 +158,14 @@ def run_verify(arguments: argparse.Namespace) -> int:
         return ExitStatus.SUCCESS
     # A false program outweighs unknown ones.
     return ExitStatus.VIOLATED if outcomes[Outcome.FALSE] else ExitStatus.UNKNOWN
+
+
+def _write_witness(file: Path, task: FileTask, result: VerificationResult, target: Path) -> None:
+    """Write the witness of a proof, or say why there is none."""
+    if (reason := explain_no_witness(file, task, result)) is not None:
+        print(f"--witness: {target} is not written: {reason}", file=sys.stderr)
+    else:
+        write_witness(file, task, result, target)
 
 
 def _print_program(file: Path, result: VerificationResult, semantics: Semantics) -> None:
@@ -214,7 +241,7 @@ def _format_run(failure: Failure | None) -> list[str]:
 
 def _format_invariants(result: VerificationResult) -> str:
     """Format the proven invariants with their sources."""
-    texts = (f"{format_c(i.expression)} [{', '.join(i.sources)}]" for i in result.invariants)
+    texts = (f"{i.text} [{', '.join(i.sources)}]" for i in result.invariants)
     return "; ".join(texts)
 
 
@@ -241,12 +268,7 @@ def _build_record(file: Path, result: VerificationResult, semantics: Semantics) 
         "limits": list(result.limits),
         "searched_depth": result.searched_depth,
         "invariants": [
-            {
-                "line": i.line,
-                "text": format_c(i.expression),
-                "sources": list(i.sources),
-            }
-            for i in result.invariants
+            {"line": i.line, "text": i.text, "sources": list(i.sources)} for i in result.invariants
         ],
         "violated": _find_violated_line(result),
         "kind": result.violation.kind if result.violation else None,

@@ -25,7 +25,6 @@ from loop_invariants.ir.expressions import (
     Constant,
     Expression,
     Semantics,
-    format_c,
     iter_subexpressions,
 )
 from loop_invariants.ir.instrumentation import Property
@@ -133,7 +132,7 @@ class Subject:
             result.outcome,
             result.seconds,
             tuple(
-                Invariant(invariant.line, format_c(invariant.expression), invariant.sources)
+                Invariant(invariant.line, invariant.text, invariant.sources)
                 for invariant in result.invariants
             ),
             message=result.message,
@@ -287,10 +286,7 @@ def _collect_candidates(
     # The model has no proposals for this loop, such as for a program that it cannot process.
     if loop_proposals is None:
         return ()
-    candidates = merge_candidates(
-        loop_proposals.parse_answers(PromptVariant.COMBINED, False, program, loop)
-    )
-    return candidates[: settings.max_candidates]
+    return loop_proposals.collect_candidates(program, loop)[: settings.max_candidates]
 
 
 def _attempt_tool(name: str, subject: Subject) -> Attempt:

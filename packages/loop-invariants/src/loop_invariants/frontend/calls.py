@@ -14,7 +14,7 @@ from llmchecker.errors import UnsupportedProgram
 from loop_invariants.frontend.acsl_assertions import check_annotation, widen_condition
 from loop_invariants.frontend.declarations import DeclarationReader
 from loop_invariants.frontend.error_names import find_known_set
-from loop_invariants.frontend.expressions import callee_name
+from loop_invariants.frontend.expressions import QUANTIFIER_FUNCTIONS, callee_name
 from loop_invariants.frontend.pointer_binding import PointerValue
 from loop_invariants.frontend.pointers import PointerReader
 from loop_invariants.frontend.preprocessing.translation_phases import (
@@ -395,10 +395,12 @@ class CallReader:
 
 
 def _is_pure(nodes: Sequence[c_ast.Node]) -> bool:
-    """Check that expressions change nothing and call nothing."""
+    """Check that expressions change nothing and call nothing but quantifiers."""
     effects = (c_ast.Assignment, c_ast.FuncCall, c_ast.UnaryOp)
-    return all(
-        isinstance(node, c_ast.UnaryOp) and node.op not in INCREMENTS
+    return not any(
+        node.op in INCREMENTS
+        if isinstance(node, c_ast.UnaryOp)
+        else not isinstance(node, c_ast.FuncCall) or callee_name(node) not in QUANTIFIER_FUNCTIONS
         for expression in nodes
         for node in iter_nodes(expression, effects)
     )

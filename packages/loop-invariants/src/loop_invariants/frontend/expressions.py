@@ -46,7 +46,13 @@ NONDET_TYPES = {
 _ALL_INT: Mapping[str, Type] = MappingProxyType({})
 """Types of a program with int variables only: a name without a type is an int."""
 
-ESBMC_QUANTIFIERS = {"__ESBMC_forall": "forall", "__ESBMC_exists": "exists"}
+QUANTIFIER_FUNCTIONS = {
+    "__ESBMC_forall": "forall",
+    "__ESBMC_exists": "exists",
+    "__forall": "forall",
+    "__exists": "exists",
+}
+"""Quantifier of each function of ESBMC, and of the short names beside `__invariant`."""
 
 _LONG_MAX = 2**63 - 1
 
@@ -288,7 +294,7 @@ class ExpressionReader:
 
     def _read_call(self, node: c_ast.FuncCall) -> Expression:
         name = callee_name(node)
-        if name in ESBMC_QUANTIFIERS:
+        if name in QUANTIFIER_FUNCTIONS:
             return self._read_quantifier(node)
         # Inside a quantifier, each bound value would draw another value.
         if (
@@ -311,7 +317,7 @@ class ExpressionReader:
                 outer_names, self._bound_names = self._bound_names, self._bound_names | {name}
                 condition = self.read(body)
                 self._bound_names = outer_names
-                return Quantified(ESBMC_QUANTIFIERS[callee_name(node)], name, condition)
+                return Quantified(QUANTIFIER_FUNCTIONS[callee_name(node)], name, condition)
         raise self.build_error(node, "a quantifier without a variable and a body")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pycparser import c_ast
 
 from loop_invariants.frontend.expressions import (
-    ESBMC_QUANTIFIERS,
+    QUANTIFIER_FUNCTIONS,
     ExpressionReader,
     callee_name,
     nondet_type,
@@ -304,7 +304,7 @@ class EffectReader(ExpressionReader):
         return self.read(last_expression)
 
     def _read_call(self, node: c_ast.FuncCall) -> Expression:
-        if callee_name(node) in ESBMC_QUANTIFIERS:
+        if callee_name(node) in QUANTIFIER_FUNCTIONS:
             return self._read_quantified(node)
         if _is_pure_call(node):
             return super()._read_call(node)
@@ -390,4 +390,4 @@ class EffectReader(ExpressionReader):
 
 
 def _is_pure_call(node: c_ast.FuncCall) -> bool:
-    return callee_name(node) in ESBMC_QUANTIFIERS or nondet_type(callee_name(node)) is not None
+    return callee_name(node) in QUANTIFIER_FUNCTIONS or nondet_type(callee_name(node)) is not None

@@ -74,6 +74,10 @@ class LoopProposals:
         texts = (self.answers[select_variant(variant, i)][i] for i in range(self.iterations))
         return tuple(parse_answer(i, t, program, loop, is_filtered) for i, t in enumerate(texts))
 
+    def collect_candidates(self, program: Program, loop: Loop) -> tuple[Expression, ...]:
+        """Return the distinct conditions of all answers, without the syntactic filter."""
+        return merge_candidates(self.parse_answers(PromptVariant.COMBINED, False, program, loop))
+
     def sampling_seconds(self, variant: PromptVariant, iterations: int) -> float:
         """Return the seconds of a variant's first iterations.
 

@@ -12,6 +12,7 @@ from llmchecker.errors import ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.connection import connect_text_client
 from llmchecker.models.servers.settings import is_served
+from llmchecker.models.servers.text_client import TextClient
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.statements import Loop, Program
 from loop_invariants.proposals.prompt_templates import PromptVariant, build_prompt
@@ -22,7 +23,7 @@ from loop_invariants.proposals.settings import ProposalSettings
 _log = logging.getLogger(__name__)
 
 
-_Proposer = Callable[[str, Sequence[int]], list[tuple[str, ...]]]
+Proposer = Callable[[str, Sequence[int]], list[tuple[str, ...]]]
 """A source of proposals: the invariants' texts in each iteration's answer to a prompt."""
 
 
@@ -35,7 +36,7 @@ def load_proposer(
     cache_directory: Path,
     threads: int,
     load_arguments: Mapping[str, Any],
-) -> _Proposer:
+) -> Proposer:
     """Load the proposer of a model directory.
 
     Args:
@@ -46,18 +47,24 @@ def load_proposer(
         load_arguments: the arguments of `load_model` for a local model.
     """
     if is_served(directory):
-        client = connect_text_client(directory, cache_directory)
-        return lambda prompt, iterations: request_answers(client, prompt, iterations, settings.seed)
+        return build_proposer(connect_text_client(directory, cache_directory), settings)
     # The import of transformers takes seconds, and a server does not need it.
     from llmchecker.models.transformers.load import load_model
 
     # The configuration accepts causal models only.
     model = cast(LanguageModel, load_model(directory, threads=threads, **load_arguments))
+    return build_proposer(model, settings)
+
+
+def build_proposer(model: LanguageModel | TextClient, settings: ProposalSettings) -> Proposer:
+    """Build the proposer of an open model."""
+    if isinstance(model, TextClient):
+        return lambda prompt, iterations: request_answers(model, prompt, iterations, settings.seed)
     return lambda prompt, iterations: sample_answers(model, prompt, iterations, settings.seed)
 
 
 def _propose_for_program(
-    proposer: _Proposer, program: Program, settings: ProposalSettings
+    proposer: Proposer, program: Program, settings: ProposalSettings
 ) -> ProgramProposals:
     """Propose invariants of every loop of a program.
 
@@ -70,7 +77,7 @@ def _propose_for_program(
 
 
 def propose_invariants(
-    proposer: _Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
+    proposer: Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
 ) -> dict[str, ProgramProposals]:
     """Propose invariants of programs.
 
@@ -98,7 +105,7 @@ def propose_invariants(
 
 
 def _propose_for_file(
-    proposer: _Proposer, file: Path, settings: ProposalSettings
+    proposer: Proposer, file: Path, settings: ProposalSettings
 ) -> ProgramProposals | None:
     """Propose invariants for a file; None if program or model is rejected."""
     try:
@@ -110,7 +117,7 @@ def _propose_for_file(
 
 
 def _propose_for_loop(
-    proposer: _Proposer, program: Program, loop: Loop, settings: ProposalSettings
+    proposer: Proposer, program: Program, loop: Loop, settings: ProposalSettings
 ) -> LoopProposals:
     texts, seconds = {}, {}
     # `combined` needs no answers of its own: it reuses the answers to these two prompts.

@@ -45,7 +45,7 @@ def parse_given_invariant(text: str) -> GivenInvariant:
     """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ConfigError(f"--invariant: {text!r} names no line; write 'line 7: 0 <= i && i <= n'")
+        raise ConfigError(f"invariant {text!r}: it names no line; write 'line 7: 0 <= i && i <= n'")
     return GivenInvariant(int(match[1]), match[2])
 
 
@@ -61,16 +61,17 @@ def build_given_candidates(
     """
     candidates: dict[int, list[Expression]] = {loop.number: [] for loop in program.loops}
     for invariant in given:
+        place = f"invariant 'line {invariant.line}: {invariant.text}'"
         loops = [loop for loop in program.loops if loop.line == invariant.line]
         if not loops:
             lines = ", ".join(str(line) for line in sorted({loop.line for loop in program.loops}))
-            problem = f"no loop begins in line {invariant.line}"
-            raise ConfigError(f"--invariant: {problem}; name one of the lines {lines or 'of none'}")
+            known = f"name one of the lines {lines}" if lines else "the program has no loop"
+            raise ConfigError(f"{place}: no loop begins there; {known}")
         for loop in loops:
             try:
                 candidates[loop.number].append(_parse(program, loop, invariant.text))
             except UnsupportedProgram as error:
-                raise ConfigError(f"--invariant: {error}") from error
+                raise ConfigError(f"{place}: {error}") from error
     for line, text in _iter_written(program.syntax_tree):
         for loop in program.loops:
             if loop.line == line:

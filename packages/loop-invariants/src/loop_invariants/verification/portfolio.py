@@ -9,8 +9,8 @@ meaning where C leaves several.
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
@@ -18,7 +18,7 @@ from loop_invariants.execution.execution import execute
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.original_text import OriginalText, read_original_text
 from loop_invariants.frontend.translation_unit import SV_COMP, read_program
-from loop_invariants.ir.expressions import Semantics
+from loop_invariants.ir.expressions import Expression, Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
 from loop_invariants.verification.bounded_search import BoundedSearch
@@ -83,6 +83,7 @@ class FileTask:
         seconds: wall-clock seconds for each file.
         sources: the enabled sources of candidates within this package.
         invariants: invariants that a person gives; with any, only a proof by invariants counts.
+        sampled: candidates of a language model for the loops of each file, by number of the loop.
     """
 
     semantics: Semantics
@@ -91,6 +92,7 @@ class FileTask:
     seconds: float = 60.0
     sources: Sequence[CandidateSource] = BUILTIN_SOURCES
     invariants: Sequence[GivenInvariant] = ()
+    sampled: Mapping[Path, Mapping[int, Sequence[Expression]]] = field(default_factory=dict)
 
 
 def verify_file(path: Path, task: FileTask) -> VerificationResult:
@@ -122,8 +124,11 @@ def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
         remaining_seconds = max(1.0, find_remaining_seconds())
         limits = VerificationLimits(seconds=remaining_seconds * _PROOF_TIME_SHARE)
         verifier = Verifier(program, task.semantics, limits, text)
-        given = build_given_candidates(program, task.invariants)
-        result = verifier.verify({CandidateSource.GIVEN: given}, builtin_sources=task.sources)
+        proposals = {
+            CandidateSource.GIVEN: build_given_candidates(program, task.invariants),
+            CandidateSource.SAMPLED: task.sampled.get(path, {}),
+        }
+        result = verifier.verify(proposals, builtin_sources=task.sources)
     if (
         text is not None
         and result.outcome in _OPEN_OUTCOMES

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from loop_invariants.interpreter.simulation import Failure
-from loop_invariants.ir.expressions import Expression
+from loop_invariants.ir.expressions import Expression, format_c
 
 _MAX_SECONDS = 1_000_000
 """Maximum seconds for a program, since solvers count milliseconds in 32 bits."""
@@ -119,6 +119,11 @@ class ProvenInvariant:
     line: int
     expression: Expression
     sources: tuple[CandidateSource, ...]
+
+    @property
+    def text(self) -> str:
+        """The condition in C."""
+        return format_c(self.expression)
 
 
 @dataclass(frozen=True)
