@@ -30,7 +30,7 @@ def sample_candidates(
     Programs that cannot be read, or that are too long for the model, have none.
 
     Args:
-        name: a model of the configuration, or a directory or source as `llmchecker check --model` takes it.
+        name: a model of the configuration, or a directory or source, as of `llmchecker check`.
         files: the C files.
         settings: the number of answers and their seed.
 
