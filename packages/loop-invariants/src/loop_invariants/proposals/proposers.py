@@ -23,7 +23,7 @@ from loop_invariants.proposals.settings import ProposalSettings
 _log = logging.getLogger(__name__)
 
 
-Proposer = Callable[[str, Sequence[int]], list[tuple[str, ...]]]
+_Proposer = Callable[[str, Sequence[int]], list[tuple[str, ...]]]
 """A source of proposals: the invariants' texts in each iteration's answer to a prompt."""
 
 
@@ -36,7 +36,7 @@ def load_proposer(
     cache_directory: Path,
     threads: int,
     load_arguments: Mapping[str, Any],
-) -> Proposer:
+) -> _Proposer:
     """Load the proposer of a model directory.
 
     Args:
@@ -56,7 +56,7 @@ def load_proposer(
     return build_proposer(model, settings)
 
 
-def build_proposer(model: LanguageModel | TextClient, settings: ProposalSettings) -> Proposer:
+def build_proposer(model: LanguageModel | TextClient, settings: ProposalSettings) -> _Proposer:
     """Build the proposer of an open model."""
     if isinstance(model, TextClient):
         return lambda prompt, iterations: request_answers(model, prompt, iterations, settings.seed)
@@ -64,7 +64,7 @@ def build_proposer(model: LanguageModel | TextClient, settings: ProposalSettings
 
 
 def _propose_for_program(
-    proposer: Proposer, program: Program, settings: ProposalSettings
+    proposer: _Proposer, program: Program, settings: ProposalSettings
 ) -> ProgramProposals:
     """Propose invariants of every loop of a program.
 
@@ -77,7 +77,7 @@ def _propose_for_program(
 
 
 def propose_invariants(
-    proposer: Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
+    proposer: _Proposer, files: Sequence[Path], settings: ProposalSettings, max_workers: int = 1
 ) -> dict[str, ProgramProposals]:
     """Propose invariants of programs.
 
@@ -105,7 +105,7 @@ def propose_invariants(
 
 
 def _propose_for_file(
-    proposer: Proposer, file: Path, settings: ProposalSettings
+    proposer: _Proposer, file: Path, settings: ProposalSettings
 ) -> ProgramProposals | None:
     """Propose invariants for a file; None if program or model is rejected."""
     try:
@@ -117,7 +117,7 @@ def _propose_for_file(
 
 
 def _propose_for_loop(
-    proposer: Proposer, program: Program, loop: Loop, settings: ProposalSettings
+    proposer: _Proposer, program: Program, loop: Loop, settings: ProposalSettings
 ) -> LoopProposals:
     texts, seconds = {}, {}
     # `combined` needs no answers of its own: it reuses the answers to these two prompts.
