@@ -1,24 +1,24 @@
 """Validators of JSON Schemas, which are checked when they are built.
 
 A validator is jsonschema's with three differences: regular expressions are those of ECMA 262,
-multiples are exact, and `nullable` has its meaning of OpenAPI 3.0. Formats are asserted.
+multiples are exact, and `nullable` has its meaning of OpenAPI 3.0. Formats are asserted by
+jsonschema-rs, which is right on the whole official test suite.
 """
 
 import logging
 import math
-import re
-from calendar import monthrange
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, timedelta
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import jsonschema_rs
 from jsonschema import (
     Draft3Validator,
     Draft4Validator,
     Draft6Validator,
     Draft7Validator,
+    Draft201909Validator,
     Draft202012Validator,
     FormatChecker,
     SchemaError,
@@ -77,46 +77,22 @@ class _DraftValidator(Validator, Protocol):
     ) -> Iterator[ValidationError]: ...
 
 
-def _build_email_syntax(letters: str) -> str:
-    """Build the pattern of a mailbox of RFC 5321, whose words may have more letters than ASCII."""
-    atom = rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{letters}-]++"
-    quoted = rf'"(?:[ !#-\[\]-~{letters}]|\\[ -~])*+"'
-    label = rf"[A-Za-z0-9{letters}](?:[A-Za-z0-9{letters}-]*[A-Za-z0-9{letters}])?"
-    return rf"(?:{atom}(?:\.{atom})*+|{quoted})@(?:{label}(?:\.{label})*|\[[!-Z^-~]+\])"
-
-
-_FORMAT_SYNTAX = {
-    "date-time": r"[0-9TtZz:.+-]+",
-    "duration": r"P(?:[0-9.]+[YMWD])*(?:T(?:[0-9.]+[HMS])+)?",
-    "email": _build_email_syntax(""),
-    "hostname": r"[A-Za-z0-9.-]*[A-Za-z0-9]",
-    "idn-email": _build_email_syntax("\xa0-\ud7ff\ue000-\U0010ffff"),
-    "relative-json-pointer": r"(?:0|[1-9][0-9]*+)(?:#|(?:/.*+)?)",
-    "time": r"[0-9Zz:.+-]+",
-    "uri": r"[!-~]+",
-    "uri-reference": r"[!-~]*",
-    "uri-template": r"[^\s\x00-\x1f\x7f]*",
-    "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
-}
-"""Necessary syntax where jsonschema's checkers accept more, such as a line break at the end."""
-
-_TIME_FORMATS = ("time", "date-time")
-"""Formats whose texts may have a leap second."""
-_LEAP_SECOND = re.compile(
-    r"(?P<minute>(?:(?P<date>\d{4}-\d\d-\d\d)[Tt])?(?P<hours>\d\d):(?P<minutes>\d\d))"
-    r":60(?P<rest>(?:\.\d+)?(?:[Zz]|(?P<sign>[+-])(?P<offset_hours>\d\d):(?P<offset_minutes>\d\d)))",
-    re.ASCII,
+_FORMATS = (
+    (
+        Draft4Validator,
+        jsonschema_rs.Draft4Validator,
+        "date-time email hostname idn-email ipv4 ipv6 regex uri",
+    ),
+    (Draft6Validator, jsonschema_rs.Draft6Validator, "json-pointer uri-reference uri-template"),
+    (
+        Draft7Validator,
+        jsonschema_rs.Draft7Validator,
+        "date idn-hostname iri iri-reference relative-json-pointer time",
+    ),
+    (Draft201909Validator, jsonschema_rs.Draft201909Validator, "duration uuid"),
+    (Draft202012Validator, jsonschema_rs.Draft202012Validator, ""),
 )
-"""A time of RFC 3339 in the second 60."""
-
-_IRI_LETTERS = re.compile(
-    "[\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
-    + "".join(f"{chr(plane)}-{chr(plane + 0xFFFD)}" for plane in range(0x10000, 0xE0000, 0x10000))
-    + "\U000e1000-\U000efffd]"
-)
-"""`ucschar` of RFC 3987: letters of an IRI that a URI lacks."""
-_IRI_QUERY_LETTERS = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
-"""`iprivate` of RFC 3987: letters that only the query of an IRI may have."""
+"""Drafts, the classes that check their formats, and the formats that each adds to those before."""
 
 _REFERENCE_DRAFTS = (Draft4Validator, Draft6Validator, Draft7Validator)
 """Drafts in which a `$ref` replaces all keywords next to it."""
@@ -386,86 +362,35 @@ def _resolve_reference(
     return resolved.contents, resolved.resolver
 
 
+@cache
 def _build_format_checker(validator_class: type[_DraftValidator]) -> FormatChecker:
     """Return a checker of the draft's formats that raises no error on any text."""
-    draft_checkers = validator_class.FORMAT_CHECKER.checkers
     format_checker = FormatChecker(())
-    for name, (is_conforming, _) in draft_checkers.items():
-        format_checker.checkers[name] = (_build_format_check(name, is_conforming), ())
-    format_checker.checkers["regex"] = (_is_pattern, ())
-    if validator_class not in (Draft4Validator, Draft6Validator):
-        for name in ("iri", "iri-reference"):
-            is_uri = format_checker.checkers[name.replace("iri", "uri")][0]
-            format_checker.checkers[name] = (_build_iri_check(is_uri), ())
+    draft_classes: list[object] = [draft_class for draft_class, _, _ in _FORMATS]
+    drafts = _FORMATS[: draft_classes.index(validator_class) + 1]
+    format_class = drafts[-1][1]
+    for name in " ".join(names for _, _, names in drafts).split():
+        # a pattern has the engine that searches it
+        check = _is_pattern if name == "regex" else _build_format_check(format_class, name)
+        format_checker.checkers[name] = (check, ())
     return format_checker
 
 
-def _build_iri_check(is_uri: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Build the check of an IRI from that of a URI.
-
-    An IRI of RFC 3987 is a URI that has further letters where a URI may have `~`. jsonschema's own
-    check builds 38 parsers at import, which takes seconds.
-    """
-
-    def check_iri(value: object) -> bool:
-        if not isinstance(value, str):
-            return True
-        # the address in brackets has no further letters
-        if re.search(r"\[[^\]]*[^\x00-\x7f]", value):
-            return False
-        rest, mark, fragment = value.partition("#")
-        path, query_mark, query = rest.partition("?")
-        query = _IRI_QUERY_LETTERS.sub("~", query)
-        return is_uri(_IRI_LETTERS.sub("~", f"{path}{query_mark}{query}{mark}{fragment}"))
-
-    return check_iri
-
-
 def _build_format_check(
-    name: str, is_conforming: Callable[[object], bool]
+    format_class: type[jsonschema_rs.Validator], name: str
 ) -> Callable[[object], bool]:
-    syntax = re.compile(_FORMAT_SYNTAX.get(name, ".*+"), re.DOTALL)
+    validator = format_class({"format": name}, validate_formats=True)
 
     def check_format(value: object) -> bool:
         if not isinstance(value, str):
             return True
-        if syntax.fullmatch(value) is None:
-            return False
         try:
-            if name in _TIME_FORMATS and (leap := _LEAP_SECOND.fullmatch(value)) is not None:
-                # the second before it has the same form
-                usual = f"{leap['minute']}:59{leap['rest']}"
-                return bool(is_conforming(usual)) and _is_leap_minute(leap)
-            return bool(is_conforming(value))
-        except (RecursionError, MemoryError):
-            raise
-        # the libraries raise various errors for odd texts
-        except Exception:
+            return validator.is_valid(value)
+        # a lone surrogate is part of no format
+        except UnicodeEncodeError:
             return False
 
     return check_format
-
-
-def _is_leap_minute(leap: re.Match[str]) -> bool:
-    """Return whether a leap second may end the minute of a time of RFC 3339.
-
-    It follows 23:59:59 UTC, with a date at the end of a month.
-
-    Args:
-        leap: a match of `_LEAP_SECOND`.
-    """
-    hours, minutes = int(leap["hours"]), int(leap["minutes"])
-    offset = 0
-    if leap["sign"] is not None:
-        offset = 60 * int(leap["offset_hours"]) + int(leap["offset_minutes"])
-    offset = -offset if leap["sign"] == "-" else offset
-    days, minute = divmod(60 * hours + minutes - offset, 24 * 60)
-    if minute != 24 * 60 - 1:
-        return False
-    if leap["date"] is None:
-        return True
-    day = date.fromisoformat(leap["date"]) + timedelta(days=days)
-    return day.day == monthrange(day.year, day.month)[1]
 
 
 def _is_pattern(value: object) -> bool:
