@@ -17,7 +17,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 
-.PHONY: docs quick results paper invariants report test test-all test-faults test-slurm test-servers bench bench-servers bench-suites evaluation evaluation-quick bundle test-bundle dist lint
+.PHONY: docs quick results paper invariants report test test-all test-faults test-slurm test-servers test-peers bench bench-servers bench-suites evaluation evaluation-quick bundle test-bundle dist lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
@@ -89,6 +89,13 @@ test-servers: $(INSTALLED)
 	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
 	PYTHON=$(PYTHON) tests/servers/install.sh
 	$(BIN)/pytest tests/servers
+
+# files that other tools read and write, by these tools themselves
+test-peers: $(INSTALLED)
+	$(REPAIRED)
+	$(BIN)/snakemake --quiet --cores all resources/models/smollm2-135m
+	PYTHON=$(PYTHON) tests/peers/install.sh
+	$(BIN)/pytest tests/peers
 
 # about 40 minutes on 2 cores; the models are fetched beforehand, so that no download is measured
 bench: $(INSTALLED)

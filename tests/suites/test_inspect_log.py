@@ -1,15 +1,10 @@
-"""Logs of inspect_ai: a sample for each requirement, which the package itself reads."""
-
-import json
-import os
-import subprocess
-from pathlib import Path
+"""Logs of inspect_ai: a sample for each requirement."""
 
 import pytest
 import yaml
 
 import llmchecker as lc
-from llmchecker.suites.inspect_log import format_inspect_log, write_inspect_log
+from llmchecker.suites.inspect_log import format_inspect_log
 
 SUITE = {
     "length": 5,
@@ -64,33 +59,3 @@ def test_each_requirement_is_a_sample_with_its_verdict(result):
         **{"holds": 1, "violated": 2},
         **{"unknown": 1, "error": 0},
     }
-
-
-def test_inspect_reads_the_log(result, tmp_path):
-    """The package finds the file in its folder, and reads each sample without a change.
-
-    An environment with inspect_ai is the folder `INSPECT_ENVIRONMENT`.
-    """
-    environment = os.environ.get("INSPECT_ENVIRONMENT")
-    if environment is None:
-        pytest.skip("INSPECT_ENVIRONMENT names no environment with inspect_ai")
-    path = write_inspect_log(result, tmp_path / "logs")
-    program = (
-        "import json, sys\n"
-        "from inspect_ai.log import list_eval_logs, read_eval_log\n"
-        "(path,) = list_eval_logs(sys.argv[1])\n"
-        "log = read_eval_log(path)\n"
-        "print(json.dumps([[s.id, s.scores['llmchecker'].value, s.output.completion,"
-        " [m.text for m in s.messages]] for s in log.samples]))\n"
-    )
-    python = Path(environment) / "bin/python"
-    done = subprocess.run(
-        [python, "-c", program, path.parent], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert [each[:3] for each in json.loads(done.stdout)] == [
-        ["capital: paris", "C", "Paris."],
-        ["capital: rome", "I", "Paris."],
-        ["capital: sure", "N", "Paris."],
-        ["talk: late", "I", "Paris."],
-    ]
