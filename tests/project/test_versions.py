@@ -1,5 +1,6 @@
 """Ranges of pyproject.toml, their lowest versions, and the versions that `make` installs."""
 
+import csv
 import json
 import re
 import tomllib
@@ -83,6 +84,19 @@ def ranges(groups) -> dict[str, Requirement]:
 def environment() -> dict:
     """environment.yml."""
     return yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+
+
+def test_the_record_of_packages_has_each_that_users_install(groups):
+    """The measured table of packages lacks none and has none that is required no more."""
+    with (ROOT / "resources/measured/requirements.csv").open(encoding="utf-8", newline="") as file:
+        recorded = {row["package"] for row in csv.DictReader(file)}
+    required = {
+        canonicalize_name(each.name)
+        for name, group in groups.items()
+        for each in group
+        if name not in ("docs", "test")
+    }
+    assert recorded == required
 
 
 def test_a_requirement_is_the_same_everywhere(groups, ranges):
