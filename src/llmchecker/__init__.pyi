@@ -24,6 +24,7 @@ from .properties.logic.parser import parse as parse
 from .properties.logic.query import Query as Query
 from .properties.quantifiers.classifier import Classifier as Classifier
 from .properties.quantifiers.gender import Gender as Gender
+from .properties.quantifiers.json_field import JsonField as JsonField
 from .properties.quantifiers.json_validity import JsonText as JsonText
 from .properties.quantifiers.judge import Judge as Judge
 from .properties.quantifiers.language import Language as Language

@@ -7,6 +7,7 @@ WORD_LISTS = ROOT / "src/llmchecker/properties/quantifiers/gender_words"
 
 SETTINGS = {
     "calls": {"tools": {"add": {"type": "object", "required": ["x"]}}},
+    "field": {"pointer": "/name", "values": ["Ada", 1]},
     "gender": {"male": str(WORD_LISTS / "male.txt"), "female": str(WORD_LISTS / "female.txt")},
     "json": {"schema": {"type": "object", "required": ["name"]}},
     "length": {"unit": "sentences"},

@@ -44,6 +44,10 @@ QUANTIFIER_TYPES = {
         "2: JSON that satisfies a schema; 1: other JSON, or its beginning; 0: neither",
         ("schema", "file", "of"),
     ),
+    "field": TypeReference(
+        "the place of a JSON field's value in a list, from 1 on; else 0",
+        ("pointer", "values", "of"),
+    ),
     "calls": TypeReference(
         "2: calls tools, all calls are valid; 1: a call is invalid; 0: no call", ("tools",)
     ),

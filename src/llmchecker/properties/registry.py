@@ -33,6 +33,7 @@ TYPE_KEY = "type"
 _CLASS_PATHS = {
     "calls": "llmchecker.properties.quantifiers.tool_calls:ToolCalls",
     "classifier": "llmchecker.properties.quantifiers.classifier:Classifier",
+    "field": "llmchecker.properties.quantifiers.json_field:JsonField",
     "gender": "llmchecker.properties.quantifiers.gender:Gender",
     "judge": "llmchecker.properties.quantifiers.judge:Judge",
     "json": "llmchecker.properties.quantifiers.json_validity:JsonText",
