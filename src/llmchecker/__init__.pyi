@@ -6,6 +6,7 @@ from .checking.comparison import Comparison as Comparison
 from .interfaces.python.ask import ask as ask
 from .interfaces.python.ask import check as check
 from .interfaces.python.compare import compare as compare
+from .interfaces.python.early_stopping import EarlyStopping as EarlyStopping
 from .interfaces.python.load import load as load
 from .interfaces.python.load import texts as texts
 from .interfaces.python.probability import probability_of as probability_of
