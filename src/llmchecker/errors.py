@@ -274,6 +274,7 @@ _SYNONYMS = {
     **dict.fromkeys(("guided_json", "response_format", "structured_outputs"), ("json_schema",)),
     "guided_regex": ("regex",),
     "min_tokens": ("min_new_tokens",),
+    **dict.fromkeys(("eos_token_id", "stop_token_ids"), ("end_tokens",)),
     "guided_grammar": ("grammar",),
     "guided_choice": ("choice",),
     **dict.fromkeys(

@@ -31,10 +31,11 @@ DECODING = {
     **{"encoder_repetition_penalty": 1.2, "encoder_no_repeat_ngram_size": 3},
     **{"bad_words_ids": [[1, 2]], "suppress_tokens": [3], "logit_bias": {4: 1.5}},
     **{"frequency_penalty": 0.5, "presence_penalty": 0.5, "min_new_tokens": 1},
+    "end_tokens": [2, "<|im_end|>"],
 }
-GRAMMARS = {
+ALONE = {
     **{"json_schema": {"type": "boolean"}, "regex": "yes|no", "grammar": 'start: "yes"'},
-    "choice": ["yes", "no"],
+    **{"choice": ["yes", "no"], "ignore_eos": True},
 }
 ASKED = {"label": "E", "interest": "I", "start": "s", "L": 2, "queries": [QUERY]}
 FULL = {
@@ -49,7 +50,7 @@ FULL = {
         },
         **{
             f"{number}": {"label": name, "source": "path:g", "decoding": {name: value}}
-            for number, (name, value) in enumerate(GRAMMARS.items())
+            for number, (name, value) in enumerate(ALONE.items())
         },
         "wheel": {"label": "B", "source": "pypi:b==1", "file": "b.gguf", "sha256": DIGEST},
         "parts": {
@@ -96,7 +97,7 @@ FULL = {
         | {"label": "F", "L": 3, "models": ["local"], "decoding": DECODING},
         *(
             ASKED | {"label": name, "L": 3, "models": ["local"], "decoding": {name: value}}
-            for name, value in GRAMMARS.items()
+            for name, value in ALONE.items()
         ),
     ],
     "figure4": {"starts": ["s"], "alpha": 0.5, "k": 3, "L": 2, "query": QUERY, "answer": ANSWER},

@@ -66,6 +66,11 @@ class DecodingKeys(Section):
     """What the logits of tokens gain, from -100 to 100, by token id."""
     min_new_tokens: OptionalKey[int] = Field(default=None, ge=0, le=10_000_000)
     """The least number of tokens of an answer before its end."""
+    end_tokens: OptionalKey[NonEmpty[_Token | str]] = None
+    """The tokens that end an answer, in the place of the model's own, as `eos_token_id` of
+    `generate`: ids, or texts of one token such as `<|im_end|>`."""
+    ignore_eos: OptionalKey[bool] = None
+    """Whether an end token is a token as any other, after which the answer goes on, as in vLLM."""
     json_schema: OptionalKey[Annotated[str | dict[str, Any], TEXT_OR_SECTION]] = None
     """A JSON Schema that each answer satisfies, or a file with one. Objects have the order of their
     `properties`."""

@@ -40,6 +40,7 @@ MODEL_MODULES = (
     "models/transformers/masked.py",
     "models/transformers/token_pieces.py",
     "models/transformers/position_limits.py",
+    "models/transformers/tokenizer.py",
     "models/transformers/base.py",
     "models/transformers/uncached.py",
     "trees/selection.py",
@@ -47,7 +48,6 @@ MODEL_MODULES = (
 """Modules that determine a model's output, and what is stored of it."""
 
 SERVER_MODULES = (
-    "models/transformers/tokenizer.py",
     "models/servers/http_client.py",
     "models/servers/event_stream.py",
     "models/servers/json_body.py",

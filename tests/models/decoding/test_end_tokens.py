@@ -1,13 +1,16 @@
-"""The end tokens of `as_published` are those after which `generate` stops."""
+"""The end tokens of a decoding are those after which `generate` stops."""
 
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from helpers.random_models import CAUSAL, save
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import llmchecker as lc
+from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.answer_reader import AnswerReader, apply_reader
 from llmchecker.models.decoding.settings import Decoding, parse_end_tokens
 from llmchecker.models.transformers.load import apply_decoding, load_model, wrap_model
@@ -140,3 +143,99 @@ def test_max_tokens_ends_answers_where_generate_does(architecture, tmp_path):
         has_end = written[-1] == tokenizer.eos_token_id
         assert tree.kind[-1] == (StateKind.END if has_end else StateKind.MAX_TOKENS)
         assert tree.step[-1] == len(written) - len(tokens["input_ids"][0])
+
+
+HEADS = 3
+"""Tokens that may follow each text of the trees below."""
+
+
+def enumerate_texts(network, prompt, ends, length) -> dict[tuple[int, ...], float]:
+    """The probability of each text of the most probable tokens, by the network alone."""
+    texts, found = {(): 1.0}, {}
+    while texts:
+        with torch.inference_mode():
+            logits = network(torch.tensor([[*prompt, *text] for text in texts])).logits[:, -1]
+        heads = logits.topk(HEADS)
+        found |= {
+            (*text, token): mass * share
+            for (text, mass), tokens, shares in zip(
+                texts.items(), heads.indices.tolist(), heads.values.softmax(1).tolist(), strict=True
+            )
+            for token, share in zip(tokens, shares, strict=True)
+        }
+        depth = len(next(iter(texts))) + 1
+        texts = {text: mass for text, mass in found.items() if len(text) == depth < length}
+        texts = {text: mass for text, mass in texts.items() if text[-1] not in ends}
+    return found
+
+
+def test_several_end_tokens_end_texts_where_generate_ends_them(random_model):
+    """The tree has the texts and probabilities of an enumeration by the network alone, bounds are
+    the mass of those that end, and each text of `generate` with the same list is a whole one."""
+    plain = load_model(random_model("llama"), dtype="float64")
+    prompt = plain.encode("The player")
+    likely = plain.network(torch.tensor([prompt])).logits[0, -1].argmax().item()
+    ends = {likely, plain.tokenizer.eos_token_id, 300}
+    entries = (likely, plain.tokenizer.eos_token, 300)
+    model = apply_decoding(plain, Decoding(top_k=HEADS, end_tokens=entries))
+    assert model.end_tokens == ends
+    tree = build_tree(model, "The player", Truncation(1.0, HEADS, 4))
+    expected = enumerate_texts(plain.network, prompt, ends, 4)
+    found = [()]
+    for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
+        found.append((*found[parent], token))
+    masses = dict(zip(found[1:], tree.path_probability[1:].tolist(), strict=True))
+    assert masses == pytest.approx(expected)
+    ended = {text for text, kind in zip(found, tree.kind, strict=True) if kind == StateKind.END}
+    assert ended == {text for text in expected if text[-1] in ends}
+    answer = lc.ask('P=? [ F "end" ]', model, "The player", length=4, passes=100)
+    mass = sum(expected[text] for text in ended)
+    assert (answer.lower, answer.upper) == pytest.approx((mass, mass))
+    for seed in range(20):
+        torch.manual_seed(seed)
+        settings = {"do_sample": True, "top_k": HEADS, "max_new_tokens": 4, "pad_token_id": 0}
+        tokens = torch.tensor([prompt])
+        (written,) = plain.network.generate(
+            tokens, attention_mask=torch.ones_like(tokens), eos_token_id=[*ends], **settings
+        ).tolist()
+        text = tuple(written[len(prompt) :])
+        assert text in (ended if len(text) < 4 else expected)
+
+
+def test_an_ignored_end_token_has_no_text_and_the_answer_goes_on(random_model):
+    """With `ignore_eos` the tree is that of `generate` without end tokens; an end token adds no
+    text, and is still excluded below a least length, as in vLLM."""
+    plain = load_model(random_model("llama"), dtype="float64")
+    (end,) = plain.end_tokens
+    settings = {"top_k": HEADS, "logit_bias": ((end, 5.0),), "ignore_eos": True}
+    tree = build_tree(apply_decoding(plain, Decoding(**settings)), "The", Truncation(1.0, HEADS, 3))
+    assert (tree.kind == StateKind.TEXT).all()
+    assert len(tree) == 1 + 3 + 9 + 27
+    ends = np.flatnonzero(tree.token == end)
+    assert len(ends) > 0
+    assert tree.text[ends].tolist() == tree.text[tree.parent[ends]].tolist()
+    late = apply_decoding(plain, Decoding(**settings, min_new_tokens=2))
+    tree = build_tree(late, "The", Truncation(1.0, HEADS, 3))
+    assert set(tree.step[tree.token == end].tolist()) == {3}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"end_tokens": [" player won"]}, r"' player won' is not one token, but \["),
+        ({"end_tokens": ["<|nothing|>"]}, r"'<\|nothing\|>' is not one token"),
+        ({"end_tokens": [100_000]}, "end_tokens: 100000 is not a token of the model; use 0 to"),
+        ({"end_tokens": "."}, "end_tokens: '.' is not a list of tokens"),
+        ({"end_tokens": [-1]}, "end_tokens: -1 is not the id or text of one"),
+        ({"end_tokens": [""]}, "end_tokens: '' is not the id or text of one"),
+        ({"ignore_eos": 1}, "ignore_eos: 1 is not true or false"),
+        ({"end_tokens": [1], "ignore_eos": True}, "end_tokens: ignore_eos is set too"),
+        ({"ignore_eos": True, "choice": ["a"]}, "ignore_eos: choice is set too"),
+        ({"eos_token_id": 2}, "unknown key 'eos_token_id', did you mean 'end_tokens'"),
+    ],
+    ids=str,
+)
+def test_end_tokens_that_a_model_does_not_have_are_refused(settings, message, random_model):
+    """A text of several tokens, an unknown token and a contradiction are named."""
+    with pytest.raises(ConfigError, match=message):
+        apply_decoding(load_model(random_model("llama")), Decoding.from_settings(settings))

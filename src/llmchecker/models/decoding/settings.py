@@ -68,6 +68,8 @@ class Decoding:
         presence_penalty: what the logit of a token loses if the answer has it.
         logit_bias: pairs of a token id and what its logit gains.
         min_new_tokens: least number of tokens of an answer before its end.
+        end_tokens: ids or texts of the tokens that end an answer; empty for those of the model.
+        ignore_eos: whether no token ends an answer.
         json_schema: text of a JSON Schema that an answer satisfies, as llguidance reads it.
         regex: pattern that matches a whole answer.
         grammar: grammar in the Lark syntax of llguidance that has an answer.
@@ -93,14 +95,17 @@ class Decoding:
     presence_penalty: float = 0.0
     logit_bias: tuple[tuple[int, float], ...] = ()
     min_new_tokens: int = 0
+    end_tokens: tuple[int | str, ...] = ()
+    ignore_eos: bool = False
     json_schema: str | None = None
     regex: str | None = None
     grammar: str | None = None
     choice: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.do_sample, bool):
-            raise ConfigError(f"do_sample: {quote_value(self.do_sample)} is not true or false")
+        for name in ("do_sample", "ignore_eos"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ConfigError(f"{name}: {quote_value(value)} is not true or false")
         _check_number(self, "temperature", lambda x: x >= 0, "at least 0")
         greedy_setting = "temperature: 0" if self.temperature == 0 else "do_sample: false"
         # one decoding has one form, so that its results are stored once
@@ -125,6 +130,7 @@ class Decoding:
         for name, value in (("bad_words_ids", self.bad_words_ids), ("", (self.suppress_tokens,))):
             _check_tokens(name or "suppress_tokens", value)
         self._check_grammar()
+        self._check_ends()
         # greedy decoding with a sampling setting would have no effect: report the contradiction
         if not self.do_sample:
             for name in SAMPLING_SETTINGS:
@@ -157,6 +163,19 @@ class Decoding:
             raise ConfigError(f"choice: {quote_value(_as_json(choice))} is not a list of texts")
         if not choice:
             raise ConfigError("choice: it has no text; add one")
+
+    def _check_ends(self) -> None:
+        ends = self.end_tokens
+        if not isinstance(ends, tuple):
+            raise ConfigError(f"end_tokens: {quote_value(ends)} is not a list of tokens")
+        for token in ends:
+            if not _is_natural_number(token) and not (isinstance(token, str) and token):
+                raise ConfigError(f"end_tokens: {quote_value(token)} is not the id or text of one")
+        # the texts of a grammar end by the model's own tokens
+        names = ("end_tokens", "ignore_eos", *GRAMMAR_SETTINGS)
+        first, *others = [name for name in names if name in self.settings] or [""]
+        if others and first not in GRAMMAR_SETTINGS:
+            raise ConfigError(f"{first}: {others[0]} is set too; remove one")
 
     @classmethod
     def from_settings(
@@ -253,12 +272,17 @@ class Decoding:
     def check_tokens(self, vocabulary_size: int, end_tokens: frozenset[int]) -> None:
         """Check that a model has the tokens in the settings.
 
+        Args:
+            vocabulary_size: number of tokens of the model.
+            end_tokens: ids of the tokens that end a text, those of the settings if they have some.
+
         Raises:
             ConfigError: a token is out of range, or a bad word is an end token, which `generate`
                 ignores.
         """
         entries = [("suppress_tokens", token) for token in self.suppress_tokens]
         entries += [("logit_bias", token) for token, _ in self.logit_bias]
+        entries += [("end_tokens", token) for token in end_tokens if self.end_tokens]
         entries += [("bad_words_ids", token) for word in self.bad_words_ids for token in word]
         for name, token in entries:
             if token >= vocabulary_size:

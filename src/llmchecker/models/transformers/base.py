@@ -49,6 +49,10 @@ class TokenizedModel:
     Args:
         name: name of the model in trees and messages.
         tokenizer: the model's tokenizer.
+        end_tokens: ids of the model's own end tokens.
+
+    Attributes:
+        own_end_tokens: these ids, whatever ends texts by a decoding.
         end_tokens: ids of the tokens that end a text.
     """
 
@@ -70,7 +74,7 @@ class TokenizedModel:
     ) -> None:
         self.name = name
         self.tokenizer = tokenizer
-        self.end_tokens = end_tokens
+        self.own_end_tokens = self.end_tokens = end_tokens
         # an empty text begins with the same token for every decoding, whatever ends texts
         begin_token = tokenizer.bos_token_id
         self._start_token = min(end_tokens, default=None) if begin_token is None else begin_token
@@ -135,7 +139,7 @@ class TokenizedModel:
     @cached_property
     def _text_tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of texts, which have marks that are special tokens."""
-        return show_marks(self.tokenizer, self._marks, self.end_tokens)
+        return show_marks(self.tokenizer, self._marks, self.own_end_tokens)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of whole token sequences, without special tokens but marks."""

@@ -20,10 +20,11 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.logits_processor import LogitsDecoder
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.distribution import Distributions
-from llmchecker.models.transformers.base import Transformer, read_end_tokens
+from llmchecker.models.transformers.base import Transformer
 from llmchecker.models.transformers.batching import TEXT_BYTES, pad_rows
 from llmchecker.models.transformers.key_values import BatchCacheLayer, KeyValueStore, copy_layer
 from llmchecker.models.transformers.prompt_attention import SCORE_BYTES, share_prompt
+from llmchecker.models.transformers.tokenizer import find_end_tokens
 from llmchecker.models.transformers.uncached import UncachedPrefix
 
 _T = TypeVar("_T")
@@ -312,7 +313,8 @@ class CausalModel(Transformer):
 
         Args:
             decoding: the decoding settings.
-            end_tokens: ids of the tokens that end a text; None for those of `read_end_tokens`.
+            end_tokens: ids of the tokens that end a text; None for those of the decoding, or else
+                the model's own.
 
         Raises:
             ConfigError: the decoding names tokens that the model does not have, or a grammar that
@@ -323,17 +325,19 @@ class CausalModel(Transformer):
         model.decoder, model.is_truncated = None, decoding.is_truncating
         model.compares_prompt = decoding.compares_prompt
         if end_tokens is None:
-            end_tokens = read_end_tokens(self.network, self.tokenizer)
-        model.end_tokens = end_tokens
+            end_tokens = self.own_end_tokens
         # a decoding without effect needs no processor
         if decoding:
             try:
+                end_tokens = find_end_tokens(self.tokenizer, decoding.end_tokens) or end_tokens
                 token_bytes = self.token_bytes if decoding.grammar_setting else None
                 model.decoder = LogitsDecoder(
                     decoding, self.vocabulary_size, end_tokens, token_bytes
                 )
             except ConfigError as error:
                 raise ConfigError(f"decoding: {self.name}: {error}") from error
+        # a least length still excludes the tokens that end no text, as in vLLM
+        model.end_tokens = frozenset() if decoding.ignore_eos else end_tokens
         return model
 
     def open_prefix(
