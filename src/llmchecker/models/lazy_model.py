@@ -14,10 +14,10 @@ from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT, AnswerReader,
 from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
 from llmchecker.models.decoding.template_settings import NO_SETTINGS, TemplateSettings
 from llmchecker.models.end_of_sequence import EndOfSequence, apply_end_of_sequence
-from llmchecker.models.servers.settings import is_served
+from llmchecker.models.servers.settings import SERVER_FILE, is_served
 from llmchecker.models.sources.adapters import ADAPTERS_FILE
 from llmchecker.models.sources.checksums import read_checksums
-from llmchecker.models.sources.model_directory import measure_weights
+from llmchecker.models.sources.model_directory import find_quantizer, measure_weights
 from llmchecker.utils.number_format import format_size
 from llmchecker.utils.optional_packages import explain_missing_packages
 
@@ -160,6 +160,8 @@ class LazyModel:
         """
         packages = ["torch", "transformers", "tokenizers"]
         packages += ["peft"] * (ADAPTERS_FILE in self.files)
+        if SERVER_FILE not in self.files and (quantizer := find_quantizer(self.directory)):
+            packages.append(quantizer)
         settings = [self.kind, self.dtype, self.device, fingerprint.find_processor_name()]
         return fingerprint.hash_inputs(
             dict(self.files),

@@ -19,7 +19,7 @@ from llmchecker.models.sources.adapters import AdapterSource
 from llmchecker.models.sources.model_directory import PROVENANCE
 from llmchecker.utils.atomic_files import read_json
 
-MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "peft")
+MODEL_PACKAGES = "torch transformers tokenizers safetensors numpy peft torchao".split()
 """Packages that can affect a model's output."""
 
 

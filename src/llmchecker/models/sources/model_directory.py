@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llmchecker.errors import UnusableModel
-from llmchecker.models.sources.adapters import ADAPTER_CONFIG, read_adapters
+from llmchecker.models.sources.adapters import ADAPTER_CONFIG, ADAPTERS_FILE, read_adapters
 from llmchecker.models.sources.gguf import read_gguf_header
 from llmchecker.models.sources.gguf_pretokenizer import restore_pretokenizer
 from llmchecker.models.sources.progress_bars import limit_progress_bars
@@ -24,6 +24,7 @@ from llmchecker.models.sources.weight_sizes import (
     read_weight_shapes,
     read_weight_sizes,
 )
+from llmchecker.utils.optional_packages import check_packages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -75,6 +76,12 @@ _NO_WEIGHTS_MESSAGE = (
     "as other files may run code"
 )
 
+_QUANTIZERS = ("torchao",)
+"""Packages whose quantised weights are read, as config.json names them.
+
+They compute with torch alone, also on a processor. Others download or compile kernels.
+"""
+
 CONVERSION_VERSION = 2
 """Version of the GGUF conversion; a new version makes models outdated."""
 
@@ -121,8 +128,9 @@ def check_loadable(directory: Path) -> None:
     Raises:
         UnusableModel: config.json, the tokenizer or the safetensors weights are missing; a file is
             truncated or damaged; the index names a missing file or tensor; the configuration has
-            more layers than the files have tensors; the weights are quantized, or an adapter
-            has settings that are not supported.
+            more layers than the files have tensors; the weights are quantised by another method
+            than those of `_QUANTIZERS`, or an adapter has settings that are not supported.
+        MissingTool: the package of the quantised weights is not installed.
     """
     config = _read_json_object(directory / MODEL_CONFIG)
     if not isinstance(config.get("model_type"), str):
@@ -237,17 +245,38 @@ def _check_self_contained(directory: Path, config: dict[str, Any]) -> None:
             "source, and this one as adapter"
         )
     # models with several parts have a configuration for each
-    configs = [
-        config,
-        *(config_part for config_part in config.values() if isinstance(config_part, dict)),
-    ]
-    for config_part in configs:
-        # transformers ignores unknown methods, and downloads code for others
-        if config_part.get("quantization_config") is not None:
+    parts = [part for part in config.values() if isinstance(part, dict)]
+    method = next(filter(None, map(_find_method, (*parts, config))), None)
+    # transformers ignores unknown methods, and downloads code for others
+    if method not in {None, *_QUANTIZERS} or any(map(_find_method, parts)):
+        raise UnusableModel(
+            f"{MODEL_CONFIG}: quantization_config: {method} may need foreign code; save the weights "
+            f"dequantised, or quantised by {' or '.join(_QUANTIZERS)}"
+        )
+    if method is not None:
+        check_packages(method)
+        if (directory / ADAPTERS_FILE).exists():
             raise UnusableModel(
-                f"{MODEL_CONFIG}: quantization_config may need foreign code; save the weights "
-                "dequantized, or choose a GGUF file"
+                f"{MODEL_CONFIG}: quantised weights take no adapter; name the weights without "
+                "quantization"
             )
+
+
+def find_quantizer(directory: Path) -> str | None:
+    """Return the name of `_QUANTIZERS` that quantised the weights of a model; None without any.
+
+    Raises:
+        UnusableModel: the configuration of the model is missing or damaged.
+    """
+    return _find_method(_read_json_object(directory / MODEL_CONFIG))
+
+
+def _find_method(config: dict[str, Any]) -> str | None:
+    """Return the method of a configuration's quantised weights; None without any."""
+    settings = config.get("quantization_config")
+    if settings is None:
+        return None
+    return str(settings.get("quant_method")) if isinstance(settings, dict) else str(settings)
 
 
 def _check_layers(config: Any, sizes: WeightSizes) -> None:
