@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+import llmchecker as lc
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
@@ -278,6 +279,29 @@ def test_an_update_of_peft_makes_results_again(random_model, save_adapter, tmp_p
     versions["peft"] = "2"
     assert fingerprint(adapted) != before[0]
     assert fingerprint(base) == before[1]
+
+
+def test_answers_state_the_adapters(random_model, save_adapter, tmp_path):
+    """An answer has one note with each adapter and its scale, which changes with its weights, and
+    names the model that an adapter was trained for if that is another."""
+    first, second = save_adapter("first"), save_adapter("second", seed=1)
+    change_config(base_model_name_or_path="owner/sibling")(second)
+    notes = []
+    for scale in (1.0, 0.5):
+        directory = fetch(random_model("llama"), tmp_path / f"{scale}", (first, scale), (second, 2))
+        options = {"length": 1, "passes": 2}
+        (note,) = lc.ask("P=? [ F gender > 0 ]", load_model(directory), "The", **options).notes
+        notes.append(note)
+    assert notes[0].startswith(
+        f"weights: float32, adapter path:{first}, adapter path:{second} x 2, which was trained for "
+        "'owner/sibling', sha256 "
+    )
+    assert notes[1] == notes[0].replace(f"{first},", f"{first} x 0.5,")
+    save_adapter("first", seed=3)
+    directory = fetch(random_model("llama"), tmp_path / "again", (first, 1.0), (second, 2))
+    again = load_model(directory).weight_note
+    assert again.rpartition(" ")[0] == notes[0].rpartition(" ")[0]
+    assert again != notes[0]
 
 
 def test_names_tell_adapters_apart(random_model, save_adapter, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Quantised weights compute what their package computes, and are opened by it alone."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,9 @@ def test_quantised_weights_have_the_logits_of_torchao(quantised, random_model):
     answers = [lc.ask(QUERY, model, "The", **options) for model in (loaded, wrapped, plain)]
     bounds = [(answer.lower, answer.upper) for answer in answers]
     assert bounds[0] == bounds[1] != bounds[2]
+    (note,) = answers[0].notes
+    assert re.fullmatch("weights: float32, quantised by torchao, sha256 [0-9a-f]{12}", note)
+    assert answers[1].notes == answers[2].notes == ()
     prompt = loaded.encode("The player")
     tokens = torch.tensor([prompt])
     (written,) = network.generate(

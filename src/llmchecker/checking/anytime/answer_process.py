@@ -12,7 +12,7 @@ from llmchecker.checking.check import add_texts
 from llmchecker.models.decoding.answer_format import find_answer_format
 from llmchecker.models.decoding.answer_reader import find_prompt_reader
 from llmchecker.models.decoding.chat_template import Start, describe_prompt_date
-from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
+from llmchecker.models.decoding.settings import check_thinking, list_model_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.process import Part, Stage
 from llmchecker.properties.logic.monitor import find_path_formulas
@@ -54,7 +54,7 @@ class AnswerProcess(CheckedProcess):
         if reader.marks is not None and reader.marks.is_open:
             check_thinking(model)
         self.stages = (Stage(model, 0, reader.limit_length(length), reader=reader),)
-        self.notes = (*describe_prompt_date(model, start), *list_decoding_notes(model))
+        self.notes = (*describe_prompt_date(model, start), *list_model_notes(model))
         self._answer_format = reader.adapt_format(find_answer_format(model, start))
         messages = None if isinstance(start, str) else start.as_text
         self.first = _WholeAnswer(self.stages[0], prompt, messages)

@@ -33,7 +33,7 @@ from llmchecker.models.decoding.answer_reader import (
     find_prompt_reader,
 )
 from llmchecker.models.decoding.chat_template import describe_prompt_date
-from llmchecker.models.decoding.settings import check_thinking, list_decoding_notes
+from llmchecker.models.decoding.settings import check_thinking, list_model_notes
 from llmchecker.models.interface import LanguageModel
 from llmchecker.processes.conversation import (
     Conversation,
@@ -96,7 +96,7 @@ class ConversationProcess(CheckedProcess):
         self._decides_early = decides_early
         self.turn_count = conversation.turn_count
         date_notes = describe_prompt_date(model, conversation.chat)
-        self.notes = (*date_notes, *list_decoding_notes(model))
+        self.notes = (*date_notes, *list_model_notes(model))
         # by turn: of the answer, and of the message of a simulated user before it
         self._stages: dict[tuple[int, bool], Stage] = {}
         for turn in range(1, self.turn_count + 1):

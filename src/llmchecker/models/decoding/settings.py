@@ -322,11 +322,12 @@ def decoding_as_json(decoding: DecodingChoice) -> Any:
     return decoding.settings or None if isinstance(decoding, Decoding) else decoding
 
 
-def list_decoding_notes(model: object) -> tuple[str, ...]:
-    """List the notes on the decoding of a model; empty without one."""
-    # a model of a user has no decoder
-    decoder = getattr(model, "decoder", None)
-    return () if decoder is None else tuple(decoder.decoding.notes)
+def list_model_notes(model: object) -> tuple[str, ...]:
+    """List the notes on the weights and the decoding of a model; empty without any."""
+    # a model of a user has neither
+    decoder, weight_note = getattr(model, "decoder", None), getattr(model, "weight_note", "")
+    decoding_notes = () if decoder is None else decoder.decoding.notes
+    return (*((weight_note,) if weight_note else ()), *decoding_notes)
 
 
 def check_thinking(model: object) -> None:

@@ -96,12 +96,14 @@ class Adapter:
     Attributes:
         name: name of the adapter in the network.
         settings: keys of its configuration that determine what it computes.
+        base: name or path of the model for which it was trained, as peft saved it; empty without.
         weights: path of its weights.
         scale: as in `AdapterSource`.
     """
 
     name: str
     settings: Mapping[str, Any]
+    base: str
     weights: Path
     scale: float
 
@@ -197,7 +199,8 @@ def _read_adapter(folder: Path, scale: float) -> Adapter:
     _check_ranks(place, config, read_weight_shapes(folder / _WEIGHTS))
     settings = {key: config[key] for key in _LORA_SETTINGS if key in config}
     # peft would mistake a number for that of a layer
-    return Adapter(f"adapter_{folder.name}", settings, folder / _WEIGHTS, scale)
+    base = str(config.get("base_model_name_or_path") or "")
+    return Adapter(f"adapter_{folder.name}", settings, base, folder / _WEIGHTS, scale)
 
 
 def _check_ranks(

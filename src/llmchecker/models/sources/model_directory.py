@@ -250,8 +250,8 @@ def _check_self_contained(directory: Path, config: dict[str, Any]) -> None:
     # transformers ignores unknown methods, and downloads code for others
     if method not in {None, *_QUANTIZERS} or any(map(_find_method, parts)):
         raise UnusableModel(
-            f"{MODEL_CONFIG}: quantization_config: {method} may need foreign code; save the weights "
-            f"dequantised, or quantised by {' or '.join(_QUANTIZERS)}"
+            f"{MODEL_CONFIG}: quantization_config: {method} may need foreign code; save the "
+            f"weights dequantised, or quantised by {' or '.join(_QUANTIZERS)}"
         )
     if method is not None:
         check_packages(method)

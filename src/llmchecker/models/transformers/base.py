@@ -264,6 +264,8 @@ class Transformer(TokenizedModel):
         self.forward_settings = _select_forward_settings(network)
         self.files: Mapping[str, str] = {}
         """The sha256 of every file of the model; empty for a model that was passed as an object."""
+        self.weight_note = ""
+        """The note on answers of `describe_weights`."""
 
     @property
     def tail(self) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from llmchecker.models.device import is_processor
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.sources.checksums import load_checked
 from llmchecker.models.sources.model_directory import check_loadable, find_weight_files
+from llmchecker.models.sources.weight_notes import describe_weights
 from llmchecker.models.sources.weight_sizes import limit_network_size, read_weight_sizes
 from llmchecker.models.transformers.adapters import add_adapters
 from llmchecker.models.transformers.batch_invariance import select_evaluator
@@ -90,6 +91,7 @@ def load_model(
     )
     model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
     model.files = files
+    model.weight_note = describe_weights(directory, model.dtype, files)
     return model
 
 
