@@ -10,6 +10,7 @@ from helpers.suites import HE, load, run, words_model, write_suite
 import llmchecker as lc
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, UnknownName
+from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.load import load_suite
@@ -145,6 +146,33 @@ def test_a_judge_of_a_configuration_is_one_of_its_models(tmp_path, monkeypatch):
     raw["quantifiers"]["polite"]["model"] = "small"
     judge = Registry.parse(raw).quantifiers["polite"]
     assert (judge.model.name, judge.minimum, judge.maximum) == ("S", 0, 1)
+
+
+LOCAL = {"source": "path:m"}
+SERVED = {"source": "server:http://127.0.0.1:9", "api": "openai-chat", "served_as": "x"}
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "is_same"),
+    [
+        (LOCAL, {"template": {"enable_thinking": False}}, False),
+        (LOCAL, {"dtype": "bfloat16"}, False),
+        (LOCAL, {"decoding": {"temperature": 0.5}}, True),
+        (LOCAL, {"stop": "User:"}, True),
+        (SERVED, {"template": {"enable_thinking": False}}, False),
+        (SERVED, {"decoding": {"temperature": 0.5}}, False),
+        (SERVED, {"max_tokens": 9}, False),
+        (SERVED, {"requests": 3}, True),
+    ],
+)
+def test_settings_that_determine_grades_are_a_part_of_the_quantifier(model, keys, is_same):
+    """A judge that may grade otherwise has another state, so that stored grades are not its own."""
+    states = []
+    for each in (model, model | keys):
+        raw = {"models": {"small": {"label": "S", **each}}}
+        raw["quantifiers"] = {"polite": {"type": "judge", "model": "small", "question": QUESTION}}
+        states.append(hash_quantifiers(Registry.parse(raw).quantifiers))
+    assert (states[0] == states[1]) is is_same
 
 
 def test_a_limit_of_money_needs_the_prices_of_the_judge(tmp_path, her):

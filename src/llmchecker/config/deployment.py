@@ -38,7 +38,7 @@ from llmchecker.config.registry_keys import AdapterKeys, DeploymentKeys
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import AnswerReader
-from llmchecker.models.decoding.settings import DecodingChoice, decoding_as_json
+from llmchecker.models.decoding.settings import DecodingChoice
 from llmchecker.models.servers.providers import PROVIDER_SCHEMES, suggest_api, suggest_name
 from llmchecker.models.servers.settings import TEXT_SETTINGS
 from llmchecker.models.sources.source_spec import Source, parse_source, pin_source
@@ -91,16 +91,7 @@ class Deployment:
 
     def describe(self) -> dict[str, Any]:
         """Return all that determines the answers, as JSON."""
-        return {
-            "name": self.name,
-            **self.model.source_record,
-            "kind": self.model.kind,
-            "dtype": self.model.dtype,
-            "decoding": decoding_as_json(self.model.decoding),
-            **self.model.reader.as_json,
-            "system": self.system,
-            **({"template": self.model.template.as_json} if self.model.template else {}),
-        }
+        return {"name": self.name, **self.model.answer_settings, "system": self.system}
 
 
 def resolve_deployment(

@@ -18,6 +18,7 @@ from llmchecker.config import paths
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.models.decoding.answer_reader import WHOLE_OUTPUT
 from llmchecker.models.decoding.settings import AS_PUBLISHED, GREEDY, parse_decoding
 from llmchecker.models.servers.settings import ServerSource
 from llmchecker.models.servers.spending import Spending
@@ -47,9 +48,8 @@ class ConfiguredJudge:
     project: Path = field(default_factory=Path.cwd, compare=False)
 
     def __repr__(self) -> str:
-        model = self.model
-        content = {**model.source_record, "kind": model.kind, "dtype": model.dtype}
-        return json.dumps(content, sort_keys=True, default=str)
+        settings = _remove_decoding(self.model).answer_settings
+        return json.dumps(settings, sort_keys=True, default=str)
 
     @property
     def name(self) -> str:
@@ -64,7 +64,9 @@ class ConfiguredJudge:
     def is_same(self, model: object) -> bool:
         """Return whether a model is the judge, with any decoding."""
         if isinstance(model, ModelConfig):
-            return repr(replace(self, model=model)) == repr(self)
+            own = self.model
+            settings = own.source_record, own.kind, own.dtype
+            return settings == (model.source_record, model.kind, model.dtype)
         return getattr(model, "name", None) == self.model.name
 
     def open_access(self) -> "JudgeAccess":
@@ -171,6 +173,12 @@ def _check_judge(model: ModelConfig) -> None:
         )
 
 
+def _remove_decoding(model: ModelConfig) -> ModelConfig:
+    """Return a judge without the settings that do not determine its grades."""
+    # a judge with distributions grades by the probabilities of its first token before any decoding
+    return model if model.is_text_only else replace(model, decoding=None, reader=WHOLE_OUTPUT)
+
+
 def _open_access(
     model: ModelConfig, expansion: ExpansionConfig, spending: Spending
 ) -> "JudgeAccess":
@@ -184,8 +192,7 @@ def _open_access(
         greedy = replace(model, decoding=parse_decoding(GREEDY))
         default = replace(model, decoding=AS_PUBLISHED)
         return TextJudge(model.label, *(open_texts(each, spending) for each in (greedy, default)))
-    # the probabilities of grades are those before any decoding
-    opened = open_lazily(replace(model, decoding=None), expansion)
+    opened = open_lazily(_remove_decoding(model), expansion)
     judge = TokenJudge(opened.own_model)
     path = Path(paths.judge_file(model.name, opened.model_fingerprint[:32]))
     return StoredJudge(judge, path)

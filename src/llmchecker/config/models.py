@@ -113,6 +113,18 @@ class ModelConfig:
         return {name: value for name, value in record if name not in _REQUEST_SETTINGS}
 
     @property
+    def answer_settings(self) -> dict[str, Any]:
+        """All that determines the answers to messages, as JSON."""
+        return {
+            **self.source_record,
+            "kind": self.kind,
+            "dtype": self.dtype,
+            "decoding": decoding_as_json(self.decoding),
+            **self.reader.as_json,
+            **({"template": self.template.as_json} if self.template else {}),
+        }
+
+    @property
     def load_settings(self) -> dict[str, Any]:
         """The arguments of `load_model` that describe the model, except its directory."""
         return {"kind": self.kind, "dtype": self.dtype, "device": self.device}
