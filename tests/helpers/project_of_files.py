@@ -47,6 +47,38 @@ def write_project(directory: Path, source: str) -> Project:
     return Project(directory, config)
 
 
+def add_sources(project: Project, models: Path) -> None:
+    """Add the other kinds of sources: three models, a JSON schema and rows of a suite.
+
+    Args:
+        project: the project.
+        models: the folder with `packed.gguf`, whose model has a tree of its own, `judge` with a
+            chat template, and the classifier `mood`.
+    """
+    config = yaml.safe_load((project.directory / "config.yaml").read_text())
+    (project.directory / "shape.json").write_text('{"type": "object", "required": ["name"]}')
+    (project.directory / "rows.csv").write_text("word\nexam\n")
+    shaped = {"type": "json", "file": "shape.json"}
+    for name, file in (("packed", "packed.gguf"), ("judge", "judge")):
+        config["models"][name] = {"label": name, "source": f"path:{models / file}", "mem_mb": 500}
+    config["quantifiers"] |= {
+        "shaped": shaped,
+        "calm": {"type": "classifier", "directory": str(models / "mood"), "label": "calm"},
+        "polite": {"type": "judge", "model": "judge", "rubric": "Is it polite?"}
+        | {"scale": {"a": 1, "b": 0}, "share": 1e-9},
+    }
+    first = config["experiments"][0]
+    packed = first | {"label": "Packed", "models": ["packed"], "queries": [LAST]}
+    first["queries"] += [f"P=? [ F {atom} ]" for atom in ("shaped = 2", "calm > 50", "polite = 1")]
+    config["experiments"].append(packed)
+    require = ["P>=0.1 [ F listed > 0 ]", "P<=0.9 [ F shaped = 2 ]"]
+    case = {"start": "The {word}", "prompts": "rows.csv", "length": 2, "require": require}
+    suite = {"properties": {"shaped": shaped}, "cases": [*SUITE["cases"], case]}
+    (project.directory / "suite.yaml").write_text(yaml.safe_dump(suite))
+    config["suites"]["words"]["models"] = ["one"]
+    project.write_config(config)
+
+
 def change_weights(model: Path) -> None:
     """Exchange the signs of half of the weights; the size and the time of the file stay."""
     weights = bytearray((model / "model.safetensors").read_bytes())

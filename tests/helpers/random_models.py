@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 from tokenizers import (
     Tokenizer,
@@ -16,6 +17,7 @@ from tokenizers import (
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForSequenceClassification,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     GemmaConfig,
@@ -44,6 +46,9 @@ _SIZES = {
     "num_attention_heads": 4,
     "max_position_embeddings": 1024,  # prompts with programs in them are long in few merges
 }
+
+LABELS = ("calm", "glad", "angry")
+"""The labels of a classifier."""
 
 
 def save(architecture: str, directory: Path, seed: int = 0) -> Path:
@@ -84,6 +89,85 @@ def save_as_published(name: str, directory: Path, seed: int = 0) -> Path:
         (directory / "vocab.txt").write_text(words, encoding="utf-8")
     torch.save(network.state_dict(), directory / "pytorch_model.bin")
     return directory
+
+
+def save_classifier(directory: Path, labels: tuple[str, ...] = LABELS, **settings: object) -> Path:
+    """Save a random BERT that classifies, as a hub would deliver it."""
+    torch.manual_seed(0)
+    tokenizer = word_piece()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=48,
+        id2label=dict(enumerate(labels)),
+        label2id={label: number for number, label in enumerate(labels)},
+        **settings,
+    )
+    network = BertForSequenceClassification(config)
+    with torch.no_grad():  # the default initialisation finds all labels about equally likely
+        for parameter in network.parameters():
+            parameter.mul_(12 if parameter.dim() > 1 else 1)
+    network.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def write_gguf(
+    path: Path, without: str = "", splitting: str | None = "gpt-2"
+) -> dict[str, np.ndarray]:
+    """Write a random Llama of one layer as a GGUF file, and return its tensors by name.
+
+    Args:
+        without: the tensor that the file lacks.
+        splitting: the name of the rule that splits texts; None for none.
+    """
+    from gguf import GGUFWriter
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["<s>", "</s>", "<unk>", *letters, "Ġ", "ab", "Ġa", "<|endoftext|>"]
+    size, heads = 32, 2
+    rng = np.random.default_rng(7)
+    shapes = {
+        "token_embd.weight": (len(words), size),
+        "output_norm.weight": (size,),
+        "output.weight": (len(words), size),
+        "blk.0.attn_norm.weight": (size,),
+        "blk.0.ffn_norm.weight": (size,),
+        **{f"blk.0.attn_{name}.weight": (size, size) for name in ("q", "k", "v", "output")},
+        **{f"blk.0.ffn_{name}.weight": (2 * size, size) for name in ("gate", "up")},
+        "blk.0.ffn_down.weight": (size, 2 * size),
+    }
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    writer = GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(64)
+    writer.add_embedding_length(size)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(2 * size)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_tokenizer_model("gpt2")
+    if splitting is not None:
+        writer.add_tokenizer_pre(splitting)
+    writer.add_token_list(words)
+    writer.add_token_merges(["a b", "Ġ a"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_unk_token_id(2)
+    for name, tensor in tensors.items():
+        if name != without:
+            writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors
 
 
 def _network(architecture: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.Module:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.changes import flip, overwrite
 from helpers.judging import ScriptedJudge
+from helpers.random_models import save_classifier
 from helpers.suites import OpenTable, load, run, words_model, write_suite
 from test_stored_baselines import CASE, PROPERTIES, list_missing
 
@@ -62,7 +63,15 @@ def write_quantifier(folder: Path, kind: str) -> tuple[dict, Path]:
         (folder / "j").mkdir(exist_ok=True)
         (folder / "j/config.json").write_text("{ }")
         return {"type": "judge", "model": "./j", "question": "Is it?"}, folder / "j/config.json"
-    name, text = {"python": ("own.py", OWN), "words": ("list.txt", "he\n")}[kind]
+    if kind == "classifier":
+        save_classifier(folder / "c")
+        settings = {"type": "classifier", "directory": "c", "label": "calm"}
+        return settings, folder / "c/model.safetensors"
+    name, text = {
+        "python": ("own.py", OWN),
+        "words": ("list.txt", "he\n"),
+        "json": ("he.json", '{"const": "he"}'),
+    }[kind]
     (folder / name).write_text(text)
     return {"type": kind, "file": name} | ({"class": "Own"} if kind == "python" else {}), (
         folder / name
@@ -75,7 +84,7 @@ def judge(open_judge):
     return open_judge(ScriptedJudge(lambda text: {"Yes" if " he" in text else "No": 0.9}))
 
 
-@pytest.mark.parametrize("kind", ["judge", "python", "words"])
+@pytest.mark.parametrize("kind", ["judge", "python", "words", "json"])
 def test_a_quantifier_that_changed_in_place_is_another_question(tmp_path, judge, kind):
     """Stored results of the old file are neither a baseline nor continued."""
     settings, file = write_quantifier(tmp_path, kind)
@@ -100,14 +109,19 @@ def test_a_quantifier_that_changed_in_place_is_another_question(tmp_path, judge,
     assert fingerprints[0] == fingerprints[1]
 
 
-@pytest.mark.parametrize("kind", ["judge", "python", "words", "model"])
+@pytest.mark.parametrize(
+    "kind", ["judge", "python", "words", "json", "classifier", "model", "gguf"]
+)
 @pytest.mark.parametrize("moment", ["before", "during"])
 def test_a_change_after_a_suite_was_loaded_ends_its_run(tmp_path, judge, kind, moment):
     """No result is of the old file and recorded with the new one; the message names the file."""
-    model = write_model(tmp_path)
-    settings, file = write_quantifier(tmp_path, "words" if kind == "model" else kind)
-    file = model / "model.safetensors" if kind == "model" else file
-    suite = load(tmp_path, [CASE], properties={"he": settings})
+    model, gguf = write_model(tmp_path), tmp_path / "m.gguf"
+    gguf.write_bytes(b"GGUF" + bytes(100))
+    models = {"model": model / "model.safetensors", "gguf": gguf}
+    settings, file = write_quantifier(tmp_path, "words" if kind in models else kind)
+    file = models.get(kind, file)
+    name = "m.gguf" if kind == "gguf" else "m"
+    suite = load(tmp_path, [CASE], properties={"he": settings}, model=name)
     log = tmp_path / "log.jsonl"
 
     def open_model(_) -> OpenTable:

@@ -3,13 +3,20 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from helpers.changes import overwrite
 from helpers.project import Project, stats
-from helpers.project_of_files import WORDS, change_weights, read_figures, write_project
+from helpers.project_of_files import (
+    WORDS,
+    add_sources,
+    change_weights,
+    read_figures,
+    write_project,
+)
 
 from llmchecker.utils.atomic_files import compute_sha256
 
@@ -18,13 +25,39 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, random_model) -> tuple[Project, Path]:
-    """A project after its first run, and its model."""
+    """A project with every kind of source after its first run, and the folder of its models."""
+    # imported here: torch takes seconds to import
+    from helpers.random_models import save_classifier, write_gguf
+
     folder = tmp_path_factory.mktemp("sources")
-    model = shutil.copytree(random_model("gpt2"), folder / "model")
-    project = write_project(folder / "project", f"path:{model}")
+    shutil.copytree(random_model("gpt2"), folder / "model")
+    judge = shutil.copytree(random_model("gpt2"), folder / "judge")
+    (judge / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    write_gguf(folder / "packed.gguf")
+    save_classifier(folder / "mood")
+    project = write_project(folder / "project", f"path:{folder / 'model'}")
+    add_sources(project, folder)
     run = project.snakemake("--cores", "2")
     assert run.returncode == 0, run.stdout
-    return project, model
+    return project, folder
+
+
+def flip_bit(content: bytes) -> bytes:
+    changed = bytearray(content)
+    changed[len(content) // 2] ^= 1
+    return bytes(changed)
+
+
+def add_line(content: bytes) -> bytes:
+    return content + b"\n"
+
+
+def replace(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        assert old in content
+        return content.replace(old, new)
+
+    return change
 
 
 JOBS_OF_MODEL = {
@@ -32,42 +65,62 @@ JOBS_OF_MODEL = {
     *("provenance", "table2", "figure3", "suites"),
 }
 JOBS_OF_SCORES = {"scores_one", "checks_one", "answers_one", "provenance", "table2"}
+JOBS_OF_SUITE = {"suite", "suites"}
+JOBS_OF_GGUF = {"fetch_model", "trees_packed", "checks_packed", "answers_packed", "topk", "table2"}
+JOBS_OF_JUDGE = JOBS_OF_SCORES | {"fetch_model", "topk"}
+JOBS_OF_PROMPTS = {"fetch_prompts", "topk", "figure3", "provenance"}
+TEMPLATE = b"label: judge\n    template: {x: 1}"
 CHANGES = [
-    ("model/model.safetensors", JOBS_OF_MODEL),
-    ("model/tokenizer.json", JOBS_OF_MODEL),
-    ("model/config.json", JOBS_OF_MODEL),
-    ("model/generation_config.json", JOBS_OF_MODEL),
-    ("project/prompts.csv", {"fetch_prompts", "topk", "figure3", "provenance"}),
-    ("project/own.py", JOBS_OF_SCORES),
-    ("project/list.txt", {"suite", "suites"}),
+    ("model/model.safetensors", flip_bit, JOBS_OF_MODEL),
+    ("model/tokenizer.json", add_line, JOBS_OF_MODEL),
+    ("model/config.json", add_line, JOBS_OF_MODEL),
+    ("model/generation_config.json", add_line, JOBS_OF_MODEL),
+    ("packed.gguf", flip_bit, JOBS_OF_GGUF),
+    ("judge/model.safetensors", flip_bit, JOBS_OF_JUDGE),
+    ("judge/chat_template.jinja", replace(b"m.content", b"m['role']"), JOBS_OF_JUDGE),
+    ("mood/model.safetensors", flip_bit, JOBS_OF_SCORES),
+    ("project/config.yaml", replace(b"Is it polite?", b"Is it a threat?"), JOBS_OF_SCORES),
+    ("project/config.yaml", replace(b"label: judge", TEMPLATE), JOBS_OF_SCORES),
+    ("project/shape.json", replace(b"name", b"date"), JOBS_OF_SCORES | JOBS_OF_SUITE),
+    ("project/rows.csv", replace(b"exam", b"user"), JOBS_OF_SUITE),
+    ("project/suite.yaml", replace(b"0.9", b"0.8"), JOBS_OF_SUITE),
+    ("project/list.txt", add_line, JOBS_OF_SUITE),
+    ("project/prompts.csv", replace(b"it", b"no"), JOBS_OF_PROMPTS),
+    ("project/own.py", add_line, JOBS_OF_SCORES),
 ]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("file", "expected"), CHANGES, ids=[file for file, _ in CHANGES])
-def test_a_change_in_place_plans_all_that_depends_on_it(finished, file, expected):
-    """A change that keeps the time is noticed, and its content given back is no change."""
-    project, _ = finished
-    path = project.directory.parent / file
-    content = path.read_bytes()
-    changed = bytearray(content)
-    changed[len(content) // 2] ^= 1
-    overwrite(path, bytes(changed) if file.endswith(".safetensors") else content + b"\n")
-    if file.endswith(".csv"):
-        overwrite(path, content.replace(b"it", b"no"))
+@pytest.mark.parametrize(("file", "change", "expected"), CHANGES)
+def test_a_change_in_place_plans_all_that_depends_on_it(finished, file, change, expected):
+    """A change that keeps the time of a file is noticed."""
+    project, folder = finished
+    content = (folder / file).read_bytes()
+    overwrite(folder / file, change(content))
     try:
         planned = project.planned()
     finally:
-        overwrite(path, content)
+        overwrite(folder / file, content)
     assert expected <= planned.keys()
     assert ("trees_one" in planned) == file.startswith("model")
+
+
+@pytest.mark.long
+def test_contents_given_back_are_no_change(finished):
+    """A file that was changed and has its old content again schedules no job."""
+    project, folder = finished
+    for file, change, _ in CHANGES:
+        content = (folder / file).read_bytes()
+        overwrite(folder / file, change(content))
+        overwrite(folder / file, content)
     assert project.planned() == {}
 
 
 @pytest.mark.long
 def test_a_change_within_a_run_ends_it_with_the_cause(finished):
     """Jobs that find another model than the fetched one fail, also where nothing is compared."""
-    project, model = finished
+    project, folder = finished
+    model = folder / "model"
     content = (model / "model.safetensors").read_bytes()
     answers = project.found("answers/**/*.json")
     change_weights(model)
@@ -88,7 +141,8 @@ def test_a_change_within_a_run_ends_it_with_the_cause(finished):
 @pytest.mark.long
 def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, tmp_path):
     """With a new query, every figure and the footer are of the new weights."""
-    project, model = finished
+    project, folder = finished
+    model = folder / "model"
     before = read_figures(project)
     change_weights(model)
     config = yaml.safe_load((project.directory / "config.yaml").read_text())
@@ -98,6 +152,7 @@ def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, 
     assert run.returncode == 0, run.stdout
     assert {"fetch_model", "trees_one", "answers_one", "suite"} <= stats(run.stdout).keys()
     fresh = write_project(tmp_path / "fresh", f"path:{model}")
+    add_sources(fresh, folder)
     fresh.write_config(config)
     other = fresh.snakemake("--cores", "2")
     assert other.returncode == 0, other.stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.random_models import write_gguf
 from helpers.sources import assert_nothing_left, write_model, write_sharded
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
@@ -23,55 +24,6 @@ from llmchecker.models.sources.model_directory import (
     convert_gguf,
 )
 from llmchecker.models.sources.source_spec import Source
-
-WORDS = ["<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz", "Ġ", "ab", "Ġa"]
-SIZE, HEADS = 32, 2
-
-
-def write_gguf(
-    path: Path, without: str = "", splitting: str | None = "gpt-2"
-) -> dict[str, np.ndarray]:
-    """A Llama of one layer with random weights, but for one; what was written, by GGUF name."""
-    from gguf import GGUFWriter
-
-    rng = np.random.default_rng(7)
-    shapes = {
-        "token_embd.weight": (len(WORDS), SIZE),
-        "output_norm.weight": (SIZE,),
-        "output.weight": (len(WORDS), SIZE),
-        "blk.0.attn_norm.weight": (SIZE,),
-        "blk.0.ffn_norm.weight": (SIZE,),
-        **{f"blk.0.attn_{name}.weight": (SIZE, SIZE) for name in ("q", "k", "v", "output")},
-        **{f"blk.0.ffn_{name}.weight": (2 * SIZE, SIZE) for name in ("gate", "up")},
-        "blk.0.ffn_down.weight": (SIZE, 2 * SIZE),
-    }
-    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    writer = GGUFWriter(path, "llama")
-    writer.add_name("tiny")
-    writer.add_context_length(64)
-    writer.add_embedding_length(SIZE)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(2 * SIZE)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_tokenizer_model("gpt2")
-    if splitting is not None:
-        writer.add_tokenizer_pre(splitting)
-    writer.add_token_list(WORDS)
-    writer.add_token_merges(["a b", "Ġ a"])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(1)
-    writer.add_unk_token_id(2)
-    for name, tensor in tensors.items():
-        if name != without:
-            writer.add_tensor(name, tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return tensors
 
 
 def test_gguf_is_converted(tmp_path: Path) -> None:

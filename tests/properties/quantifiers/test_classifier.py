@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.marks import examples
-from helpers.random_models import word_piece
+from helpers.random_models import LABELS, save_classifier
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers import BertConfig, BertForSequenceClassification, pipeline
+from transformers import BertForSequenceClassification, pipeline
 
 from llmchecker.errors import ChecksumMismatch, ConfigError, UnusableModel
 from llmchecker.models.transformers.text_classifier import TextClassifier
@@ -18,39 +18,13 @@ from llmchecker.properties.registry import create_quantifier, find_quantifier_fi
 from llmchecker.properties.scores import score_texts
 from llmchecker.utils.atomic_files import compute_sha256, write_json
 
-LABELS = ("calm", "glad", "angry")
 TEXTS = ["", "The player won", " because he", "the exam", "bad, bad results!", "a " * 20, "?"]
-
-
-def save(directory: Path, labels: tuple[str, ...] = LABELS, **settings: object) -> Path:
-    """A random BERT that classifies, saved as a hub would deliver it."""
-    torch.manual_seed(0)
-    tokenizer = word_piece()
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=48,
-        id2label=dict(enumerate(labels)),
-        label2id={label: number for number, label in enumerate(labels)},
-        **settings,
-    )
-    network = BertForSequenceClassification(config)
-    with torch.no_grad():  # the default initialisation finds all labels about equally likely
-        for parameter in network.parameters():
-            parameter.mul_(12 if parameter.dim() > 1 else 1)
-    network.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-    return directory
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> Path:
     """A model of three labels."""
-    return save(tmp_path_factory.mktemp("classifier"))
+    return save_classifier(tmp_path_factory.mktemp("classifier"))
 
 
 def plain(directory: Path, texts: list[str], label: str) -> list[int]:
@@ -85,7 +59,7 @@ def test_scores_are_those_of_the_pipeline(directory: Path, label: str) -> None:
 )
 def test_labels_that_do_not_exclude_each_other(tmp_path, labels, options) -> None:
     """One label alone, and several that may hold at once, have the pipeline's probabilities."""
-    directory = save(tmp_path, labels, **options)
+    directory = save_classifier(tmp_path, labels, **options)
     for label in labels:
         quantifier = Classifier(directory, label)
         assert score_texts(quantifier, "", TEXTS).tolist() == plain(directory, TEXTS, label)
@@ -128,7 +102,7 @@ def test_the_files_of_the_model_count(directory: Path) -> None:
 
 def test_a_model_of_another_kind_is_refused_before_it_is_loaded(tmp_path) -> None:
     """A directory whose config.json describes no model for text classification is named."""
-    save(tmp_path)
+    save_classifier(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     write_json(config | {"architectures": ["BertForMaskedLM"]}, tmp_path / "config.json")
     with pytest.raises(ConfigError, match=r"describes BertForMaskedLM, not a text classifier"):
@@ -162,7 +136,7 @@ def test_a_bad_setting_of_a_classifier_is_named(directory, change, message) -> N
 
 def test_what_is_no_whole_model_is_refused(tmp_path: Path) -> None:
     """Without weights, or with pickles instead, there is no quantifier; with others, no score."""
-    directory = save(tmp_path / "model")
+    directory = save_classifier(tmp_path / "model")
     weights = directory / "model.safetensors"
     weights.rename(directory / "pytorch_model.bin")
     with pytest.raises(ConfigError, match="only safetensors are read"):
@@ -170,7 +144,7 @@ def test_what_is_no_whole_model_is_refused(tmp_path: Path) -> None:
     (directory / "pytorch_model.bin").rename(weights)
     network = BertForSequenceClassification.from_pretrained(directory)
     network.bert.save_pretrained(directory)  # without what classifies
-    save_config = save(tmp_path / "other") / "config.json"
+    save_config = save_classifier(tmp_path / "other") / "config.json"
     (directory / "config.json").write_bytes(save_config.read_bytes())
     with pytest.raises(UnusableModel, match=r"lack 2 of its tensors \(classifier\.bias"):
         Classifier(directory, "calm")("", "a")
@@ -182,7 +156,7 @@ def test_checksums_are_compared(directory: Path, tmp_path: Path) -> None:
     assert Classifier(directory, "calm", sha256=named)("", "a") >= 0
     with pytest.raises(ConfigError, match=r"sha256: .*model\.safetensors has .*, not 0000"):
         Classifier(directory, "calm", sha256={"model.safetensors": "0" * 64})("", "a")
-    fetched = save(tmp_path / "fetched")
+    fetched = save_classifier(tmp_path / "fetched")
     write_json({"files": {"model.safetensors": "0" * 64}}, fetched / "source.json")
     with pytest.raises(ChecksumMismatch, match="its sha256 is"):
         Classifier(fetched, "calm")("", "a")
@@ -190,7 +164,7 @@ def test_checksums_are_compared(directory: Path, tmp_path: Path) -> None:
 
 def test_a_regression_has_no_probabilities(tmp_path: Path) -> None:
     """A model that estimates a number is refused."""
-    directory = save(tmp_path, ("stars",), problem_type="regression")
+    directory = save_classifier(tmp_path, ("stars",), problem_type="regression")
     with pytest.raises(UnusableModel, match="estimates a number"):
         Classifier(directory, "stars")("", "a")
 
