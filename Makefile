@@ -17,7 +17,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 # an archive that `make bundle` wrote holds all packages, which are then taken from nowhere else
 PACKAGES := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 
-.PHONY: docs quick results paper invariants report test test-all test-faults test-slurm test-servers test-peers bench bench-servers bench-suites evaluation evaluation-quick bundle test-bundle dist lint
+.PHONY: docs quick results claims paper invariants report test test-all test-faults test-slurm test-servers test-peers bench bench-servers bench-suites evaluation evaluation-quick bundle test-bundle dist lint
 
 # damaged results are renamed and the lock of a killed run goes; a run that works there is an error
 REPAIRED = $(BIN)/llmchecker repair
@@ -43,6 +43,11 @@ results: $(INSTALLED)
 	$(REPAIRED)
 	$(BIN)/snakemake --cores all
 	@$(BIN)/llmchecker summary
+
+# the paper's claims on docs/explanation/paper.md, from the results
+claims: results
+	cp results/tables/claims.csv resources/measured/
+	$(BIN)/python docs/measured_pages.py
 
 # the paper's own models: a forecast, then what comes from the hub, then the rest; after an interruption
 # each stage goes on where it was

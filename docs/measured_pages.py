@@ -4,9 +4,8 @@
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
 `benchmarks/ablation.py` writes ablation.csv, `benchmarks/requirements.py` writes requirements.csv,
-benchmarks.json is a copy of the file that `make bench` writes, and claims.csv of that in
-results/tables/; `make evaluation` writes the folder evaluation. Without a record, its table is
-absent.
+benchmarks.json is a copy of the file that `make bench` writes. `make claims` writes claims.csv, and
+`make evaluation` the folder evaluation. Without a record, its table is absent.
 """
 
 import csv
@@ -29,6 +28,8 @@ REQUIREMENTS_RECORD = ROOT / "resources/measured/requirements.csv"
 REQUIREMENTS_PAGE = ROOT / "docs/reference/requirements.md"
 CLAIMS_RECORD = ROOT / "resources/measured/claims.csv"
 PAPER_PAGE = ROOT / "docs/explanation/paper.md"
+VERDICTS = ("contradicts", "not run", "agrees")
+"""Verdicts on claims; that of several rows is the first of theirs."""
 
 PROGRAMS_INTRODUCTION = """\
 # Results on C programs
@@ -221,9 +222,15 @@ def _format_values(name: str, models: Sequence[str], figures: Mapping[str, float
 
 
 def build_paper_page(page: str, claims: Sequence[Row]) -> str:
-    """Build the page on the paper: its table of claims is replaced by that of a run."""
+    """Build the page on the paper: its table of claims and their verdicts are those of a run."""
     start, end = "<!-- claims -->\n", "<!-- /claims -->"
     before, rest = page.split(start)
+    for claim in dict.fromkeys(row["claim"] for row in claims):
+        found = {row["verdict"] for row in claims if row["claim"] == claim}
+        # one row that contradicts is enough
+        verdict = next(each for each in VERDICTS if each in found)
+        cell = rf"(?m)^(\| {claim} \|[^|]*\|[^|]*\| )(?:{'|'.join(VERDICTS)})"
+        before = re.sub(cell, rf"\g<1>{verdict}", before)
     columns = ("claim", "statement", "model", "published", "here", "verdict")
     rows = [[row[column] for column in columns] for row in claims]
     return before + start + format_table(columns, rows) + end + rest.split(end)[1]

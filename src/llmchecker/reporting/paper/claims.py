@@ -4,6 +4,7 @@ A claim is a figure of the paper, or of the data that its authors published for 
 computed: whether the run's figure has the published value, or is within the published range.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -25,8 +26,8 @@ _NOT_RUN = "not run"
 
 NOTE = (
     "A verdict compares this run with the published figure, also where models, start strings and "
-    "prompts differ. Then “contradicts” says nothing about the paper's own models. C3 has the "
-    "published number of the named model; the paper's other models need more tokens."
+    "prompts differ. Then “contradicts” says nothing about the paper's own models. A range is that "
+    "of the paper's models."
 )
 """What the table of claims does not show."""
 
@@ -102,22 +103,31 @@ def _models(table: pd.DataFrame) -> list[str]:
 
 
 def _compare_masses(published: pd.DataFrame, masses: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Compare the number of tokens that hold 0.9 with the smallest published number."""
-    counts = {model: n for model, n in count_tokens(published).items() if n is not None}
-    fewest, model_of_fewest = min((n, model) for model, n in counts.items())
+    """Compare the number of tokens that hold 0.9 with the least and greatest published number."""
+    counts = count_tokens(published).values()
+    listed = int(published["k"].max())
+    low = min(listed + 1 if n is None else n for n in counts)
+    # of a model whose listed tokens hold less, the number has no upper limit
+    high = math.inf if None in counts else max(n for n in counts if n is not None)
+    shown = f"more than {listed}" if high == math.inf else str(high)
     for model, needed in count_tokens(masses).items():
         mean = masses[masses["model"] == model].set_index("k")["mass"]
         largest = int(mean.index.max())
         if needed is None:
             here = f"more than {largest}, which hold {format_number(mean[largest], _DIGITS)}"
-            verdict = _CONTRADICTS if largest >= fewest else _NOT_RUN
+            least, most = largest + 1, math.inf
         else:
-            here, verdict = str(needed), _AGREES if needed <= fewest else _CONTRADICTS
+            here, least, most = str(needed), needed, needed
+        verdict = _NOT_RUN
+        if low <= least and most <= high:
+            verdict = _AGREES
+        elif most < low or high < least:
+            verdict = _CONTRADICTS
         yield (
             "C3",
             f"number of tokens that hold {_MASS} of the next token's probability, on average",
             model,
-            f"{fewest} ({model_of_fewest})",
+            _format_range(str(low), shown),
             here,
             verdict,
         )
@@ -199,7 +209,11 @@ def _compare_nouns(published: pd.DataFrame, nouns: pd.DataFrame) -> Iterator[tup
                 f"rank of “{noun}” among {len(ranks)} nouns, by the probability of more male than "
                 "female words",
                 model,
-                str(low) if low == high else f"{low} to {high}",
+                _format_range(str(low), str(high)),
                 f"{rank} ({value})",
                 _AGREES if low <= rank <= high else _CONTRADICTS,
             )
+
+
+def _format_range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
