@@ -1,5 +1,6 @@
 """Suites of many rows: a case is built when it is needed, and pages are divided."""
 
+import gc
 import html.parser
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_an_invalid_cell_ends_the_suites_that_ask_about_it(tmp_path):
         ConfigError, match=rf"rows.csv, row {ROWS}, column start: the text is empty"
     ):
         load_suite(path)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_load_gives_garbage_collections_back(tmp_path, is_enabled):
+    """Collections pause while a suite is loaded, and are as before after it and after an error."""
+    path = write(tmp_path)
+    try:
+        (gc.enable if is_enabled else gc.disable)()
+        load_suite(path, select=lambda suite: [])
+        assert gc.isenabled() is is_enabled
+        with pytest.raises(ConfigError):
+            load_suite(write(tmp_path, start=" "))
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
 
 
 def test_the_digest_has_the_cells_of_all_rows(tmp_path):

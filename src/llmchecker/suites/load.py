@@ -1,9 +1,10 @@
 """Loading of suites: the file, its configuration, its deployments and its cases."""
 
 import contextlib
+import gc
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class _SuiteBuilder:
         versus = None if self.has_baseline else self._resolve_versus()
         pool = QuantifierPool(registry, keys.properties or {}, folder)
         # paths in the settings of a configuration are relative to the project
-        with contextlib.chdir(registry.project):
+        with contextlib.chdir(registry.project), _pause_collections():
             _check_properties(pool, keys.has_tables)
             builder = CaseBuilder(pool, keys, folder, file.find_line)
             cases, averages = _build_cases(
@@ -281,6 +282,18 @@ class _SuiteBuilder:
                 system_key="versus.system" if has_system else "system",
                 decoding_key="versus.decoding" if has_decoding else "decoding",
             )
+
+
+@contextlib.contextmanager
+def _pause_collections() -> Iterator[None]:
+    """Pause garbage collections in the block, where the objects of all rows stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry | None) -> Registry:

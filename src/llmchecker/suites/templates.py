@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from llmchecker.errors import (
@@ -196,8 +197,14 @@ def list_columns(value: Any) -> list[str]:
         return [name for item in value for name in list_columns(item)]
     if not isinstance(value, str):
         return []
-    names = [match["name"] for match in _PART.finditer(value)]
-    return list(dict.fromkeys(normalize_name(name) for name in names if name is not None))
+    return list(_list_text_columns(value))
+
+
+# a text of a suite is looked at for each row
+@lru_cache(maxsize=1024)
+def _list_text_columns(text: str) -> tuple[str, ...]:
+    names = [match["name"] for match in _PART.finditer(text)]
+    return tuple(dict.fromkeys(normalize_name(name) for name in names if name is not None))
 
 
 def list_literal_columns(text: str) -> list[str]:
