@@ -1,5 +1,9 @@
 """Invariants that people and models give, and the witness that takes them to other tools."""
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,8 @@ from loop_invariants.cli.main import main
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.verification.result import CandidateSource, Outcome
 
+ROOT = Path(__file__).parents[4]
+FRAMA_C, WHY3 = shutil.which("frama-c"), shutil.which("why3")
 SUM = """#include <assert.h>
 extern int __VERIFIER_nondet_int(void);
 int main(void)
@@ -113,6 +119,40 @@ def test_a_witness_holds_in_compiled_runs(program, capsys) -> None:
     assert violations(declared, Semantics.INT32, program.parent) == 0
     wrong = declared.replace("__VERIFIER_assert((", "__VERIFIER_assert(!(")
     assert violations(wrong, Semantics.INT32, program.parent)
+
+
+ASSIGNED = {"clock": "minute, hour", "count_to_limit": "count", "transfer": "first, second"}
+"""What the loop of a program of resources/programs/ changes."""
+CONTRACT = "/*@ assigns \\nothing; ensures c != 0; */ extern void __VERIFIER_assume(int c);"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(FRAMA_C is None or WHY3 is None, reason="there is no Frama-C with Why3")
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_frama_c_proves_what_a_witness_states(name, tmp_path, capsys) -> None:
+    """Frama-C, which shares no code with the proof, proves each invariant and the assertions."""
+    source = ROOT / f"resources/programs/{name}.c"
+    target = tmp_path / "witness.yml"
+    assert main([str(source), "--witness", str(target)]) == 0, capsys.readouterr()
+    (entry,) = yaml.safe_load(target.read_text())
+    lines = source.read_text().splitlines()
+    places = {each["invariant"]["location"]["line"] for each in entry["content"]}
+    (line,) = places
+    stated = "".join(f"loop invariant {each['invariant']['value']}; " for each in entry["content"])
+    lines.insert(line - 1, f"/*@ {stated}loop assigns {ASSIGNED[name]}; */")
+    text = "\n".join(lines).replace("extern void __VERIFIER_assume(int);", CONTRACT)
+    annotated = tmp_path / "annotated.c"
+    annotated.write_text(text)
+    environment = os.environ | {"HOME": str(tmp_path)}
+    subprocess.run([WHY3, "config", "detect"], env=environment, capture_output=True, check=True)
+    command = [FRAMA_C, "-wp", "-wp-prover", "z3", "-wp-timeout", "20", annotated]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    proved, goals = re.search(r"Proved goals: +(\d+) / (\d+)", told).groups()
+    assert proved == goals, told
+    # one goal for each claim that an invariant holds at first, and one that it stays
+    assert int(goals) > 2 * len(entry["content"])
 
 
 @pytest.mark.parametrize(

@@ -240,8 +240,10 @@ def _format_run(failure: Failure | None) -> list[str]:
 
 
 def _format_invariants(result: VerificationResult) -> str:
-    """Format the proven invariants with their sources."""
-    texts = (f"{i.text} [{', '.join(i.sources)}]" for i in result.invariants)
+    """Format the proven invariants with their sources; empty without a proof by invariants."""
+    texts = [f"{i.text} [{', '.join(i.sources)}]" for i in result.invariants]
+    if not texts and result.outcome is Outcome.VERIFIED and not result.is_exhaustive:
+        return "no invariant is needed"
     return "; ".join(texts)
 
 
