@@ -14,8 +14,11 @@ if ! cmp -s .venv-peers/inspect/installed $here/inspect.txt; then
 fi
 if ! cmp -s .venv-peers/npm/installed $here/npm.txt; then
     mkdir -p .venv-peers/npm
-    # what is installed runs no scripts of its own
+    # what is installed runs no scripts of its own, except that of the SQLite of promptfoo; without a
+    # download, NODE_HEADERS=/usr compiles it with the headers of Node there
     xargs npm install --prefix .venv-peers/npm --no-audit --no-fund --ignore-scripts < $here/npm.txt
+    npm rebuild --prefix .venv-peers/npm better-sqlite3 \
+        ${NODE_HEADERS:+--build-from-source --nodedir="$NODE_HEADERS"}
     cp $here/npm.txt .venv-peers/npm/installed
 fi
 tests/servers/install.sh lm_eval

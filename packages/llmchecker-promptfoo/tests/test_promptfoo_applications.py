@@ -91,3 +91,15 @@ def test_chats_and_a_given_model_leave_the_provider_out(tmp_path):
     assert model == "./model"
     assert any("gets chats as one text" in str(each) for each in conversion.omissions)
     assert convert(tmp_path, PROVIDER, model="openai:m")[0] == "openai:m"
+
+
+@pytest.mark.parametrize("name", ["python:bot.py", "python:bot.py:ask", "file://bot.py"])
+def test_a_function_of_python_is_listed(tmp_path, name):
+    """A file of Python does not run, its settings are its own, and the way to use it is named."""
+    (tmp_path / "bot.py").write_text("raise SystemExit('the file runs')")
+    provider = f"\n  - id: {name}\n    config: {{temperature: 0.5, mode: short}}\n"
+    model, conversion = convert(tmp_path, provider)
+    assert model == "./model"
+    assert "decoding" not in yaml.safe_load(conversion.text)
+    (listed,) = conversion.omissions
+    assert listed.endswith("does not run; give its function to lc.texts")

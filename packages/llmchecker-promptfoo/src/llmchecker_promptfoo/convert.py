@@ -31,6 +31,8 @@ _MAX_NAME = 190
 """Maximum number of characters of a case's name, without a number."""
 _MAX_PROMPT_NAME = 100
 """Maximum number of characters of the name of a prompt."""
+_DEFAULT_PROMPT = "{{prompt}}"
+"""The prompt of a configuration without prompts."""
 _CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 _CONFIG_KEYS = (
     *("$schema", "description", "tags", "metadata", "prompts", "providers", "targets", "tests"),
@@ -129,14 +131,17 @@ class _Converter:
         for name in ("promptPrefix", "promptSuffix"):
             if name in (content.get("commandLineOptions") or {}):
                 self.report.omit(place.child("commandLineOptions"), f"{name} has no counterpart")
-        if "prompts" not in content:
-            self.report.omit(place, "the configuration has no prompts")
         provider, provider_place = find_first_provider(content, place)
         if provider.get("transform") is not None:
             reason = "a program of the provider changes the output before all assertions"
             self.report.omit(provider_place.child("transform"), f"transform: {reason}")
             return
-        value, prompts_place = content.get("prompts") or [], place.child("prompts")
+        # without prompts, promptfoo sends the variable of each test
+        value, prompts_place = content.get("prompts"), place.child("prompts")
+        if not value and not isinstance(value, list):
+            value = [_DEFAULT_PROMPT]
+        elif not value:
+            self.report.omit(prompts_place, "the configuration has no prompts")
         prompts = read_prompt_list(value, prompts_place, self.path.parent, self.report)
         selected = [prompt for prompt in prompts if prompt.is_selected(provider.get("prompts"))]
         for prompt in prompts:

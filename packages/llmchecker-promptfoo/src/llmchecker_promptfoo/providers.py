@@ -1,5 +1,6 @@
 """Providers of promptfoo: the decoding and the length of the first one."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ _ACCESS_KEYS = (
     "cost timeout"
 ).split()
 """Keys that say how to reach a provider, and not how it writes."""
+_PYTHON = re.compile(r"python:|file://.*\.py(:\w+)?$")
+"""A provider that is a function of Python."""
 
 
 def find_first_provider(
@@ -43,8 +46,11 @@ def convert_providers(
     first, *others = _list_providers(content, place) or [({}, place)]
     keys, first_place = first
     application: dict[str, Any] | None = None
+    is_python = bool(_PYTHON.match(str(keys.get("id"))))
     if "id" in keys:
         reason = "providers are not converted; name the model by `model`"
+        if is_python:
+            reason = "a program of a configuration does not run; give its function to lc.texts"
         if is_http_provider(keys) and not has_model:
             try:
                 if has_chats:
@@ -62,7 +68,8 @@ def convert_providers(
     converted: dict[str, Any] = {"length": SuiteKeys.model_fields["length"].default}
     if application is not None:
         return {"model": application, **converted}
-    if isinstance(settings, Mapping):
+    # the settings of a function are its own
+    if isinstance(settings, Mapping) and not is_python:
         converted |= _convert_settings(settings, settings_place, report)
     return converted
 
