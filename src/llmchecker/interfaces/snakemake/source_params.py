@@ -37,7 +37,8 @@ def parse_model_source(about: Mapping[str, Any]) -> ModelSource | ServerSource:
         return ServerSource.from_record(about)
     parts = tuple((parse_source(part["source"]), part["file"]) for part in about["parts"])
     adapters = tuple(AdapterSource.from_record(record) for record in about.get("adapters", ()))
-    return ModelSource(source, about["file"], parts, about["sha256"], adapters)
+    subfolder = about.get("subfolder", "")
+    return ModelSource(source, about["file"], parts, about["sha256"], adapters, subfolder)
 
 
 def describe_dataset(dataset: DatasetSource, path: str | Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ _REQUESTS, _VLLM_REQUESTS = 16, 64
 SERVER_FILE = "server.json"
 """File of a model directory with the model's server and the server's description."""
 
-_WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256", "adapter")
+_WEIGHT_KEYS = ("kind", "dtype", "device", "file", "parts", "sha256", "subfolder", "adapter")
 """Configuration keys of models with loaded weights; a server has its own settings."""
 
 _DISTRIBUTION_KEYS: Mapping[str, tuple[str, ...]] = {

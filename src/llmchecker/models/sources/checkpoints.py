@@ -6,10 +6,11 @@ opened as zip archives instead of being installed or imported.
 
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -51,6 +52,9 @@ from llmchecker.utils.file_state import compute_checksums
 
 _Converter = Callable[[Path, Path], None]
 
+_SUBFOLDER = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+"""A folder within a source, without glob characters and parts that leave it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -67,6 +71,7 @@ class ModelSource:
         sha256: checksum of the GGUF file or of model.safetensors. It is required for pypi sources
             with a file, and optional for others; a commit pins an hf source.
         adapters: LoRA adapters of the model, in the order in which they are added.
+        subfolder: for a directory or hf, the folder within it that has the model; empty for itself.
 
     Raises:
         ConfigError: the fields contradict each other.
@@ -77,9 +82,17 @@ class ModelSource:
     parts: tuple[tuple[Source, str], ...] = ()
     sha256: str | None = None
     adapters: tuple[AdapterSource, ...] = ()
+    subfolder: str = ""
 
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
+        if self.subfolder and not _SUBFOLDER.fullmatch(self.subfolder):
+            raise ConfigError(
+                f"model {self.source}: subfolder {self.subfolder!r} is no folder within it; write "
+                "one such as weights/step-100"
+            )
+        if self.subfolder and (self.source.scheme == "pypi" or self._is_converted):
+            raise ConfigError(f"model {self.source}: a file has no subfolder; remove the key")
         if self.source.scheme == "server":
             raise ConfigError(f"model {self.source}: api or tokenizer is missing; add both")
         # the file may be quantised, and an adapter was trained on the weights before that
@@ -128,7 +141,7 @@ class ModelSource:
         adapter_files = find_adapter_files(self.adapters)
         if self.source.scheme != "path":
             return adapter_files
-        path = self.source.path
+        path = self.source.path / self.subfolder
         files = [path] if path.is_file() else find_model_files(path)
         return {file.name: file for file in files} | adapter_files
 
@@ -147,6 +160,7 @@ class ModelSource:
             # a new conversion version makes existing directories outdated
             "conversion": CONVERSION_VERSION if self._is_converted else None,
             **({"adapters": adapters} if adapters else {}),
+            **({"subfolder": self.subfolder} if self.subfolder else {}),
         }
 
     @property
@@ -223,8 +237,8 @@ def check_record(expected: Mapping[str, Any], directory: Path) -> None:
     """
     record_file = directory / PROVENANCE
     record = read_json(record_file) if record_file.exists() else {}
-    # a directory with adapters is another model than one without
-    keys = {*expected, "adapters"}
+    # a directory with adapters, or of a subfolder, is another model than one without
+    keys = {*expected, "adapters", "subfolder"}
     if any(record.get(key) != expected.get(key) for key in keys):
         raise ConfigError(
             f"{directory}: contains {record.get('source', 'an unknown source')}, not "
@@ -264,9 +278,10 @@ def _fetch_pinned(model: ModelSource, directory: Path, convert: _Converter) -> N
 
 
 def _fetch_from_hub(model: ModelSource, directory: Path) -> None:
-    for file in find_model_files(
-        fetch_hub_snapshot(model.source.name, model.source.revision, MODEL_FILES)
-    ):
+    folder = PurePosixPath(model.subfolder)
+    patterns = [str(folder / pattern) for pattern in MODEL_FILES]
+    snapshot = fetch_hub_snapshot(model.source.name, model.source.revision, patterns)
+    for file in find_model_files(snapshot / folder):
         blob = check_hub_file(file)
         try:
             (directory / file.name).hardlink_to(blob)  # a second name, not a second copy
@@ -303,13 +318,14 @@ def _fetch_from_gguf(model: ModelSource, gguf: Path, directory: Path, convert: _
 
 
 def _link_directory(model: ModelSource, directory: Path) -> None:
-    if not model.source.path.is_dir():
+    path = model.source.path / model.subfolder
+    if not path.is_dir():
         raise SourceUnavailable(
-            f"{model.source}: {model.source.path} is {describe_kind(model.source.path)}, "
+            f"{model.source}: {path} is {describe_kind(path)}, "
             "not a directory; name a directory with weights"
         )
     # links instead of copies: the files are already on this machine and may be large
-    for file in find_model_files(model.source.path):
+    for file in find_model_files(path):
         (directory / file.name).symlink_to(file.resolve())
     _check_weights(model, directory)
 
