@@ -186,6 +186,11 @@ def _find_model(
         return name.name, describe_application(name)
     if isinstance(name, Mapping):
         keys = parse_section(DeploymentKeys, name, place)
+        if keys.source in registry.models:
+            raise ConfigError(
+                f"{place}: {keys.source!r} is a model of the configuration, which has its own "
+                "keys; write them there, or name its source"
+            )
         name = keys.label or keys.source + _format_parts(keys)
         return name, _parse_source_keys(place, keys, folder)
     if name in registry.models:

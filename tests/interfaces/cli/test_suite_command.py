@@ -102,7 +102,7 @@ def test_options_of_a_server_need_a_model(write, capfd):
     suite = write(HOLDS)
     for options in (["--api", "vllm"], ["--prices", "1 USD / 1M tokens", "2 USD / 1M tokens"]):
         assert main(["test", suite, *options]) == 3
-        message = f"error: {options[0]}: it describes the server of --model, which is missing"
+        message = f"error: {options[0]}: it describes the model of --model, which is missing"
         assert message in capfd.readouterr().err
 
 

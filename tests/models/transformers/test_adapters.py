@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.fake_hub import COMMIT, make_client_new, point_client_at, serving
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
@@ -14,6 +15,7 @@ import llmchecker as lc
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, LLMCheckerError, UnusableModel
+from llmchecker.interfaces.cli.main import main
 from llmchecker.interfaces.python.load import load
 from llmchecker.interfaces.snakemake.source_params import (
     describe_model_source,
@@ -279,6 +281,50 @@ def test_an_update_of_peft_makes_results_again(random_model, save_adapter, tmp_p
     versions["peft"] = "2"
     assert fingerprint(adapted) != before[0]
     assert fingerprint(base) == before[1]
+
+
+def test_the_shell_takes_adapters(random_model, save_adapter, tmp_path, monkeypatch, capfd):
+    """`--adapter` opens the model of the same keys in Python, and is refused without a path of a
+    model, with another key, and for a model of the configuration."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    base, adapter = random_model("llama"), save_adapter("lora")
+    keys = {"source": str(base), "adapter": ["lora", {"source": str(adapter), "scale": -2}]}
+    command = ["check", "P=? [ F gender > 0 ]", "--start=The", "--length=1", "--passes=2"]
+    command += ["--json", "--model", str(base), "--adapter=lora"]
+    assert main([*command, "--adapter", "{source: ./lora, scale: -2}"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    answer = lc.ask("P=? [ F gender > 0 ]", load(keys), "The", length=1, passes=2)
+    assert (found["lower"], found["upper"]) == (answer.lower, answer.upper)
+    assert len(found["notes"]) == 1
+    assert main([*command, "--adapter={source: lora, size: 3}"]) == 3
+    assert "--adapter: unknown key 'size'" in capfd.readouterr().err
+    models = {"m": {"label": "M", "source": f"path:{base}"}}
+    (tmp_path / "config.yaml").write_text(json.dumps({"models": models}))
+    for name, reason in (
+        ("m", "'m' is a model of the conf"),
+        ("openai:m", "is on a server; leave"),
+    ):
+        assert main([name if word == str(base) else word for word in command]) == 3
+        assert reason in capfd.readouterr().err
+
+
+def test_an_adapter_of_the_hub_is_that_of_its_directory(
+    random_model, save_adapter, tmp_path, monkeypatch
+):
+    """An adapter of the hub at a commit has the logits of the same files on this machine."""
+    adapter, base = save_adapter("lora"), parse_source(f"path:{random_model('llama')}")
+    make_client_new(tmp_path, monkeypatch)
+    networks = []
+    with serving() as hub:
+        hub.files.update({file.name: file.read_bytes() for file in adapter.iterdir()})
+        point_client_at(hub.address, monkeypatch)
+        for number, source in enumerate((f"path:{adapter}", f"hf:owner/name@{COMMIT}")):
+            model = ModelSource(base, adapters=(AdapterSource(parse_source(source)),))
+            fetch_checkpoint(model, tmp_path / f"{number}")
+            networks.append(load_model(tmp_path / f"{number}").network)
+    assert torch.equal(*map(compute_logits, networks))
+    assert {"adapter_config.json", "adapter_model.safetensors"} == set(hub.asked)
 
 
 def test_answers_state_the_adapters(random_model, save_adapter, tmp_path):

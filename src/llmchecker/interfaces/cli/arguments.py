@@ -33,7 +33,7 @@ from llmchecker.config.question import (
     vary_question,
 )
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.registry_keys import DecodingKeys, ModelKeys, OutputKeys
+from llmchecker.config.registry_keys import AdapterKeys, DecodingKeys, ModelKeys, OutputKeys
 from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.interfaces.cli.assertion_arguments import parse_property
@@ -53,6 +53,8 @@ _DEFAULT_API = "vllm"
 _ADDRESS_OPTIONS = ("api", "tokenizer", "served_as")
 _PROVIDER_OPTIONS = ("key_from", "prices")
 """Options of models of servers: those of an address, and those of a short name too."""
+_MODEL_OPTIONS = (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS, "adapter")
+"""Options of a model that the command line names."""
 
 _SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _VERSUS = "versus_"
@@ -88,7 +90,8 @@ def add_question_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_server_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of a model that is named by the address of a server."""
+    """Add the arguments of a model that the command line names."""
+    add_key_options(command, ModelKeys, ("adapter",))
     group = command.add_argument_group("a model of a server")
     add_key_options(group, ModelKeys, (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS))
 
@@ -123,7 +126,7 @@ def add_versus_arguments(command: argparse.ArgumentParser) -> None:
     description = "how the second side differs; the other values are those of the first side"
     group = command.add_argument_group("second side", description)
     group.add_argument("--versus-model", help="its name, directory or address, as in --model")
-    add_key_options(group, ModelKeys, (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS), "--versus-")
+    add_key_options(group, ModelKeys, _MODEL_OPTIONS, "--versus-")
     group.add_argument("--versus-start", help="the text that the model continues")
     group.add_argument("--versus-user", help="what a user says")
     group.add_argument("--versus-system", help="the system prompt of the chat")
@@ -275,8 +278,8 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
         if versus.get("temperature") == 0:
             replaced |= dict.fromkeys(_SAMPLING_OPTIONS)
     if "model" in versus:
-        # a key must not reach another host, and a name is that of one server
-        replaced |= dict.fromkeys(("served_as", *_PROVIDER_OPTIONS))
+        # a key must not reach another host, a name is that of one server, an adapter of one model
+        replaced |= dict.fromkeys(("served_as", *_PROVIDER_OPTIONS, "adapter"))
         if not is_address(versus["model"]):
             replaced |= dict.fromkeys(_ADDRESS_OPTIONS)
     if "api" in versus:
@@ -297,23 +300,23 @@ def parse_versus(arguments: argparse.Namespace, registry: Registry, first: Quest
 
 
 def check_server_options(arguments: argparse.Namespace) -> None:
-    """Check that no option of a server is given without a model, where it would have no effect.
+    """Check that no option of a model is given without one, where it would have no effect.
 
     Raises:
         ConfigError: it is.
     """
-    for option in (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS):
+    for option in _MODEL_OPTIONS:
         if getattr(arguments, option, None) is not None:
             raise ConfigError(
-                f"{_format_option(option, ())}: it describes the server of --model, which is "
-                "missing; name its address, or leave this out"
+                f"{_format_option(option, ())}: it describes the model of --model, which is "
+                "missing; name it, or leave this out"
             )
 
 
 def name_deployment(
     name: str, arguments: argparse.Namespace, versus: Collection[str] = ()
 ) -> DeploymentName:
-    """Return the name of a model, with the other options of a server for an address.
+    """Return the name of a model, with its other options.
 
     Args:
         name: the name.
@@ -321,18 +324,32 @@ def name_deployment(
         versus: names of the arguments that the second side of a comparison has for itself.
 
     Raises:
-        ConfigError: an option of a server is given for another model.
+        ConfigError: an option of a server is given for another model, or an adapter for a server.
     """
     given = {
         option: value
-        for option in (*_ADDRESS_OPTIONS, *_PROVIDER_OPTIONS)
+        for option in _MODEL_OPTIONS
         if (value := getattr(arguments, option, None)) is not None
     }
+    adapters = given.pop("adapter", ())
     if not is_address(name) and not is_provider_name(name):
         if given:
             option = _format_option(min(given), versus)
             raise ConfigError(f"{option}: {name!r} is no address of a server; leave it out")
-        return name
+        if not adapters:
+            return name
+        # a name without a slash may be one of the configuration
+        source = _resolve_path(name) if "/" in name else name
+        option = _format_option("adapter", versus)
+        return {
+            "source": source,
+            # outputs name the model as it is written, also in another folder
+            "label": " + ".join((name, *adapters)),
+            "adapter": [_parse_adapter(text, option) for text in adapters],
+        }
+    if adapters:
+        option = _format_option("adapter", versus)
+        raise ConfigError(f"{option}: {name!r} is on a server; leave it out")
     if "prices" in given:
         for price in given["prices"]:
             parse_price(_format_option("prices", versus), price)
@@ -342,6 +359,19 @@ def name_deployment(
     if is_address(name):
         return {"source": name, "api": _DEFAULT_API, **given}
     return {"source": name, **given} if given else name
+
+
+def _parse_adapter(text: str, option: str) -> dict[str, Any]:
+    """Parse an adapter: its source, or a YAML text of its keys."""
+    content = parse_yaml(text, option).content if text.startswith("{") else {"source": text}
+    keys = parse_section(AdapterKeys, content, option).explicit_keys
+    return {**keys, "source": _resolve_path(keys["source"])}
+
+
+def _resolve_path(name: str) -> str:
+    """Return the absolute path of a file or directory here; another name as it is."""
+    path = Path(name.removeprefix("path:")).expanduser()
+    return str(path.absolute()) if path.exists() else name
 
 
 def _find_prefix(name: str, versus: Collection[str]) -> str:

@@ -10,6 +10,11 @@ from llmchecker.models.servers.settings import ApiName
 from llmchecker.utils.section import Section
 
 _FORMS: Mapping[str, Mapping[str, Any]] = {
+    "adapter": {
+        **{"action": "append", "metavar": "ADAPTER"},
+        "help": "a LoRA adapter of the model: a directory or hf:owner/name@commit, or with a scale "
+        "'{source: ./lora, scale: 0.5}'; several add up",
+    },
     "decoding": {"metavar": "YAML"},
     "prices": {"nargs": 2, "metavar": ("INPUT", "OUTPUT")},
     "stop": {"action": "append", "metavar": "TEXT"},
