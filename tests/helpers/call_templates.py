@@ -135,6 +135,9 @@ CALL_WRITERS = {
     "Command R7B": _write_list("<|START_ACTION|>", "<|END_ACTION|>"),
     "InternLM 2": _write_json("<|action_start|><|plugin|>\n", "<|action_end|>"),
     "GigaChat 3.1": _write_json("<|function_call|>", ""),
+    "GigaChat 3": _write_json("<|message_sep|>\n\nfunction call<|role_sep|>\n", "<|message_sep|>"),
+    "Nemotron Nano 2": _write_list("<TOOLCALL>", "</TOOLCALL>"),
+    "Phi-4-mini, functools": _write_list("functools", ""),
     "Apertus": "<|tools_prefix|>[{% for c in m.tool_calls %}{ {{- c.function.name | tojson }}: "
     "{{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}{% endfor %}]"
     "<|tools_suffix|>",

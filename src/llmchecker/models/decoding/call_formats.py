@@ -129,11 +129,17 @@ class _MarkedCalls(CallFormat):
 
 @dataclass(frozen=True)
 class _JsonCalls(_MarkedCalls):
-    """Calls as one JSON object, or a list of objects."""
+    """Calls as one JSON object, or a list of objects.
+
+    Attributes:
+        opening: the end of the mark, if it is the beginning of the JSON.
+    """
+
+    opening: str = field(default="", kw_only=True)
 
     def read_section(self, text: str, schemas: Schemas) -> Iterator[ToolCall]:
         """Yield a call for each entry, each of which must be one."""
-        value = _parse_json(text)
+        value = _parse_json(self.opening + text)
         for entry in value if isinstance(value, list) else [value]:
             yield _read_json_call(entry) or INVALID_CALL
 
@@ -421,6 +427,10 @@ CALL_FORMATS: tuple[CallFormat, ...] = (
     _JsonCalls("Command R7B", "<|START_ACTION|>", "<|END_ACTION|>"),
     _JsonCalls("InternLM 2", "<|action_start|><|plugin|>", "<|action_end|>"),
     _JsonCalls("GigaChat 3.1", "<|function_call|>", ""),
+    _JsonCalls("GigaChat 3", "function call<|role_sep|>", "<|message_sep|>"),
+    _JsonCalls("Nemotron Nano 2", "<TOOLCALL>", "</TOOLCALL>"),
+    # without the bracket, a word of Python code would be a mark
+    _JsonCalls("Phi-4-mini, functools", "functools[", "", opening="["),
     _KeyedCalls("Apertus", "<|tools_prefix|>", "<|tools_suffix|>"),
     _PatternCalls(
         "Functionary 3.1",
