@@ -9,7 +9,10 @@ from .interfaces.python.compare import compare as compare
 from .interfaces.python.early_stopping import EarlyStopping as EarlyStopping
 from .interfaces.python.load import load as load
 from .interfaces.python.load import texts as texts
+from .interfaces.python.probability import ChoiceReport as ChoiceReport
+from .interfaces.python.probability import ChoiceRow as ChoiceRow
 from .interfaces.python.probability import probability_of as probability_of
+from .interfaces.python.probability import rate_choices as rate_choices
 from .interfaces.python.scorers import score as score
 from .interfaces.python.suite import SuiteReport as SuiteReport
 from .interfaces.python.suite import suite as suite

@@ -1,5 +1,6 @@
 """Probabilities of fixed continuations, beside those of trees and of transformers."""
 
+import json
 import math
 from fractions import Fraction
 
@@ -88,3 +89,50 @@ def test_a_continuation_that_changes_the_tokens_of_the_prompt_is_refused():
     assert lc.probability_of(model, "b", ["b"]) == (0.25,)
     with pytest.raises(LLMCheckerError, match="'b' has no tokens of its own after the prompt"):
         lc.probability_of(model, "a", ["b"])
+
+
+def test_choices_are_rated_by_their_probabilities_and_lengths(tmp_path):
+    """The accuracies are those of products of a table, also for each character, and are written."""
+    rows = [
+        {"prompt": "a", "choices": ["a", "ab"], "answer": 0},
+        {"prompt": "a", "choices": ["b", "aa"], "answer": 1},
+    ]
+    report = lc.rate_choices(table(), rows, delimiter="")
+    values = [[1 / 2, 1 / 2 * 1 / 3], [1 / 3, 1 / 2 * 1 / 2]]
+    found = [[math.exp(log) for log in row.log_probabilities] for row in report.rows]
+    assert found == [pytest.approx(value) for value in values]
+    # sqrt(1/4) > 1/3, though 1/4 < 1/3
+    assert [row.acc for row in report.rows] == [1, 0]
+    assert [row.acc_norm for row in report.rows] == [1, 1]
+    assert (report.acc, report.acc_norm, report.acc_bytes) == (0.5, 1, 1)
+    report.write(tmp_path / "predictions.jsonl")
+    lines = map(json.loads, (tmp_path / "predictions.jsonl").read_text().splitlines())
+    assert [(line["choices"], line["answer"], line["acc"]) for line in lines] == [
+        (row["choices"], row["answer"], acc) for row, acc in zip(rows, (1, 0), strict=True)
+    ]
+
+
+def test_an_impossible_choice_is_written_as_null(tmp_path):
+    """The logarithm of 0 is no number of JSON."""
+    model = lc.TableModel(["a", "b"], lambda tokens: [1.0, 0.0])
+    question = {"prompt": "a", "choices": ["a", "b"], "answer": 0}
+    lc.rate_choices(model, [question], delimiter="").write(tmp_path / "predictions.jsonl")
+    line = json.loads((tmp_path / "predictions.jsonl").read_text())
+    assert (line["log_probabilities"], line["acc"]) == ([0, None], 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"choices": "ab"}, "question 2: choices: 'ab' is no list of texts"),
+        ({"choices": []}, "question 2: choices: .* is no list of texts"),
+        ({"answer": 2}, "question 2: answer: 2 is no index; write one from 0 to 1"),
+        ({"answer": "a"}, "question 2: answer: 'a' is no index"),
+        ({"choices": ["a", ""]}, "question 2: choices: .* is no list of texts"),
+    ],
+)
+def test_a_question_without_choices_or_answer_is_refused(change, message):
+    """The number of the question and its key are named."""
+    question = {"prompt": "a", "choices": ["a", "b"], "answer": 0}
+    with pytest.raises(LLMCheckerError, match=message):
+        lc.rate_choices(table(), [question, {**question, **change}], delimiter="")

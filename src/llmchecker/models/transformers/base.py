@@ -437,7 +437,9 @@ def _select_forward_settings(network: PreTrainedModel) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name in parameters}
 
 
-def _read_end_tokens(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def _read_end_tokens(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> frozenset[int]:
     """Return the end tokens of the model's generation configuration, or else of its tokenizer."""
     generation_config = getattr(network, "generation_config", None)
     end_token = getattr(generation_config, "eos_token_id", None)
