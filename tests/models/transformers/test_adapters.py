@@ -296,7 +296,10 @@ def test_the_shell_takes_adapters(random_model, save_adapter, tmp_path, monkeypa
     found = json.loads(capfd.readouterr().out)
     answer = lc.ask("P=? [ F gender > 0 ]", load(keys), "The", length=1, passes=2)
     assert (found["lower"], found["upper"]) == (answer.lower, answer.upper)
-    assert len(found["notes"]) == 1
+    (note,) = found["notes"]
+    tree = ["--alpha=1", "--k=2", "--adapter", "{source: ./lora, scale: -2}"]
+    assert main([word for word in command if word != "--passes=2"] + tree) == 0
+    assert note in json.loads(capfd.readouterr().out)["notes"]
     assert main([*command, "--adapter={source: lora, size: 3}"]) == 3
     assert "--adapter: unknown key 'size'" in capfd.readouterr().err
     models = {"m": {"label": "M", "source": f"path:{base}"}}

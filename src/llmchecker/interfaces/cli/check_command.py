@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ from llmchecker.interfaces.cli.tree_cache import load_or_build_tree
 from llmchecker.models.decoding.chat_template import find_prompt_date, format_date_notes
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.servers.spending import Spending
+from llmchecker.models.sources.checksums import read_checksums
+from llmchecker.models.sources.weight_notes import describe_weights
 from llmchecker.trees.text_tree import Truncation
 
 # Imported for types only: Storm takes a second to load, which would delay --help.
@@ -117,7 +120,8 @@ def check_on_tree(
     seconds = growing_seconds + scoring_seconds
     decoding = question.model.decoding
     decoding_notes = decoding.notes if isinstance(decoding, Decoding) else ()
-    notes = (*_describe_date(question), *decoding_notes, *question.asked.notes)
+    model_notes = (*_describe_date(question), *_describe_weights(question), *decoding_notes)
+    notes = (*model_notes, *question.asked.notes)
     answer = check_query(scored, question.query, seconds, notes)
     answer = answer.with_property(question.asked)
     growth = {
@@ -126,6 +130,17 @@ def check_on_tree(
         "scoring_seconds": scoring_seconds,
     }
     return answer, growth
+
+
+def _describe_weights(question: Question) -> tuple[str, ...]:
+    """Return a note on the weights of a model that are not plain ones."""
+    model = question.model
+    # a server has no weights here
+    if model.kind == "served":
+        return ()
+    read_files = partial(read_checksums, model.directory)
+    note = describe_weights(model.directory, model.dtype, read_files)
+    return (note,) if note else ()
 
 
 def _describe_date(question: Question) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """A note on weights that are not those of a plain model: quantised, or with adapters."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from llmchecker.models.sources.adapters import AdapterSource, read_adapters
@@ -14,7 +14,9 @@ _DIGITS = 12
 """Number of digits of a checksum in a note."""
 
 
-def describe_weights(directory: Path, dtype: str, files: Mapping[str, str]) -> str:
+def describe_weights(
+    directory: Path, dtype: str, read_files: Callable[[], Mapping[str, str]]
+) -> str:
     """Describe the weights of a model directory in a note on answers; empty for plain ones.
 
         weights: float32, quantised by torchao, sha256 d2a84f4b8b65
@@ -22,7 +24,7 @@ def describe_weights(directory: Path, dtype: str, files: Mapping[str, str]) -> s
     Args:
         directory: path of the model directory, which loads.
         dtype: torch name of the number format in which the model computes.
-        files: the sha256 of every file of the model.
+        read_files: returns the sha256 of every file of the model; called for other weights alone.
     """
     words = []
     if (quantizer := find_quantizer(directory)) is not None:
@@ -38,6 +40,7 @@ def describe_weights(directory: Path, dtype: str, files: Mapping[str, str]) -> s
                 words[-1] += f", which was trained for {quote_value(adapter.base)}"
     if not words:
         return ""
+    files = read_files()
     lines = (f"{files[name]} {name}" for name in sorted(files) if name.endswith(".safetensors"))
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_DIGITS]
     return f"weights: {', '.join((dtype, *words))}, sha256 {digest}"

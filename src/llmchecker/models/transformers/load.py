@@ -91,7 +91,7 @@ def load_model(
     )
     model = wrap_model(network, tokenizer, kind, directory.name, threads, memory_bytes)
     model.files = files
-    model.weight_note = describe_weights(directory, model.dtype, files)
+    model.weight_note = describe_weights(directory, model.dtype, lambda: files)
     return model
 
 
