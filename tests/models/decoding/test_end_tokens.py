@@ -202,6 +202,25 @@ def test_several_end_tokens_end_texts_where_generate_ends_them(random_model):
         assert text in (ended if len(text) < 4 else expected)
 
 
+def test_an_end_token_that_is_not_special_is_part_of_the_text(random_model):
+    """A requirement on its text holds with the mass of the token, and not with more, as `generate`
+    returns the token and its text is decoded."""
+    plain = load_model(random_model("gpt2"))
+    probabilities = plain.network(torch.tensor([plain.encode("The player")])).logits[0, -1]
+    order = probabilities.argsort(descending=True).tolist()
+    end = next(token for token in order if plain.decode([[token]])[0].isalpha())
+    (word,) = plain.decode([[end]])
+    model = apply_decoding(plain, Decoding(top_k=200, end_tokens=(end,)))
+    tree = build_tree(model, "The player", Truncation(1.0, 1000, 1))
+    has_word = np.array([word in text.removeprefix("The player") for text in tree.text])
+    assert has_word[tree.token == end].all()
+    mass = tree.path_probability[has_word].sum()
+    for share, holds in ((0.999, True), (1.001, False)):
+        asked = {"contains": word, "at_least": float(share * mass)}
+        answer = lc.ask(asked, model, "The player", length=1, passes=200)
+        assert (answer.lower, answer.upper) == (holds, holds)
+
+
 def test_an_ignored_end_token_has_no_text_and_the_answer_goes_on(random_model):
     """With `ignore_eos` the tree is that of `generate` without end tokens; an end token adds no
     text, and is still excluded below a least length, as in vLLM."""
