@@ -87,9 +87,10 @@ def test_a_configured_name_precedes_a_directory(folder):
 def test_the_keys_of_a_model_need_no_configuration(folder):
     """A mapping has the keys of a configured model, and paths from the folder of its file."""
     (folder / "models/small").mkdir(parents=True)
-    keys = {"source": "./small", "dtype": "bfloat16", "label": "Small"}
+    keys = {"source": "./small", "dtype": "bfloat16", "label": "Small", "stop": ["\n\n", "User:"]}
     deployment = resolve(keys, folder=folder / "models")
     assert (deployment.name, deployment.model.dtype) == ("Small", "bfloat16")
+    assert deployment.model.reader.stop == ("\n\n", "User:")
     assert deployment.model.directory == folder / "models/small"
 
 

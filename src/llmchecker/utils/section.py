@@ -236,13 +236,13 @@ class Either:
 
     Attributes:
         is_plain: returns whether a value is plain, and needs no further validation.
-        other: the Python type of any other value before its validation.
+        other: the Python types of any other value before its validation.
         problem: what any further value is, for messages.
         json_types: the keywords of the JSON schema that name both types.
     """
 
     is_plain: Callable[[Any], bool]
-    other: type
+    other: type | tuple[type, ...]
     problem: str
     json_types: Mapping[str, Any]
 
@@ -282,7 +282,11 @@ TEXT_OR_SECTION = Either(
     _is_text, dict, "is not of type string or object", {"type": ["string", "object"]}
 )
 TEXT_OR_LIST = Either(
-    _is_text, list, "is not of type string or array", {"type": ["string", "array"]}
+    # the list of a section is a tuple when its keys are parsed again
+    _is_text,
+    (list, tuple),
+    "is not of type string or array",
+    {"type": ["string", "array"]},
 )
 FALSE_OR_SECTION = Either(
     lambda value: value is False,
