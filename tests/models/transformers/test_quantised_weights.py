@@ -92,9 +92,7 @@ def test_an_update_of_torchao_makes_results_again(quantised, random_model, monke
 def test_a_missing_package_of_quantised_weights_is_named(quantised, monkeypatch):
     """Without torchao the message has the command that installs it."""
     monkeypatch.setattr("llmchecker.utils.optional_packages.find_spec", lambda name: None)
-    with pytest.raises(
-        MissingTool, match=r"torchao: .*llmchecker\[quantised\]"
-    ):
+    with pytest.raises(MissingTool, match=r"torchao: .*llmchecker\[quantised\]"):
         load_model(quantised[1])
 
 
