@@ -30,6 +30,7 @@ import plots
 import pyarrow.parquet as pq
 import quantifying
 import real_models
+import rows
 import structured
 from matplotlib.figure import Figure
 
@@ -73,6 +74,7 @@ class Sizes:
         all_queries: states of the one on which every query is asked, with bounds.
         front_ends: states of the chains that Storm's front end builds, by language.
         efforts: what is spent on intervals.
+        rows: rows of a table of which an average may need few.
     """
 
     models: real_models.Sizes
@@ -81,6 +83,7 @@ class Sizes:
     all_queries: int
     front_ends: Mapping[str, tuple[int, ...]]
     efforts: narrowing.Efforts
+    rows: int
 
 
 FULL = Sizes(
@@ -90,6 +93,7 @@ FULL = Sizes(
     all_queries=10**6,
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},
     efforts=narrowing.Efforts(),
+    rows=5_000,
 )
 QUICK = Sizes(
     models=real_models.Sizes(
@@ -100,6 +104,7 @@ QUICK = Sizes(
     all_queries=400,
     front_ends={"prism": (200, 400), "jani": (200, 400)},
     efforts=narrowing.Efforts(2, (20, 40), 1, ((0.5, 2), (0.8, 3))),
+    rows=30,
 )
 
 
@@ -249,6 +254,7 @@ TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
         | named("estimate", narrowing.ESTIMATE_DEFINITIONS),
     ),
     ("check", "bounds", "prism", "jani"): ("Building and checking", checking.DEFINITIONS),
+    ("rows",): ("Rows that an average needs", named("rows", rows.DEFINITIONS)),
     ("workflow",): ("The workflow", named("workflow", overhead.DEFINITIONS)),
 }
 """Title and definitions by the first words of the figures' names."""
@@ -336,6 +342,10 @@ def _measure_equal_passes(run: Run) -> Found:
     return found | narrowing.find_largest(found, run.models), points
 
 
+def _measure_rows(run: Run) -> Found:
+    return named("rows", rows.measure(run.sizes.rows, run.report)), []
+
+
 def _measure_checks(run: Run) -> Found:
     directory = run.scratch / "generated"
     directory.mkdir()
@@ -351,6 +361,7 @@ PARTS: dict[str, Callable[[Run], Found]] = {
     "equal-seconds": _measure_equal_seconds,
     "chat": _measure_chat,
     "equal-passes": _measure_equal_passes,
+    "rows": _measure_rows,
     "checks": _measure_checks,
 }
 """The parts of a run, in their order."""

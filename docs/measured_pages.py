@@ -109,6 +109,7 @@ states), and `width.{svg,png,csv}`. `--only` and `--model` measure a part, with 
 | `growth` | trees next to a literal Algorithm 1 and the rate of matrix products; checks next to trees and `generate` |
 | `equal-seconds` | widths of intervals next to plain samples that `generate` draws in equal seconds |
 | `equal-passes` | the same for equal forward passes, and certain bounds |
+| `rows` | rows of 5,000 that an average needs, next to all of them and to one answer a row |
 | `checks` | chains of up to 10^7 states |
 
 A machine with a GPU, or without any model, is measured by:

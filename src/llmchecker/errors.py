@@ -200,6 +200,18 @@ class InterruptedCheck(CheckFailed):
         return self.problem
 
 
+class CancelledCheck(InterruptedCheck):
+    """A check whose answer is not needed any more.
+
+    Attributes:
+        result: the answer so far. When the check was cancelled may depend on it.
+    """
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the answer is not needed any more", result)
+        self.args = (result,)
+
+
 class NoTruthValue(LLMCheckerError, ValueError):
     """An answer that is neither true nor false: a number, or unknown."""
 

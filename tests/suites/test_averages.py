@@ -72,6 +72,66 @@ def test_the_mean_of_a_population_is_covered(mean):
     assert np.mean(widths) < 0.6
 
 
+def unread(results, read: set[int]) -> list[CaseResult]:
+    """The results of a run that read some of the rows."""
+    return [
+        each if row in read else CaseResult(each.case, "m", Status.UNREAD)
+        for row, each in enumerate(results)
+    ]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("scope", [Scope.ROWS, Scope.POPULATION])
+@pytest.mark.parametrize("mean", [0.05, 0.5, 0.8])
+def test_a_mean_is_covered_wherever_the_reading_stops(mean, scope):
+    """Few of 60 random orders miss the mean of these rows, or of their population, at any stop."""
+    rng, misses, runs = np.random.default_rng(round(100 * mean)), 0, 60
+    for seed in range(runs):
+        exact_rows = [rng.random() < 0.5 for _ in range(40)]
+        truth = rng.beta(mean, 1 - mean, 40)
+        rows = [
+            exact(str(n), float(p)) if exact_rows[n] else sample(str(n), float(p), rng)
+            for n, p in enumerate(truth)
+        ]
+        target = float(truth.mean()) if scope is Scope.ROWS else mean
+        # bets are largest where the threshold is near the mean
+        limit = parse_threshold(f">= {target:.6f}")
+        estimator = AverageEstimator(Statistic(scope), limit, 0.2, PROBABILITIES, seed)
+        order = [
+            row
+            for rows_read in estimator.order_rows(list(map(str, range(40))))
+            for row in rows_read
+        ]
+        for stop in (3, 10, 20, 30, 38, 40):
+            found = estimator.measure(unread(rows, set(order[:stop]))).sampled
+            if not found.lower <= target + 1e-6 or not target - 1e-6 <= found.upper:
+                misses += 1
+                break
+    assert is_plausible(misses, runs)
+
+
+def test_a_decision_stays_when_more_rows_are_read():
+    """Once some rows decide an average, no further row takes the decision back."""
+    rng = np.random.default_rng(2)
+    rows = [exact(str(n), float(p)) for n, p in enumerate(rng.beta(7, 3, 120))]
+    estimator = AverageEstimator(Statistic(), parse_threshold(">= 0.6"), 0.2, PROBABILITIES, 1)
+    order = [row for (row,) in estimator.order_rows([each.case for each in rows])]
+    decided = [estimator.is_decided(unread(rows, set(order[:stop]))) for stop in range(5, 121, 5)]
+    first = decided.index(True)
+    assert 0 < first < len(decided) - 4
+    assert all(decided[first:])
+    assert order != sorted(order)
+
+
+def test_no_row_counts_after_one_without_a_result():
+    """Which later rows have a result may depend on their samples, so they move no bet."""
+    rows = [sample(str(n), 0.9, np.random.default_rng(n)) for n in range(30)]
+    estimator = AverageEstimator(Statistic(), parse_threshold(">= 0.2"), 0.2, PROBABILITIES, 1)
+    order = [row for (row,) in estimator.order_rows([each.case for each in rows])]
+    assert estimator.is_decided(unread(rows, set(order[:20])))
+    assert not estimator.is_decided(unread(rows, set(order[1:])))
+
+
 def test_the_mean_of_a_population_of_clusters_is_covered():
     """Rows of a cluster may be alike: the mean over clusters is covered, and rows alone miss it."""
     rng, misses, naive = np.random.default_rng(11), 0, 0
@@ -186,6 +246,49 @@ def test_an_average_without_a_meaning_is_refused(tmp_path, average, message):
     with pytest.raises(ConfigError) as error:
         load(tmp_path, [case], {"rows_csv": rows}, properties=x)
     assert message in str(error.value)
+
+
+def table(rows: int) -> str:
+    """A table whose first rows are likely, and whose last ones are not."""
+    cells = ["it" if number < rows // 2 else "he" for number in range(rows)]
+    return "start,answer\n" + "".join(f"once, {cell}\n" for cell in cells)
+
+
+def test_an_average_ends_when_it_is_decided(tmp_path):
+    """Some of 150 rows in a random order decide an average, as all of them do; a log continues."""
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    case = {"prompts": "rows.csv", "average": {"mean": "mean P=? [ F x = 1 ] >= 0.5"}}
+    files = {"rows_csv": table(150)}
+    suite = load(tmp_path, [case], files, properties=x)
+    log = tmp_path / "r.jsonl"
+    for _ in range(2):
+        result = run(suite, words_model(), log=log)
+        (mean,) = result.aggregates
+        assert (mean.status, mean.is_certain, result.is_complete) == ("HOLDS", False, True)
+        assert 20 < mean.read < 140
+        assert f"mean of these 150 rows ({mean.read} read): " in format_table(result)
+        read = [n for n, each in enumerate(result.results) if each.status is Status.MEASURED]
+        # the rows of the file are not read in its order
+        assert len(read) == mean.read
+        assert min(read) < 75 < max(read) - 20
+    whole = load(tmp_path, [case], files, properties=x)
+    (whole_mean,) = run(whole, words_model(), is_measuring=True).aggregates
+    assert (whole_mean.read, whole_mean.status) == (150, "HOLDS")
+    assert mean.measurement.sampled.lower <= whole_mean.measurement.estimate
+    compared = run(suite, words_model(), baseline=log)
+    (missing,) = compared.not_compared
+    assert "the stored average was decided without it; run it with --measure" in missing.reason
+
+
+def test_an_average_with_groups_reads_all_rows(tmp_path):
+    """Groups are reported, so they need their rows, and so does an average without a threshold."""
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    for keys in ({"by": "answer"}, {}):
+        threshold = " >= 0.1" if keys else ""
+        averages = {"mean": f"mean P=? [ F x = 1 ]{threshold}"}
+        case = {"prompts": "rows.csv", "average": averages, **keys}
+        result = run(load(tmp_path, [case], {"rows_csv": table(40)}, properties=x), words_model())
+        assert {each.status for each in result.results} == {Status.MEASURED}
 
 
 def test_a_suite_reports_each_statistic_of_its_rows(tmp_path):

@@ -90,6 +90,7 @@ def answer_side_by_side(
     open_user: OpenUser = take_given_model,
     *,
     prompts: Iterable[Start] = (),
+    is_wanted: Callable[[int], bool] = lambda index: True,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question to one model and its outcome, as soon as it is known.
 
@@ -100,16 +101,22 @@ def answer_side_by_side(
         model: the loaded model of all questions.
         questions: the questions.
         open_user: opens the model of a simulated user.
-        prompts: as in `check_side_by_side`.
+        prompts, is_wanted: as in `check_side_by_side`.
     """
     if isinstance(model, TextModel):
         opened = model
-        return check_texts(questions, lambda question: _open_text_run(opened, question, open_user))
+
+        def open_text_run(question: Question) -> TextRun:
+            return _open_text_run(opened, question, open_user)
+
+        return check_texts(questions, open_text_run, is_wanted)
 
     def open_process(question: Question) -> CheckedProcess:
         return _open_process(model, question, open_user)
 
-    return check_side_by_side(model, questions, prompts=prompts, open_process=open_process)
+    return check_side_by_side(
+        model, questions, prompts=prompts, is_wanted=is_wanted, open_process=open_process
+    )
 
 
 def _open_process(model: LanguageModel, question: Question, open_user: OpenUser) -> CheckedProcess:

@@ -1,30 +1,44 @@
 """Measurements of averages: of these rows, of the population of the rows, or of the worst row.
 
-A population's mean is that of the rows which could have been drawn. Rows, or whole clusters of
-rows, are drawn independently. For each row, let y be at most its probability P on average: with the
-weights w of its samples, whose sum is u,
+Rows, or whole clusters of rows, are read in a random order. For each row, let y be at most its
+probability P on average: with the weights w of its samples, whose sum is u,
 
     y = sum w x + (1 - u) l,
 
 where x are the values of its samples, each with the mean P given the earlier ones, and l is the
-certain lower bound. Then the mean of y over the population is at most that of P, and a confidence
-sequence of the y is a lower bound of it (Waudby-Smith and Ramdas 2024, "Estimating Means of Bounded
-Random Variables by Betting", JRSS B 86). The upper bound is alike. What differs between rows is in
-the interval, and so is what the samples of a row leave open. A difference of two deployments is one
-of the pairs of values of each row (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640).
+certain lower bound. The upper bound is alike.
+
+A population's mean is that of the rows which could have been drawn, independently. The mean of y
+over it is at most that of P, and a confidence sequence of the y is a lower bound of it. What
+differs between rows is in the interval, and so is what the samples of a row leave open. A
+difference of two deployments is one of the pairs of values of each row (Miller 2024, "Adding Error
+Bars to Evals", arXiv 2411.00640).
+
+The mean m of these N rows is exact once all are read. Before, the rows are drawn without
+replacement (Waudby-Smith and Ramdas 2020, "Confidence sequences for sampling without replacement",
+NeurIPS): given n rows whose sum is S, the next P has the mean (N m - S) / (N - n). The samples of
+all read rows bound S by L at every n together (see `mean_evidence`), with half of the error
+probability. As long as this holds, the mean of y - (N m - L) / (N - n) is at most 0: bets on the
+ratio of y + L / (N - n) to N / (N - n) bound m, with the other half (Waudby-Smith and Ramdas 2024,
+"Estimating Means of Bounded Random Variables by Betting", JRSS B 86).
+
+Both hold for any number of rows, so the reading may stop for any reason. Only the rows up to the
+first one without a result count: which later ones have one may depend on their samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
 from llmchecker.checking.anytime.confidence_sequence import (
+    RESOLUTION,
     ConfidenceSequence,
     Values,
     predict_variances,
 )
-from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_mean
+from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_sums
 from llmchecker.checking.measurement import Measurement, Threshold, average_measurements
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
 from llmchecker.suites.verdicts import CaseResult, Status
@@ -38,6 +52,10 @@ _WIDEST = 0
 """The index of the scale whose weights use most of each sample (see `mean_evidence`)."""
 
 
+_MAX_BETS = 2_000
+"""The number of bets above which the rows of a bet are averaged: bets take time."""
+
+
 @dataclass(frozen=True)
 class _Row:
     """A row of an average.
@@ -47,21 +65,25 @@ class _Row:
         measurement: the measurement of its figure.
         shares: its certain bounds as shares of the range of all values.
         evidence: the evidence of its samples about such shares; None without it.
-        is_missing: whether it failed or did not end, which may depend on its samples.
+        is_read: whether it has a result.
+        is_failed: whether the result is an error, which may depend on its samples.
     """
 
     name: str
     measurement: Measurement
     shares: Interval
     evidence: MeanEvidence | None
-    is_missing: bool
+    is_read: bool
+    is_failed: bool
 
     @classmethod
     def read(cls, result: CaseResult, figure: RowFigure | None, values: Interval) -> "_Row":
         """Read the result of a row, all of whose possible values are given."""
-        is_missing = result.status in (Status.ERROR, Status.UNFINISHED)
+        is_read = result.status not in (Status.UNFINISHED, Status.UNREAD)
+        is_failed = result.status is Status.ERROR
         if result.answer is None:
-            return cls(result.case, Measurement(values, values), PROBABILITIES, None, is_missing)
+            measurement = Measurement(values, values)
+            return cls(result.case, measurement, PROBABILITIES, None, is_read, is_failed)
         measurement, evidence = result.measurement, result.evidence
         is_probability = values == PROBABILITIES
         shares = measurement.certain if is_probability else PROBABILITIES
@@ -73,23 +95,35 @@ class _Row:
         if figure is not None:
             # the samples are about the probability itself
             measurement, evidence = figure.apply(measurement), None
-        return cls(result.case, measurement, shares, evidence, is_missing)
+        return cls(result.case, measurement, shares, evidence, is_read, is_failed)
+
+    def find_interval(self, values: Interval) -> Interval:
+        """Return its interval, which holds together with all others, as shares of the values."""
+        sampled, width = self.measurement.sampled, values.width
+        lower, upper = (
+            (sampled.lower - values.lower) / width,
+            (sampled.upper - values.lower) / width,
+        )
+        return Interval(max(0.0, lower - _SUM_ERROR), min(1.0, upper + _SUM_ERROR))
 
     def bound_share(self, values: Interval) -> tuple[float, float]:
         """Return numbers from 0 to 1 between which the share is on average over its samples."""
-        if self.is_missing:
+        if self.is_failed or not self.is_read:
             return 0.0, 1.0
         if self.evidence is None:
-            sampled, width = self.measurement.sampled, values.width
-            low, high = (
-                (sampled.lower - values.lower) / width,
-                (sampled.upper - values.lower) / width,
-            )
-        else:
-            left = 1 - self.evidence.used[_WIDEST]
-            low = self.evidence.low_sums[_WIDEST] + left * self.shares.lower
-            high = self.evidence.high_sums[_WIDEST] + left * self.shares.upper
+            interval = self.find_interval(values)
+            return interval.lower, interval.upper
+        left = 1 - self.evidence.used[_WIDEST]
+        low = self.evidence.low_sums[_WIDEST] + left * self.shares.lower
+        high = self.evidence.high_sums[_WIDEST] + left * self.shares.upper
         return max(0.0, low - _SUM_ERROR), min(1.0, high + _SUM_ERROR)
+
+    def build_member(self, values: Interval) -> Member:
+        """Return its samples, or its interval without samples."""
+        if self.evidence is not None:
+            return Member(self.shares.lower, self.shares.upper, self.evidence)
+        interval = self.find_interval(values)
+        return Member(interval.lower, interval.upper, None)
 
 
 @dataclass(frozen=True)
@@ -102,7 +136,7 @@ class AverageEstimator:
         error_probability: the largest probability that its own interval or that of a difference
             is wrong, besides the intervals of the rows.
         values: all possible values of a row: probabilities, or scores.
-        seed: the seed of the order in which rows of a population are read.
+        seed: the seed of the order in which rows are read.
     """
 
     statistic: Statistic
@@ -111,6 +145,22 @@ class AverageEstimator:
     values: Interval
     seed: int
 
+    def order_rows(self, names: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the rows in the random order of reading, those of each cluster.
+
+        The order of the file may depend on the answers.
+
+        Args:
+            names: the names of the cases of all rows.
+        """
+        clusters = np.array([self.statistic.clusters.get(name, name) for name in names])
+        numbers = np.unique(clusters, return_inverse=True)[1]
+        rows: list[list[int]] = [[] for _ in range(int(numbers.max()) + 1)]
+        for row, number in enumerate(numbers.tolist()):
+            rows[number].append(row)
+        order = np.random.default_rng(self.seed).permutation(len(rows))
+        return [rows[number] for number in order.tolist()]
+
     def measure(self, results: Sequence[CaseResult]) -> Measurement:
         """Return the measurement of the average over rows, whose samples are independent."""
         rows = self._read_rows(results)
@@ -118,14 +168,27 @@ class AverageEstimator:
             return _find_extreme(rows, is_upper_limit(self.threshold))
         mean = average_measurements([row.measurement for row in rows])
         if self.statistic.scope is Scope.ROWS:
-            return _narrow_by_samples(mean, rows, self.error_probability, self.values)
-        low, high = _bound_shares(rows, self.values)
-        sampled = self._bound_population(rows, low, high, self.values)
+            return self._narrow(mean, rows)
+        (sampled,) = self._iter_intervals(rows)
         # clusters count the same, however many rows they have
         estimate = None if self.statistic.clusters or mean.estimate is None else mean.estimate
+        # a mean of some of the rows is no estimate of those that have no result
+        estimate = estimate if all(row.is_read for row in rows) else None
         return Measurement(
             self.values, sampled, None if estimate is None else sampled.clip(estimate)
         )
+
+    def is_decided(self, results: Sequence[CaseResult]) -> bool:
+        """Return whether the results so far decide the requirement, whatever the others are."""
+        rows = self._read_rows(results)
+        if self.threshold is None:
+            return False
+        if self.statistic.scope is Scope.WORST:
+            # one row is enough against it, and all are needed for it
+            worst = _find_extreme(rows, is_upper_limit(self.threshold))
+            return self.threshold.compare(worst.sampled) is False
+        intervals = self._iter_intervals(rows)
+        return any(self.threshold.compare(each) is not None for each in intervals)
 
     def measure_difference(
         self, own: Sequence[CaseResult], other: Sequence[CaseResult]
@@ -137,32 +200,84 @@ class AverageEstimator:
         """
         if self.statistic.scope is not Scope.POPULATION:
             return self.measure(own) - self.measure(other)
-        own_rows = self._read_rows(own)
+        own_rows, other_rows = self._read_rows(own), self._read_rows(other)
         own_low, own_high = _bound_shares(own_rows, self.values)
-        other_low, other_high = _bound_shares(self._read_rows(other), self.values)
+        other_low, other_high = _bound_shares(other_rows, self.values)
         # a difference from -1 to 1 as a share of its range
         low, high = (own_low - other_high + 1) / 2, (own_high - other_low + 1) / 2
+        is_read = [a.is_read and b.is_read for a, b in zip(own_rows, other_rows, strict=True)]
+        shares = self._bound_population([row.name for row in own_rows], is_read, low, high, None)
         differences = self.values - self.values
-        return Measurement(differences, self._bound_population(own_rows, low, high, differences))
+        return Measurement(differences, _scale(shares, differences))
 
     def _read_rows(self, results: Sequence[CaseResult]) -> list[_Row]:
         return [_Row.read(result, self.statistic.figure, self.values) for result in results]
 
+    @property
+    def _limit(self) -> float | None:
+        """The threshold as a share of the values; None without one."""
+        if self.threshold is None:
+            return None
+        return (float(self.threshold.number) - self.values.lower) / self.values.width
+
+    def _narrow(self, mean: Measurement, rows: Sequence[_Row]) -> Measurement:
+        """Return a mean of these rows whose interval is cut until it decides the requirement."""
+        for found in self._iter_intervals(rows):
+            shared = Interval(
+                max(found.lower, mean.sampled.lower), min(found.upper, mean.sampled.upper)
+            )
+            sampled = mean.certain.cut(shared)
+            estimate = None if mean.estimate is None else sampled.clip(mean.estimate)
+            mean = Measurement(mean.certain, sampled, estimate)
+            if self.threshold is not None and self.threshold.compare(sampled) is not None:
+                break
+        return mean
+
+    def _iter_intervals(self, rows: Sequence[_Row]) -> Iterator[Interval]:
+        """Yield intervals of the average, which hold together; later ones take more time."""
+        if self.statistic.scope is Scope.POPULATION:
+            low, high = _bound_shares(rows, self.values)
+            is_read = [row.is_read for row in rows]
+            names = [row.name for row in rows]
+            shares = self._bound_population(names, is_read, low, high, self._limit)
+            yield _scale(shares, self.values)
+            return
+        order = [row for (row,) in self.order_rows([row.name for row in rows])]
+        read = list(takewhile(lambda row: row.is_read, (rows[number] for number in order)))
+        # a requirement needs bets too
+        error_probability = self.error_probability / (1 if self.threshold is None else 2)
+        lows, highs = bound_sums(_build_members(read, self.values), error_probability)
+        others = [rows[number].find_interval(self.values) for number in order[len(read) :]]
+        yield _scale(_bound_by_sums(lows, highs, others), self.values)
+        if self.threshold is not None:
+            low, high = _bound_shares(read, self.values)
+            sums = tuple(np.clip(each, 0.0, np.arange(len(read) + 1)) for each in (lows, highs))
+            shares = _bound_by_bets(low, high, sums, len(rows), error_probability, self._limit)
+            yield _scale(shares, self.values)
+
     def _bound_population(
-        self, rows: Sequence[_Row], low: np.ndarray, high: np.ndarray, values: Interval
+        self,
+        names: Sequence[str],
+        is_read: Sequence[bool],
+        low: np.ndarray,
+        high: np.ndarray,
+        limit: float | None,
     ) -> Interval:
-        """Bound the mean over the population of the rows.
+        """Bound the mean of a population, from which clusters of rows are drawn independently.
 
         Args:
-            rows: the rows.
-            low, high: (n,) float64, numbers from 0 to 1 of the rows, as shares of the values.
-            values: all possible values.
+            names: the names of the n rows.
+            is_read: (n,) whether each row has a result.
+            low, high: (n,) float64 from 0 to 1, numbers whose means are at most and at least that
+                of a row.
+            limit: the threshold; None for the narrowest interval.
         """
-        clusters = [self.statistic.clusters.get(row.name, row.name) for row in rows]
+        clusters = self.order_rows(names)
+        read = list(takewhile(lambda rows: all(is_read[row] for row in rows), clusters))
+        lows, highs = (np.array([column[rows].mean() for rows in read]) for column in (low, high))
         # a difference of paired rows has an interval of its own
         error_probability = self.error_probability / 2
-        shares = _bound_population(low, high, clusters, error_probability, self.seed)
-        return _scale(shares, values)
+        return _bound_by_bets(lows, highs, None, len(clusters), error_probability, limit)
 
 
 def _find_extreme(rows: Sequence[_Row], is_largest: bool) -> Measurement:
@@ -182,64 +297,98 @@ def _find_extreme(rows: Sequence[_Row], is_largest: bool) -> Measurement:
     return Measurement(certain, sampled)
 
 
-def _narrow_by_samples(
-    mean: Measurement, rows: Sequence[_Row], error_probability: float, values: Interval
-) -> Measurement:
-    """Return a mean whose interval is cut to that of the samples of all rows together.
+def _build_members(rows: Sequence[_Row], values: Interval) -> list[Member]:
+    """Return the samples of rows; which rows fail may depend on theirs, so none count after one."""
+    failed = next((n for n, row in enumerate(rows) if row.is_failed), len(rows))
+    intervals = [row.find_interval(values) for row in rows[failed:]]
+    return [
+        *(row.build_member(values) for row in rows[:failed]),
+        *(Member(each.lower, each.upper, None) for each in intervals),
+    ]
 
-    The latter is narrower for many rows, because deviations of independent samples average out.
+
+def _bound_by_sums(lows: np.ndarray, highs: np.ndarray, others: Sequence[Interval]) -> Interval:
+    """Bound the mean of rows by the sums of the first n of them, at every n.
+
+    Args:
+        lows, highs: (read + 1,) float64, the bounds of the sum of the first n rows.
+        others: the intervals of the rows that are not read.
     """
-    # which rows have no result may depend on their samples, and their evidence is missing
-    if any(row.is_missing for row in rows) or all(row.evidence is None for row in rows):
-        return mean
-    members = [Member(row.shares.lower, row.shares.upper, row.evidence) for row in rows]
-    found = _scale(Interval(*bound_mean(members, error_probability)), values)
-    shared = Interval(max(found.lower, mean.sampled.lower), min(found.upper, mean.sampled.upper))
-    sampled = mean.certain.cut(shared)
-    estimate = None if mean.estimate is None else sampled.clip(mean.estimate)
-    return Measurement(mean.certain, sampled, estimate)
+    total = len(lows) - 1 + len(others)
+    unread = total - np.arange(len(lows))
+    lower = max(float(lows.max()), float(lows[-1]) + sum(each.lower for each in others))
+    upper = min(float((highs + unread).min()), float(highs[-1]) + sum(e.upper for e in others))
+    return Interval(lower / total - _SUM_ERROR, upper / total + _SUM_ERROR)
 
 
 def _bound_shares(rows: Sequence[_Row], values: Interval) -> tuple[np.ndarray, np.ndarray]:
     """Return (n,) float64 each, the lower and upper numbers of all rows."""
-    low, high = zip(*(row.bound_share(values) for row in rows), strict=True)
-    return np.array(low), np.array(high)
+    shares = np.array([row.bound_share(values) for row in rows]).reshape(-1, 2)
+    return shares[:, 0], shares[:, 1]
 
 
-def _bound_population(
+def _bound_by_bets(
     low: np.ndarray,
     high: np.ndarray,
-    clusters: Sequence[str],
+    sums: tuple[np.ndarray, ...] | None,
+    total: int,
     error_probability: float,
-    seed: int,
+    limit: float | None,
 ) -> Interval:
-    """Bound the mean of a population, from which clusters of rows are drawn independently.
+    """Bound a mean by bets on the first rows, or clusters, of a random order.
 
     Args:
         low, high: (n,) float64 from 0 to 1, numbers whose means are at most and at least that of a
             row.
-        clusters: (n,) the cluster of each row.
+        sums: (n + 1,) float64 each, a lower and an upper bound of the sum of the first rows, for
+            the mean of a number of rows; None for that of a population.
+        total: the number of rows.
         error_probability: the largest probability that the interval misses the mean.
-        seed: the seed of the order of the clusters; that of the file may depend on the answers.
+        limit: the threshold that bets should refute; None for the narrowest interval.
     """
-    names = np.unique(np.array(clusters), return_inverse=True)[1]
-    order = np.random.default_rng(seed).permutation(int(names.max()) + 1)
-    counts = np.bincount(names)
-    lows, highs = (np.bincount(names, column)[order] / counts[order] for column in (low, high))
+    known = (None, None) if sums is None else sums
     # of each sequence one end is used, so that both together have one error probability
-    lower, _ = _find_interval(lows, 1 - error_probability)
-    _, upper = _find_interval(highs, 1 - error_probability)
+    sequences = [
+        _bet(column, bound, total, 1 - error_probability, limit)
+        for column, bound in zip((low, high), known, strict=True)
+    ]
+    lower, upper = sequences[0].interval[0], sequences[1].interval[1]
+    if limit is not None and 0 < limit < 1:
+        # the ends of an interval are a little outside of the refuted ones
+        above, below = limit + RESOLUTION, limit - RESOLUTION
+        lower = above if lower < above and sequences[0].find_refuted(above)[0] else lower
+        upper = below if upper > below and sequences[1].find_refuted(below)[1] else upper
     # the two cross as rarely as the interval misses
     return Interval(min(lower, upper), max(lower, upper))
 
 
-def _find_interval(numbers: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return an interval of the mean of independent numbers from 0 to 1."""
-    sequence = ConfidenceSequence(confidence)
-    n = len(numbers)
-    variances = predict_variances(np.zeros(0), numbers)
-    sequence.narrow_interval(Values(numbers, np.ones(n), 0.0, 1.0, 1.0, variances, float(n)))
-    return sequence.interval
+def _bet(
+    numbers: np.ndarray,
+    sums: np.ndarray | None,
+    total: int,
+    confidence: float,
+    limit: float | None,
+) -> ConfidenceSequence:
+    """Bet on numbers from 0 to 1 in a random order; arguments as in `_bound_by_bets`."""
+    size = max(1, total // _MAX_BETS)
+    # a later row must not change a bet, so only whole blocks count before the last one
+    ends = np.arange(size, len(numbers) + 1, size)
+    if len(numbers) == total and total % size:
+        ends = np.append(ends, total)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
+    totals = np.concatenate([[0.0], numbers.cumsum()])
+    means = ((totals[ends] - totals[starts]) / (ends - starts)).clip(0.0, 1.0)
+    sequence = ConfidenceSequence(confidence, limit)
+    if len(means):
+        variances = predict_variances(np.zeros(0), means)
+        planned = float(-(-total // size))
+        left = total - starts if sums is not None else np.ones(len(starts))
+        offsets = np.zeros(len(starts)) if sums is None else sums[starts] / left
+        scales = np.ones(len(starts)) if sums is None else total / left
+        sequence.narrow_interval(
+            Values(means + offsets, scales, offsets, offsets + 1, scales, variances, planned)
+        )
+    return sequence
 
 
 def _scale(shares: Interval, values: Interval) -> Interval:

@@ -11,6 +11,7 @@ from llmchecker.config.deployment import Deployment
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.statistic import Statistic
 from llmchecker.utils.file_state import check_unchanged
 
@@ -255,5 +256,24 @@ class Suite:
     @property
     def interval_count(self) -> int:
         """The number of intervals: those of cases, averages and groups."""
+        return len(self.cases) + self._mean_count
+
+    @property
+    def _mean_count(self) -> int:
         means = sum(1 + len(average.groups) for average in self.averages)
-        return len(self.cases) + len(self.all_deployments) * means
+        return len(self.all_deployments) * means
+
+    @property
+    def case_confidence(self) -> float:
+        """The confidence of the interval of a case.
+
+        Raises:
+            ConfigError: the suite has too many intervals for its confidence.
+        """
+        share = 0.5 if self._mean_count else 1.0
+        return split_confidence(self.confidence, len(self.cases), share)
+
+    @property
+    def mean_confidence(self) -> float:
+        """The confidence of the interval of an average or a group."""
+        return split_confidence(self.confidence, self._mean_count, 0.5)

@@ -137,8 +137,8 @@ class JsonLinesLog:
                 # a file of a quantifier may have changed, which the digest of the suite leaves out
                 fingerprint = _parse_fingerprint(path, line)
                 is_same = key in keys and self._fingerprints[key] == fingerprint
-                # an error may have been temporary
-                if is_same and result.status is not Status.ERROR:
+                # an error may have been temporary, and the other rows decide which are unread
+                if is_same and result.status not in (Status.ERROR, Status.UNREAD):
                     stored[key] = result, line
         return stored
 
@@ -169,6 +169,7 @@ def iter_lines(result: SuiteResult) -> Iterator[dict[str, Any]]:
             "threshold": None if aggregate.threshold is None else str(aggregate.threshold),
             **aggregate.measurement.as_json(),
             "cases": aggregate.cases,
+            "read": aggregate.read,
             "about": aggregate.subject,
         }
     for missing in result.not_compared:

@@ -33,7 +33,6 @@ from llmchecker.suites.cases import Average, Case, Suite
 from llmchecker.suites.conversations import describe_turns
 from llmchecker.suites.deployments import RowDeployments
 from llmchecker.suites.matrix import list_alternatives
-from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.quantifier_pool import QuantifierPool
 from llmchecker.suites.suite_file import RunKeys, SuiteKeys, read_suite_file, replace_keys
 from llmchecker.suites.templates import Row, insert_columns, list_columns
@@ -138,7 +137,7 @@ class _SuiteBuilder:
                 max_dollars=keys.budget.dollars,
             )
             # too many intervals for the confidence are an error before any question is built
-            builder.confidence = split_confidence(suite.confidence, suite.interval_count)
+            builder.confidence = suite.case_confidence
             for case in (*suite.representatives, *self.select(suite)):
                 case.build()
             deployments = list_deployments(suite)

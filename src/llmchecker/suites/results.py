@@ -11,7 +11,7 @@ from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.fingerprint import CaseFingerprint, match_cases
-from llmchecker.suites.multiple_testing import split_confidence
+from llmchecker.suites.row_reading import build_estimator
 from llmchecker.suites.verdicts import (
     Aggregate,
     CaseResult,
@@ -20,7 +20,7 @@ from llmchecker.suites.verdicts import (
     count_statuses,
     find_decision,
 )
-from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,6 @@ class SuiteResult:
         stored = 1.0 if self.baseline is None else self.baseline.confidence
         return max(0.0, self.suite.confidence + stored - 1)
 
-    @property
-    def _error_probability(self) -> float:
-        """The share of the error probability for one mean of samples."""
-        return 1 - split_confidence(self.suite.confidence, self.suite.interval_count)
-
     @cached_property
     def _results_by_case(self) -> Mapping[CaseKey, CaseResult]:
         return {result.key: result for result in self.results}
@@ -208,11 +203,6 @@ class SuiteResult:
     @cached_property
     def _cases_by_key(self) -> Mapping[CaseKey, Case]:
         return {case.key: case for case in self.suite.cases}
-
-    def _find_values(self, deployment: str, cases: Sequence[str]) -> Interval:
-        """Find an interval of all possible values of rows."""
-        ranges = [self._cases_by_key[deployment, case].question.asked.value_range for case in cases]
-        return Interval(min(each.lower for each in ranges), max(each.upper for each in ranges))
 
     def _iter_averages(self) -> Iterator[Aggregate]:
         for deployment in self.suite.deployments:
@@ -243,6 +233,7 @@ class SuiteResult:
         kind = "average" if group is None else "group"
         estimator = self._build_estimator(average, deployment, cases)
         measurement = estimator.measure(results)
+        read = sum(result.status not in (Status.UNFINISHED, Status.UNREAD) for result in results)
         return _decide(
             Aggregate(
                 name=name,
@@ -253,7 +244,8 @@ class SuiteResult:
                 status=Status.MEASURED,
                 is_certain=measurement.certain.is_exact,
                 cases=len(cases),
-                subject=_describe(average, cases),
+                read=read,
+                subject=_describe(average, cases, read),
                 noun=average.statistic.find_noun(average.threshold),
                 values=estimator.values,
             ),
@@ -264,13 +256,8 @@ class SuiteResult:
         self, average: Average, deployment: str, cases: Sequence[str]
     ) -> AverageEstimator:
         """Build the estimator of an average over these cases, all of them or those of a group."""
-        return AverageEstimator(
-            statistic=average.statistic,
-            threshold=average.threshold,
-            error_probability=self._error_probability,
-            values=self._find_values(deployment, cases),
-            seed=self.suite.seed,
-        )
+        rows = [self._cases_by_key[deployment, case] for case in cases]
+        return build_estimator(self.suite, average, rows)
 
     def _iter_compared(self) -> Iterator[tuple[str, Average]]:
         """Yield deployment and figure of each difference; one case is an average of one row."""
@@ -332,6 +319,8 @@ class SuiteResult:
         )
         if differences:
             return ", ".join(differences)
+        if stored.status is Status.UNREAD:
+            return "the stored average was decided without it; run it with --measure"
         if own.status is Status.ERROR:
             return "failed to run"
         return "the stored case failed to run" if stored.status is Status.ERROR else None
@@ -396,6 +385,7 @@ class SuiteResult:
                 status=Status.MEASURED,
                 is_certain=measurement.certain.is_exact,
                 cases=len(cases),
+                read=len(cases),
                 subject=f"difference of the {_describe(compared, cases)}",
                 noun="difference",
                 values=differences,
@@ -422,11 +412,11 @@ def _decide(aggregate: Aggregate, confidence: float) -> Aggregate:
     return replace(aggregate, status=Status(decision.outcome), is_certain=decision.is_certain)
 
 
-def _describe(average: Average, cases: Sequence[str]) -> str:
+def _describe(average: Average, cases: Sequence[str], read: int | None = None) -> str:
     """Describe what an average or a group of it reports."""
     statistic = average.statistic
     clusters = {statistic.clusters[case] for case in cases if case in statistic.clusters}
-    return statistic.describe(len(cases), average.threshold, len(clusters))
+    return statistic.describe(len(cases), average.threshold, len(clusters), read)
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

@@ -18,7 +18,7 @@ from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
-from llmchecker.errors import InterruptedCheck
+from llmchecker.errors import CancelledCheck, InterruptedCheck
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.lazy_model import LazyModel
 from llmchecker.models.text_answer import TextModel
@@ -26,6 +26,7 @@ from llmchecker.properties.custom_class import FOREIGN_ERRORS
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.examples import find_texts
 from llmchecker.suites.json_lines import JsonLinesLog
+from llmchecker.suites.row_reading import RowReading
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.error_messages import find_user_message
 from llmchecker.utils.processes import is_interrupt
@@ -40,6 +41,8 @@ _MAX_UNDER_WAY = 64
 """The largest number of cases that a model in this process or a server evaluates side by side."""
 _MAX_BUILT = 4_096
 """Largest number of cases of a model in this process or a server whose questions are in memory."""
+_MAX_READ = 256
+"""Largest number of cases that are evaluated together while an average may need fewer rows."""
 _MAX_PROMPTS = 1_000
 """Largest number of prompts that decide the common beginning."""
 _MAX_STORED_ANSWERS = 60
@@ -99,6 +102,8 @@ def iter_results(
     chosen = suite.cases if shard is None else select_shard(suite, shard)
     if selected is not None:
         chosen = [case for case in chosen if case.key in selected]
+    reading = RowReading(suite, chosen, is_measuring=is_measuring)
+    chosen = reading.sort_cases(chosen)
     tracker = _ProgressTracker(chosen, report)
     groups: dict[Hashable, list[Case]] = {}
     # by id, since a hundred thousand cases share few deployments
@@ -108,7 +113,7 @@ def iter_results(
     for cases in groups.values():
         opened = open_model(cases[0].deployment)
         evaluator = _Evaluator(
-            suite, cases[0].deployment, opened, open_model, is_measuring, log, tracker
+            suite, cases[0].deployment, opened, open_model, is_measuring, log, tracker, reading
         )
         yield from evaluator.run(cases)
 
@@ -186,6 +191,7 @@ class _Evaluator:
     is_measuring: bool
     log: JsonLinesLog | None
     tracker: _ProgressTracker
+    reading: RowReading
     users: dict[Deployment, LazyModel | TextModel] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
@@ -196,6 +202,7 @@ class _Evaluator:
             if stored is None:
                 missing.append(case)
             else:
+                self.reading.add(stored)
                 yield stored
                 self.tracker.update(case, stored, is_stored=True, under_way=0)
         # the answers of a model that returns texts alone are requested for all cases in turns
@@ -203,12 +210,23 @@ class _Evaluator:
         side_by_side = len(missing) if is_text_only else _MAX_UNDER_WAY
         # so that memory has the questions of few cases
         size = len(missing) if is_text_only else _MAX_BUILT
+        # rows end in turns, or in groups, and an average may need the first ones alone
+        size = min(size, _MAX_READ) if self.reading.is_needed else size
         for first in range(0, len(missing), size or 1):
-            for case, result in self._evaluate(missing[first : first + size]):
-                if self.log is not None:
+            part = missing[first : first + size]
+            left = {case.key: case for case in part}
+            wanted = [case for case in part if self.reading.is_wanted(case)]
+            for case, result in self._evaluate(wanted):
+                del left[case.key]
+                if self.log is not None and result.status is not Status.UNREAD:
                     self.log.add(case, result)
+                self.reading.add(result)
                 yield result
                 self.tracker.update(case, result, is_stored=False, under_way=side_by_side)
+            for case in left.values():
+                result = CaseResult(case.name, case.deployment.name, Status.UNREAD)
+                yield result
+                self.tracker.update(case, result, is_stored=True, under_way=0)
 
     def _evaluate(self, cases: Sequence[Case]) -> Iterator[tuple[Case, CaseResult]]:
         """Yield each case and its result, as soon as it is known."""
@@ -221,7 +239,11 @@ class _Evaluator:
 
         model = load_opened_model(self.opened)
         for index, answer in answer_side_by_side(
-            model, questions, self._load_user, prompts=self._prompts
+            model,
+            questions,
+            self._load_user,
+            prompts=self._prompts,
+            is_wanted=lambda index: self.reading.is_wanted(cases[index]),
         ):
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
@@ -262,6 +284,8 @@ class _Evaluator:
             if is_interrupt(error):
                 raise
             return _build_error(case, error, seconds)
+        if isinstance(failure, CancelledCheck):
+            return replace(result, status=Status.UNREAD, is_certain=False)
         if failure is None:
             return result
         return replace(result, status=Status.ERROR, error=_describe_error(failure))

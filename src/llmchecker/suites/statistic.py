@@ -107,13 +107,16 @@ class Statistic:
             return "largest" if is_upper_limit(threshold) else "smallest"
         return "share" if self.figure is not None and self.figure.reached is not None else "mean"
 
-    def describe(self, rows: int, threshold: Threshold | None, clusters: int = 0) -> str:
+    def describe(
+        self, rows: int, threshold: Threshold | None, clusters: int = 0, read: int | None = None
+    ) -> str:
         """Describe the number and its rows, as `mean of these 135 rows`.
 
         Args:
             rows: number of rows.
             threshold: the requirement; None without one.
             clusters: number of clusters; 0 without clusters.
+            read: number of rows with a result; None for all.
         """
         noun = self.find_noun(threshold)
         these = "this row" if rows == 1 else f"these {rows:,} rows"
@@ -121,6 +124,8 @@ class Statistic:
             these = f"rows like {these.removesuffix(' rows')}"
             if clusters:
                 these += f", drawn in {format_count(clusters, 'cluster')} of {self.column}"
+        if read is not None and read < rows:
+            these += f" ({read:,} read)"
         if self.figure is None:
             return f"{noun} of {these}"
         joint = " with " if self.figure.reached is not None else ", "

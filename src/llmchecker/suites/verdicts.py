@@ -29,6 +29,8 @@ class Status(StrEnum):
     ERROR = "ERROR"
     UNFINISHED = "UNFINISHED"
     """The run ended before the case."""
+    UNREAD = "UNREAD"
+    """A row of an average that was decided without it."""
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -120,6 +122,7 @@ class Aggregate:
         status: the status.
         is_certain: whether the certain bounds decide it.
         cases: number of cases.
+        read: number of cases with a result.
         subject: the figure and its rows, as `mean of these 135 rows`.
         noun: the name of the number, such as `mean`.
         values: all possible values of the figure.
@@ -133,6 +136,7 @@ class Aggregate:
     status: Status
     is_certain: bool
     cases: int
+    read: int
     subject: str
     noun: str
     values: Interval = PROBABILITIES

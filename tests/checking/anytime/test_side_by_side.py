@@ -1,4 +1,5 @@
 import gc
+import pickle
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +11,13 @@ from helpers.questions import check_anytime
 from helpers.random_tables import QUANTIFIERS, table_model
 
 from llmchecker.checking.answer import Answer
-from llmchecker.checking.anytime import model_batches
+from llmchecker.checking.anytime import model_batches, side_by_side
 from llmchecker.checking.anytime.anytime_check import AnytimeCheck
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.question import Question
 from llmchecker.checking.runs import answer_side_by_side
-from llmchecker.errors import CheckFailed, ConfigError, MachineLimit
+from llmchecker.errors import CancelledCheck, CheckFailed, ConfigError, MachineLimit
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers.load import load_model
 from llmchecker.properties.logic.parser import parse
@@ -370,3 +371,30 @@ def test_memory_that_a_batch_lacks_ends_its_own_question():
     found = check_with_failing_text(MemoryError())
     assert isinstance(found[0], MemoryError)
     assert all(isinstance(found[index], Answer) for index in (1, 2))
+
+
+def test_questions_that_are_not_needed_are_cancelled_or_not_begun(monkeypatch):
+    """The first answer ends the others: active ones have right bounds, later ones have no result.
+
+    The question that is still needed has the answer of a run alone.
+    """
+    monkeypatch.setattr(side_by_side, "_MAX_ACTIVE", 4)
+    model = table_model(1)
+    questions = [question("ab", QUERIES[0], passes=4)]
+    questions += [question(start, QUERIES[0], passes=400) for start in ("ab", "abca") * 5]
+    found: dict[int, object] = {}
+    for index, outcome in answer_side_by_side(
+        model, questions, is_wanted=lambda index: not found or index == 2
+    ):
+        found[index] = outcome
+    assert sorted(found) == [0, 1, 2, 3]
+    alone = check_anytime(model, questions[2].prompt, questions[2].asked, questions[2].budget)
+    assert figures(found[2]) == figures(alone)
+    whole = dict(answer_side_by_side(model, [questions[1], questions[3]]))
+    for index, exact in zip((1, 3), whole.values(), strict=True):
+        cancelled = found[index]
+        assert isinstance(cancelled, CancelledCheck)
+        assert cancelled.result.passes < exact.passes
+        assert cancelled.result.lower <= exact.upper
+        assert exact.lower <= cancelled.result.upper
+        assert pickle.loads(pickle.dumps(cancelled)).result.passes == cancelled.result.passes

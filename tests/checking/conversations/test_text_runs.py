@@ -12,7 +12,7 @@ from llmchecker.checking.answer import Answer
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.question import Question
 from llmchecker.checking.runs import answer_side_by_side
-from llmchecker.errors import InterruptedCheck, RequestRefused, SourceUnavailable
+from llmchecker.errors import CancelledCheck, InterruptedCheck, RequestRefused, SourceUnavailable
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import Finish, TextAnswer
 from llmchecker.processes.conversation import (
@@ -230,3 +230,21 @@ def _sleep_before_each_look(iter_answers):
         return iter_answers(next_request, lambda: time.sleep(0.001) or must_stop())
 
     return iterate
+
+
+def test_a_run_of_texts_that_is_not_needed_requests_no_more():
+    """The end of one question cancels another, which keeps its texts; a third is not begun."""
+    model = Recorded()
+    questions = [
+        build_question("P>=0.9 [ F no > 0 ]"),
+        build_question("P=? [ F no > 0 ]", budget=Budget(passes=1, answers=5000)),
+        build_question("P=? [ F no > 0 ]"),
+    ]
+    found: dict[int, object] = {}
+    for index, outcome in answer_side_by_side(
+        model, questions, is_wanted=lambda index: index < 2 and not found
+    ):
+        found[index] = outcome
+    assert sorted(found) == [0, 1]
+    assert isinstance(found[1], CancelledCheck)
+    assert 0 < found[1].result.samples <= len(model.requests) < 500

@@ -112,6 +112,9 @@ def _add(column: Sequence[float], values: np.ndarray) -> tuple[float, ...]:
     return tuple((np.array(column) + values).tolist())
 
 
+_NO_EVIDENCE = MeanEvidence()
+
+
 @dataclass(frozen=True)
 class Member:
     """A probability of a mean.
@@ -126,26 +129,47 @@ class Member:
     evidence: MeanEvidence | None
 
 
-def bound_mean(members: Sequence[Member], error_probability: float) -> tuple[float, float]:
-    """Return an interval of the mean of probabilities, from independent samples.
+def bound_sums(
+    members: Sequence[Member], error_probability: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the sum of the first n probabilities for every n, from independent samples.
 
     Args:
         members: the probabilities.
-        error_probability: the largest probability that the interval misses the mean.
+        error_probability: the largest probability that the bounds miss the sum for any n, as the
+            product over the first n is never expected to rise either.
+
+    Returns:
+        (members + 1,) float64 each, the lower and the upper bounds for n = 0, 1, ….
     """
     # two ends, each with every scale
     target = math.log(2 * len(SCALES) / error_probability)
-    low, high = np.zeros((2, len(SCALES)))
-    penalties = np.full(len(SCALES), target)
-    for member in members:
-        evidence = member.evidence or MeanEvidence()
-        remaining = 1 - np.array(evidence.used)
-        low += np.array(evidence.low_sums) + remaining * member.lower
-        high += np.array(evidence.high_sums) + remaining * member.upper
-        penalties += evidence.penalties
-    margin = penalties / SCALES
-    count = len(members)
-    return (
-        float((low - margin).max()) / count - _ROUNDING_MARGIN,
-        float((high + margin).min()) / count + _ROUNDING_MARGIN,
+    # (members, scales) each
+    evidence = [member.evidence or _NO_EVIDENCE for member in members]
+    used, low_sums, high_sums, penalties = (
+        np.array(column).reshape(-1, len(SCALES))
+        for column in (
+            [each.used for each in evidence],
+            [each.low_sums for each in evidence],
+            [each.high_sums for each in evidence],
+            [each.penalties for each in evidence],
+        )
     )
+    lower, upper = (
+        np.array([getattr(member, name) for member in members]).reshape(-1, 1)
+        for name in ("lower", "upper")
+    )
+    margin = (_add_up(penalties) + target) / SCALES
+    rounding = _ROUNDING_MARGIN * np.arange(len(members) + 1)
+    lows = (_add_up(low_sums + (1 - used) * lower) - margin).max(axis=1) - rounding
+    highs = (_add_up(high_sums + (1 - used) * upper) + margin).min(axis=1) + rounding
+    # without samples no margin is needed
+    return (
+        np.maximum(lows, _add_up(lower)[:, 0] - rounding),
+        np.minimum(highs, _add_up(upper)[:, 0] + rounding),
+    )
+
+
+def _add_up(columns: np.ndarray) -> np.ndarray:
+    """Return (n + 1, k) the sums of the first 0, 1, … rows of (n, k)."""
+    return np.concatenate([np.zeros((1, columns.shape[1])), columns.cumsum(axis=0)])

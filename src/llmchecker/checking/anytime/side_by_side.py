@@ -26,6 +26,7 @@ from llmchecker.checking.anytime.run import CheckOutcome, name_failure
 from llmchecker.checking.anytime.step_request import ContinuationRequest, StepRequest
 from llmchecker.checking.anytime.token_step import StepResult
 from llmchecker.checking.question import Question
+from llmchecker.errors import CancelledCheck
 from llmchecker.models.continuation import ContinuationTask
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.distribution import Distributions
@@ -46,6 +47,7 @@ def check_side_by_side(
     questions: Sequence[Question],
     *,
     prompts: Iterable[Start] = (),
+    is_wanted: Callable[[int], bool] = lambda index: True,
     open_process: _OpenProcess,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its result, as soon as it is known.
@@ -62,6 +64,9 @@ def check_side_by_side(
         prompts: start strings whose common beginning the questions share, where theirs begin with
             it; without these, their own. The last bits of a result depend on it, so that calls with
             parts of the questions need the same ones.
+        is_wanted: returns whether the answer to a question, by its number, is still needed, which
+            may depend on the results so far. An active question is cancelled by false, with
+            `CancelledCheck` as its result; another one is not begun, and has no result.
         open_process: opens the process of a question on the model.
     """
     groups: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
@@ -82,7 +87,7 @@ def check_side_by_side(
     for key, group in groups.items():
         # prompts of a group begin with its key
         with _SharedBatches(model, shared.get(key, key)) as batches:
-            yield from _check_group(questions, open_process, group, batches)
+            yield from _check_group(questions, open_process, is_wanted, group, batches)
 
 
 def _encode(model: LanguageModel, start: Start) -> tuple[int, ...] | BaseException:
@@ -110,6 +115,7 @@ def _find_beginning(prompts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 def _check_group(
     questions: Sequence[Question],
     open_process: _OpenProcess,
+    is_wanted: Callable[[int], bool],
     group: Sequence[tuple[int, tuple[int, ...]]],
     batches: "_SharedBatches",
 ) -> Iterator[tuple[int, CheckOutcome]]:
@@ -120,8 +126,11 @@ def _check_group(
         while waiting and len(jobs) < _MAX_ACTIVE:
             # places become free one by one, but many prompts share batches
             if (len(group) - len(waiting)) % _MAX_ACTIVE == 0:
-                batches.read_ahead(questions, waiting[-_MAX_ACTIVE:])
+                following = [each for each in waiting[-_MAX_ACTIVE:] if is_wanted(each[0])]
+                batches.read_ahead(questions, following)
             index, _ = waiting.pop()
+            if not is_wanted(index):
+                continue
             try:
                 job = _Job(questions[index], open_process, tuple(batches.shared))
             # a quantifier may fail on the start string
@@ -130,6 +139,9 @@ def _check_group(
                 yield index, error
                 continue
             jobs[index] = job
+        for index, job in jobs.items():
+            if not is_wanted(index):
+                job.cancel()
         batches.answer([job for job in jobs.values() if job.request is not None])
         for job in jobs.values():
             job.stop_if_due()
@@ -160,6 +172,7 @@ class _Job:
     ) -> None:
         self._shared = shared
         self.has_deadline = question.budget.seconds is not None
+        self._is_cancelled = False
         self.request: Request | None = None
         # the quantifiers of a suite are created once for each check
         question = replace(question, asked=question.asked.create_quantifiers())
@@ -263,6 +276,12 @@ class _Job:
         except FOREIGN_ERRORS as error:
             self.fail(error)
 
+    def cancel(self) -> None:
+        """End the check unless it has ended."""
+        if self.request is not None:
+            self._is_cancelled = True
+            self._close()
+
     def fail(self, error: BaseException) -> None:
         """End the check with an error.
 
@@ -286,10 +305,11 @@ class _Job:
     def build_outcome(self) -> CheckOutcome:
         """Return the answer of the check or its error, and release its memory."""
         try:
-            return self._run.conclude(bounds_only=True)
+            answer = self._run.conclude(bounds_only=True)
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             return error
+        return CancelledCheck(answer) if self._is_cancelled else answer
 
     def _close(self) -> None:
         self._requests.close()

@@ -21,7 +21,7 @@ from llmchecker.checking.anytime.run import CheckOutcome, Run
 from llmchecker.checking.anytime.text_estimator import TextEstimator
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.question import Question
-from llmchecker.errors import LLMCheckerError, RequestRefused
+from llmchecker.errors import CancelledCheck, LLMCheckerError, RequestRefused
 from llmchecker.models.decoding.answer_reader import find_reader
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.text_answer import TextAnswer, TextModel, TextStream
@@ -70,6 +70,7 @@ class TextRun(Run):
         models: the model, and those of simulated users.
         answer_count: number of answers and simulated messages so far.
         is_exhausted: whether a limit forbids the texts that the run still wants.
+        is_unwanted: whether it ended because its answer is not needed.
 
     Args:
         models: the model, then those of simulated users.
@@ -104,7 +105,7 @@ class TextRun(Run):
         models[0].check_prompt(start)
         self.models = tuple(dict.fromkeys(models))
         self.answer_count = 0
-        self.is_exhausted = False
+        self.is_exhausted = self.is_unwanted = False
         self._budget, self._is_cancelled, self._watch = budget, is_cancelled, watch
         # each sample may need all of its texts
         self._most = max(1, budget.answers // sample_texts)
@@ -236,6 +237,11 @@ class TextRun(Run):
             self._count()
         return self._estimator.build_answer(self.answer_count, limit)
 
+    def cancel(self) -> None:
+        """Want no further text, unless the run has ended."""
+        if not self.is_finished:
+            self.is_unwanted = self._is_decided = True
+
     def _count(self) -> None:
         """Count samples that are over, in the order in which they began."""
         while not self._is_decided and self._uncounted and self._uncounted[0].is_over:
@@ -310,8 +316,12 @@ class TextDriver:
         self._under_way: dict[_Key, list[tuple[TextRun, TextSample]]] = {}
         self._readers: list[TextRun] = []
 
-    def iter_ended(self) -> Iterator[TextRun]:
+    def iter_ended(
+        self, is_wanted: Callable[[TextRun], bool] = lambda run: True
+    ) -> Iterator[TextRun]:
         """Yield each run when it ends, and the last one when no text is under way.
+
+        A run that is not wanted any more, after the end of another, is cancelled.
 
         Texts that are under way after the last decision are paid, and the model stores them.
         """
@@ -320,6 +330,9 @@ class TextDriver:
                 if run.is_finished and run in self._active and len(self._active) > 1:
                     self._active.remove(run)
                     yield run
+                    for other in self._active:
+                        if not is_wanted(other):
+                            other.cancel()
         while self._active:
             yield self._active.popleft()
 
@@ -404,7 +417,9 @@ class TextDriver:
 
 
 def check_texts(
-    questions: Sequence[Question], open_run: Callable[[Question], TextRun]
+    questions: Sequence[Question],
+    open_run: Callable[[Question], TextRun],
+    is_wanted: Callable[[int], bool] = lambda index: True,
 ) -> Iterator[tuple[int, CheckOutcome]]:
     """Yield the number of each question and its outcome, as soon as it is known.
 
@@ -414,18 +429,22 @@ def check_texts(
     Args:
         questions: the questions to one model.
         open_run: opens the run of a question.
+        is_wanted: as in `check_side_by_side`.
     """
     numbers: dict[TextRun, int] = {}
     for number, question in enumerate(questions):
+        if not is_wanted(number):
+            continue
         try:
             numbers[open_run(question)] = number
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             yield number, error
-    for run in TextDriver(numbers).iter_ended():
+    for run in TextDriver(numbers).iter_ended(lambda run: is_wanted(numbers[run])):
         outcome: CheckOutcome
         try:
-            outcome = run.conclude()
+            answer = run.conclude()
+            outcome = CancelledCheck(answer) if run.is_unwanted else answer
         except FOREIGN_ERRORS as error:
             raise_interrupt(error)
             outcome = error
