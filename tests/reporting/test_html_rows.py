@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from llmchecker.checking.figures import Bar, Figure, Rows, TextList
-from llmchecker.reporting.html_rows import render_row, render_rows
+from llmchecker.checking.figures import Bar, Figure, Plot, Rows, TextList
+from llmchecker.reporting.html_rows import render_plot, render_row, render_rows
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
@@ -48,3 +48,20 @@ def test_a_bar_has_a_mark_at_the_threshold(axis, threshold):
         assert mark.get("x1") == mark.get("x2")
     label = drawing.get("aria-label")
     assert label.partition("; threshold ")[2] == ("" if threshold is None else f"{threshold:g}")
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.5, None])
+def test_a_plot_has_the_places_of_all_rows_and_of_their_average(threshold):
+    """Rows from -1 to 1 are at their places from the top; an exact one is thin but visible."""
+    rows = (Interval(-1.0, -0.5), Interval(0.5, 0.5))
+    plot = Plot(rows, Bar(Interval(-0.5, 0.0), DIFFERENCES, threshold), 9)
+    drawing = ElementTree.fromstring(render_plot(plot))
+    assert drawing.get("aria-label").startswith(
+        "2 of 9 rows in rising order, from -1 to 1; their average is from -0.5 to 0"
+    )
+    band = drawing.find("rect")
+    assert (float(band.get("y")), float(band.get("height"))) == (50, 25)
+    _, segments, *limits = (path.get("d") for path in drawing.findall("path"))
+    assert segments == "M0.5 75v25M1.5 24.25v1.5"
+    assert limits == (["M0 25H2"] if threshold == 0.5 else [])
+    assert ("threshold" in drawing.get("aria-label")) is (threshold is not None)

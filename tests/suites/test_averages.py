@@ -13,6 +13,7 @@ from llmchecker.checking.measurement import Measurement
 from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
+from llmchecker.suites.html_page import format_html
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
@@ -84,8 +85,8 @@ def unread(results, read: set[int]) -> list[CaseResult]:
 @pytest.mark.parametrize("scope", [Scope.ROWS, Scope.POPULATION])
 @pytest.mark.parametrize("mean", [0.05, 0.5, 0.8])
 def test_a_mean_is_covered_wherever_the_reading_stops(mean, scope):
-    """Few of 60 random orders miss the mean of these rows, or of their population, at any stop."""
-    rng, misses, runs = np.random.default_rng(round(100 * mean)), 0, 60
+    """Few of 40 random orders miss the mean of these rows, or of their population, at any stop."""
+    rng, misses, runs = np.random.default_rng(round(100 * mean)), 0, 40
     for seed in range(runs):
         exact_rows = [rng.random() < 0.5 for _ in range(40)]
         truth = rng.beta(mean, 1 - mean, 40)
@@ -266,7 +267,7 @@ def test_an_average_ends_when_it_is_decided(tmp_path):
         (mean,) = result.aggregates
         assert (mean.status, mean.is_certain, result.is_complete) == ("HOLDS", False, True)
         assert 20 < mean.read < 140
-        assert f"mean of these 150 rows ({mean.read} read): " in format_table(result)
+        assert f"mean of these 150 rows ({mean.read} read), " in format_table(result)
         read = [n for n, each in enumerate(result.results) if each.status is Status.MEASURED]
         # the rows of the file are not read in its order
         assert len(read) == mean.read
@@ -278,6 +279,29 @@ def test_an_average_ends_when_it_is_decided(tmp_path):
     compared = run(suite, words_model(), baseline=log)
     (missing,) = compared.not_compared
     assert "the stored average was decided without it; run it with --measure" in missing.reason
+
+
+def test_the_worst_row_ends_with_the_first_one_against_it(tmp_path):
+    """Rows end at the limit of the worst one, and the first one beyond it ends all others."""
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    he, late = "he", "he he he"
+    cells = [late] * 100 + [he] + [late] * 100
+    rows = "start,answer\n" + "".join(f"once, {cell}\n" for cell in cells)
+    budget = {"passes": 400}
+    found = {}
+    for limit in (0.5, 0.9):
+        case = {"prompts": "rows.csv", "average": {"worst": f"worst P=? [ F x = 1 ] <= {limit}"}}
+        suite = load(tmp_path, [case], {"rows_csv": rows}, properties=x, length=9, budget=budget)
+        (found[limit],) = run(suite, words_model(0.1)).aggregates
+        (whole,) = run(suite, words_model(0.1), is_measuring=True).aggregates
+        assert (found[limit].status, whole.read) == (whole.status, 201)
+    assert [found[limit].status for limit in (0.5, 0.9)] == ["VIOLATED", "HOLDS"]
+    assert found[0.5].read < 201 == found[0.9].read
+    passes = [
+        sum(each.passes for each in run(suite, words_model(0.1), is_measuring=whole).results)
+        for whole in (False, True)
+    ]
+    assert passes[0] < passes[1]
 
 
 def test_an_average_with_groups_reads_all_rows(tmp_path):
@@ -321,6 +345,10 @@ def test_a_suite_reports_each_statistic_of_its_rows(tmp_path):
     statuses = [found[name].status for name in averages]
     assert statuses == ["HOLDS", "HOLDS", "VIOLATED", "HOLDS", "UNKNOWN"]
     assert [found[name].is_certain for name in averages] == [True, True, True, True, False]
+    # the rows of the mean, of the worst, and of the population; pass^k and shares have others
+    page = format_html(result)
+    assert page.count('<svg class="plot"') == 3
+    assert page.count('aria-label="3 of 3 rows in rising order, from 0 to 1;') == 3
     table = format_table(result)
     for words in (
         "mean: mean of these 3 rows,",

@@ -25,6 +25,21 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """The intervals of rows to draw next to each other, in rising order.
+
+    Attributes:
+        rows: the intervals.
+        average: the interval, axis and threshold of their average.
+        count: number of rows, of which those with an interval may be a part.
+    """
+
+    rows: tuple[Interval, ...]
+    average: Bar
+    count: int
+
+
+@dataclass(frozen=True)
 class Figure:
     """A formatted figure.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from llmchecker.checking.figures import Bar, Figure, Row, Rows
+from llmchecker.checking.figures import Bar, Figure, Plot, Row, Rows
 from llmchecker.utils.interval import Interval
 
 _LEFT = Markup(' style="text-align: left"')
@@ -21,6 +21,51 @@ _THRESHOLD = Markup(
     '<line x1="{}%" x2="{}%" y1="0" y2="14" stroke="currentColor" stroke-width="1.5" '
     'stroke-dasharray="3 1"/>'
 )
+_PLOT = Markup(
+    '<svg class="plot" viewBox="0 0 {} 100" preserveAspectRatio="none" width="100%" height="110" '
+    'role="img" aria-label="{}">'
+    '<path d="M0 0H{}M0 100H{}" stroke="currentColor" stroke-opacity="0.3" '
+    'vector-effect="non-scaling-stroke"/>'
+    '<rect x="0" width="{}" y="{}" height="{}" fill="currentColor" fill-opacity="0.18"/>'
+    '<path d="{}" fill="none" stroke="currentColor" stroke-width="3" '
+    'vector-effect="non-scaling-stroke"/>{}</svg>'
+)
+_LIMIT = Markup(
+    '<path class="threshold" d="M0 {}H{}" fill="none" stroke="currentColor" stroke-width="1.5" '
+    'stroke-dasharray="4 2" vector-effect="non-scaling-stroke"/>'
+)
+_LEAST_HEIGHT = 1.5
+"""The height of an exact number in a plot of height 100, so that it is visible."""
+
+
+def render_plot(plot: Plot) -> Markup:
+    """Render the intervals of rows in rising order, with their average and its threshold."""
+    axis, average, threshold = plot.average.axis, plot.average.interval, plot.average.threshold
+    width = len(plot.rows)
+    segments = []
+    for number, interval in enumerate(plot.rows):
+        top, height = _find_height(axis, interval)
+        segments.append(f"M{number + 0.5:g} {top:.4g}v{height:.4g}")
+    top, height = _find_height(axis, average)
+    label = f"{width:,} of {plot.count:,} rows in rising order, from {axis.lower:g} to "
+    label += f"{axis.upper:g}; their average is from {average.lower:g} to {average.upper:g}"
+    mark = Markup()
+    if threshold is not None:
+        label += f"; threshold {threshold:g}"
+        if axis.lower <= threshold <= axis.upper:
+            place, _ = _find_height(axis, Interval(threshold, threshold))
+            mark = _LIMIT.format(f"{place + _LEAST_HEIGHT / 2:.4g}", width)
+    ends = [f"{each:.4g}" for each in (top, height)]
+    return _PLOT.format(width, label, width, width, width, *ends, "".join(segments), mark)
+
+
+def _find_height(axis: Interval, interval: Interval) -> tuple[float, float]:
+    """Return the top of an interval in a plot of height 100, and its height."""
+    top, bottom = (
+        100 * (axis.upper - end) / axis.width for end in (interval.upper, interval.lower)
+    )
+    missing = max(0.0, _LEAST_HEIGHT - (bottom - top)) / 2
+    return top - missing, bottom - top + 2 * missing
 
 
 def render_rows(rows: Rows) -> Markup:

@@ -360,6 +360,7 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = _parse(text)
             demand.check_kind(query)
+            query = demand.add_threshold(query)
             known = self._quantifiers.names | set(settings)
             if turn_count:
                 check_turn_query(query, known, turn_count)

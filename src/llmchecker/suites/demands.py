@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -61,6 +61,21 @@ class Demand:
         # a share of rows below a number falls with their probabilities
         is_falling = figure is not None and is_upper_limit(figure.reached)
         return _OPPOSITE[comparison] if is_falling else comparison
+
+    def add_threshold(self, query: Query) -> Query:
+        """Return the query with the threshold that ends it early; itself without one.
+
+        A row that meets the requirement of the worst one cannot be against it, however far it is
+        from the threshold.
+        """
+        root, threshold = query.root, self.mean_threshold
+        is_worst = self.statistic == Statistic(Scope.WORST)
+        if threshold is None or not is_worst or not isinstance(root, Probability):
+            return query
+        with_threshold = replace(root, comparison=threshold.comparison, threshold=threshold.number)
+        return Query(
+            f"P{threshold.comparison}{threshold.number:f} [{query.path_text}]", with_threshold
+        )
 
     def check_kind(self, query: Query) -> None:
         """Check that a requirement has a threshold in its query, and that an average has none.

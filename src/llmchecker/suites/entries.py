@@ -12,7 +12,7 @@ from decimal import Decimal
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.endings import Beginnings
-from llmchecker.checking.figures import Bar, Figure, Row, format_row
+from llmchecker.checking.figures import Bar, Figure, Plot, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
@@ -36,6 +36,8 @@ _MAX_NAME = 300
 """Maximum number of characters of a name in an output."""
 _MAX_ANSWER = 2_000
 """Maximum number of characters of an answer, or of a message of a conversation, on a page."""
+_MAX_PLOTTED = 400
+"""Maximum number of rows of a plot, about 20 bytes each."""
 _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.MEASURED)
 """The order of entries: failures first."""
 
@@ -56,6 +58,7 @@ class Entry:
         prompt: the prompt; empty for an aggregate.
         status: the status.
         row: the interval and its confidence as a figure; empty without evidence.
+        plot: for an average of probabilities or scores, the intervals of its rows; else None.
         certainty: `certain` or `with confidence …` for a verdict without a figure; else empty.
         about: the horizon, and how much of the answers had ended there; empty for an aggregate.
         reasons: lines with the reasons: texts, passes or an error.
@@ -79,6 +82,7 @@ class Entry:
     query: str = ""
     prompt: str = ""
     row: Row = ()
+    plot: Plot | None = None
     certainty: str = ""
     about: str = ""
     reasons: tuple[str, ...] = ()
@@ -334,8 +338,31 @@ def _build_aggregate_entry(
             aggregate.values,
             is_certain=aggregate.is_certain,
         ),
+        plot=_build_plot(result, aggregate),
         line=_find_line(result.suite, aggregate, case),
     )
+
+
+def _build_plot(result: SuiteResult, aggregate: Aggregate) -> Plot | None:
+    """Build the plot of the rows of an average; None for another figure, or for one row."""
+    average = result.find_average(aggregate)
+    # the rows have another figure than pass^k
+    if average is None or average.statistic.figure is not None:
+        return None
+    intervals = sorted(
+        (
+            each.measurement.sampled
+            for each in result.find_results(aggregate.deployment, average.cases)
+            if each.status is Status.MEASURED
+        ),
+        key=lambda interval: (interval.lower + interval.upper, interval.lower),
+    )
+    # of many rows, an even choice
+    step = max(1, -(-len(intervals) // _MAX_PLOTTED))
+    threshold = None if aggregate.threshold is None else float(aggregate.threshold.number)
+    bar = Bar(aggregate.measurement.sampled, aggregate.values, threshold)
+    shown = tuple(intervals[::step])
+    return Plot(shown, bar, aggregate.cases) if len(shown) > 1 else None
 
 
 def _find_line(suite: Suite, aggregate: Aggregate, case: Case | None) -> int:

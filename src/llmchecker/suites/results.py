@@ -197,7 +197,14 @@ class SuiteResult:
     def _results_by_case(self) -> Mapping[CaseKey, CaseResult]:
         return {result.key: result for result in self.results}
 
-    def _find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
+    def find_average(self, aggregate: Aggregate) -> Average | None:
+        """Return the average of an aggregate; None for a group or a difference."""
+        if aggregate.kind != "average":
+            return None
+        return next(each for each in self.suite.averages if each.name == aggregate.name)
+
+    def find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
+        """Find the results of cases of a deployment."""
         return [self._results_by_case[deployment, case] for case in cases]
 
     @cached_property
@@ -228,7 +235,7 @@ class SuiteResult:
         group: str | None = None,
     ) -> Aggregate:
         """Build an average, or that of a group."""
-        results = self._find_results(deployment, cases)
+        results = self.find_results(deployment, cases)
         name = average.name if group is None else f"{average.name}, {group}"
         kind = "average" if group is None else "group"
         estimator = self._build_estimator(average, deployment, cases)
@@ -265,7 +272,10 @@ class SuiteResult:
             for average in self._list_averages(deployment.name):
                 yield deployment.name, average
             for case in self.suite.cases:
-                if case.deployment.name == deployment.name and case.threshold is not None:
+                # a row of a worst figure has the threshold of the figure
+                if case.deployment.name != deployment.name or case.is_measured:
+                    continue
+                if case.threshold is not None:
                     yield deployment.name, Average(case.name, case.label, (case.name,), None)
 
     def _iter_not_compared(self, baseline: Baseline) -> Iterator[NotCompared]:
@@ -345,7 +355,7 @@ class SuiteResult:
             # the mean of stored samples would need a share of this suite's error probability
             return baseline.name, [replace(each, evidence=None) for each in found]
         if (versus := self.suite.versus) is not None:
-            return versus.name, self._find_results(versus.name, cases)
+            return versus.name, self.find_results(versus.name, cases)
         return None
 
     def _name_difference(self, name: str, other: str) -> str:
@@ -359,7 +369,7 @@ class SuiteResult:
     def _build_difference(self, deployment: str, compared: Average) -> Aggregate | None:
         """Build a difference; None if the other side does not answer all of the cases."""
         cases = compared.cases
-        own = self._find_results(deployment, cases)
+        own = self.find_results(deployment, cases)
         side = self._find_other_side(deployment, cases)
         if side is None:
             return None

@@ -27,6 +27,9 @@ def _iter_thresholds(suite: Suite) -> Iterator[str | None]:
         if case.threshold is None or not isinstance(root, Probability):
             yield from list_vacuous_thresholds(root)
             continue
+        # the threshold of a worst figure is that of the average
+        if case.is_measured:
+            continue
         yield from list_vacuous_thresholds(root.path)
         content = case.title or case.requirement
         name = f"{case.entry}: {content}, {describe_threshold(case.threshold)}"
