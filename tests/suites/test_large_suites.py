@@ -2,20 +2,23 @@
 
 import gc
 import html.parser
+import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from helpers.suites import load, run, write_suite
 
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.interfaces.cli.main import main
 from llmchecker.suites import html_page, runner
 from llmchecker.suites.case_builder import CaseBuilder
 from llmchecker.suites.cases import Suite
 from llmchecker.suites.html_page import write_html
 from llmchecker.suites.load import load_suite
+from llmchecker.suites.prompt_forms import FormRows
 from llmchecker.suites.runner import select_shard
 from llmchecker.trees.shards import Shard
 
@@ -143,6 +146,49 @@ def test_shards_divide_the_cases(tmp_path, built):
         built.clear()
     assert set.union(*parts) == {case.key for case in suite.cases}
     assert sum(map(len, parts)) == len(suite.cases) == 2 * ROWS
+
+
+FORMS = {"start": ["once", " he", " it"], "answer": [" he", " she"], "note": ["a", "b", "c", "d"]}
+
+
+def test_forms_are_all_combinations(tmp_path):
+    """Rows are the product of the texts, in the order of loops; of any number, one is built."""
+    prompts = {"forms": FORMS, "rows": 24}
+    case = CASE | {"prompts": prompts, "average": {"worst": "worst P=? [ F x = 1 ] <= 0.9"}}
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    suite = load(tmp_path, [case], properties=x)
+    combined = [dict(zip(FORMS, texts, strict=True)) for texts in product(*FORMS.values())]
+    averaged = [each for each in suite.cases if each.is_measured]
+    assert [case.question.prompt for case in averaged] == [each["start"] for each in combined]
+    parts = [select_shard(suite, Shard(number, 5)) for number in range(5)]
+    assert sorted(case.name for part in parts for case in part) == sorted(
+        case.name for case in suite.cases
+    )
+    result = run(suite, is_measuring=True)
+    (worst,) = result.aggregates
+    assert (worst.status, worst.read) == ("HOLDS", 24)
+    many = FormRows({str(column): "0123456789" for column in range(12)})
+    number = 908_070_605_040
+    assert "".join(many[number].cells.values()) == f"{number:012}"
+    assert (len(many), many[number].number) == (10**12, number + 1)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ({}, "source is missing; name a table, or write forms"),
+        ({"forms": FORMS, "source": "path:rows.csv"}, "source: forms are no file"),
+        ({"forms": {"a": ["x", "x"]}}, "forms.a: a text occurs twice"),
+        ({"forms": {"a": ["x"], " a": ["y"]}}, "the columns need different names"),
+        ({"forms": {}}, "the columns need different names"),
+        ({"forms": {str(n): list("0123456789") for n in range(7)}}, "10,000,000 combinations"),
+        ({"forms": FORMS, "rows": 25}, "the number of rows is 24, not 25"),
+    ],
+)
+def test_forms_that_are_no_table_are_refused(tmp_path, prompts, message):
+    """Texts without a combination, too many of them, and keys of a file are errors by name."""
+    with pytest.raises(LLMCheckerError, match=re.escape(message)):
+        load(tmp_path, [CASE | {"prompts": prompts}])
 
 
 @pytest.mark.long

@@ -436,7 +436,7 @@ def _hash_rows(keys: CaseKeys, table: PromptTable) -> str:
     entry = keys.model_dump(mode="json", exclude={"prompts"}, exclude_unset=True)
     digest = hashlib.sha256(json.dumps(entry, sort_keys=True, default=str).encode())
     for row in table.rows:
-        content = [row.cells, row.unusable, row.values, row.has_types]
+        content = [dict(row.cells), row.unusable, row.values, row.has_types]
         digest.update(json.dumps(content, default=str).encode() + b"\n")
     return digest.hexdigest()
 

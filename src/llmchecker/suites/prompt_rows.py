@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.models.sources.downloads import check_hub_file, fetch_hub_dataset_file
 from llmchecker.models.sources.source_spec import Source, check_sha256, parse_source
 from llmchecker.suites.chat_cells import find_reference
+from llmchecker.suites.prompt_forms import FORMS_NAME, FormRows
 from llmchecker.suites.suite_file import PromptKeys
 from llmchecker.suites.templates import NumberText, Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
@@ -43,7 +44,7 @@ class PromptTable:
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
 
 
 def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
@@ -62,16 +63,43 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
         # a text with a scheme is a source, and any other text is a path
         source_text = keys if re.match(r"(hf|path|pypi|server):", keys) else f"path:{keys}"
         keys = PromptKeys(source=source_text)
+    if keys.forms is not None:
+        return _combine_forms(keys)
+    if keys.source is None:
+        raise ConfigError("source is missing; name a table, or write forms")
     source = parse_source(keys.source)
     path = _locate_file(source, keys.file, folder)
     check_sha256(source, path, keys.sha256)
     # the hub's client names a file by its digest
     name = path.name if source.scheme == "path" else f"{source.name} {keys.file}"
     table = _build_table(name, path)
-    if keys.rows is not None and len(table.rows) != keys.rows:
+    _check_count(table, keys.rows)
+    return table
+
+
+def _check_count(table: PromptTable, rows: int | None) -> None:
+    if rows is not None and len(table.rows) != rows:
         raise UnusableDataset(
-            f"{name}: the number of rows is {len(table.rows):,}, not {keys.rows:,}; change `rows`"
+            f"{table.name}: the number of rows is {len(table.rows):,}, not {rows:,}; change `rows`"
         )
+
+
+def _combine_forms(keys: PromptKeys) -> PromptTable:
+    """Return the table of all combinations of texts."""
+    given = [name for name in ("source", "file", "sha256") if getattr(keys, name) is not None]
+    if given:
+        raise ConfigError(f"{given[0]}: forms are no file; leave one out")
+    forms = {normalize_name(name): tuple(texts) for name, texts in (keys.forms or {}).items()}
+    if not forms or len(forms) < len(keys.forms or {}):
+        raise ConfigError("forms: the columns need different names; name one or more")
+    for name, texts in forms.items():
+        if len(set(texts)) < len(texts):
+            raise ConfigError(f"forms.{name}: a text occurs twice; remove one")
+    rows = FormRows(forms)
+    if len(rows) > _MAX_ROWS:
+        raise ConfigError(f"forms: {len(rows):,} combinations are over {_MAX_ROWS:,}; remove texts")
+    table = PromptTable(FORMS_NAME, tuple(forms), rows)
+    _check_count(table, keys.rows)
     return table
 
 

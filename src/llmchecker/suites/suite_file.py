@@ -114,10 +114,13 @@ class _CaseBudgetKeys(Budget):
 
 
 class PromptKeys(Section):
-    """A table of prompts."""
+    """A table of prompts: a source, or all combinations of texts."""
 
-    source: str
+    source: OptionalKey[str] = None
     """path:file or hf:owner/name@commit."""
+    forms: OptionalKey[dict[str, NonEmpty[str]]] = None
+    """Instead of a source, the texts of each column, as in `{city: [Rome, Oslo], greeting: [Hi,
+    Hello]}`: each combination is a row."""
     file: OptionalKey[str] = None
     """For hf, the file inside the data set: .csv, .jsonl or .parquet."""
     sha256: OptionalKey[Sha256] = None
