@@ -346,7 +346,7 @@ def _bound_by_bets(
         error_probability: the largest probability that the interval misses the mean.
         limit: the threshold that bets should refute; None for the narrowest interval.
     """
-    known = (None, None) if sums is None else sums
+    known: tuple[np.ndarray | None, ...] = (None, None) if sums is None else sums
     # of each sequence one end is used, so that both together have one error probability
     sequences = [
         _bet(column, bound, total, 1 - error_probability, limit)

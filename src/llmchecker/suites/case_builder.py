@@ -162,7 +162,7 @@ class CaseBuilder:
         demands = list_demands(place, keys)
         table = self._read_table(place, keys)
         # the texts of an entry without a table are no templates
-        rows = (None,) if table is None else table.rows
+        rows: Sequence[Row | None] = (None,) if table is None else table.rows
         entry = keys.name or f"case {number + 1}"
         # a name with columns is one of rows
         if table is not None and keys.name is not None:
@@ -201,7 +201,7 @@ class CaseBuilder:
         has_users = any(turn.simulated_user is not None for turn in keys.turns or ())
         columns = list_columns(demand.entry)
         # a list of acceptable answers may be read by another quantifier than one answer
-        rows = () if table is None else table.rows
+        rows: Sequence[Row] = () if table is None else table.rows
         has_lists = any(column in row.values for row in rows for column in columns)
         # the range of a mean score may depend on the settings
         has_own_range = demand.is_score and list_columns(list(properties.values()))

@@ -29,10 +29,10 @@ class _Cells(Mapping[str, str]):
     def __getitem__(self, column: str) -> str:
         number = self.number
         texts = self.forms[column]
-        for name, each in reversed(self.forms.items()):
+        for name in reversed(list(self.forms)):
             if name == column:
                 break
-            number //= len(each)
+            number //= len(self.forms[name])
         return texts[number % len(texts)]
 
     def __iter__(self) -> Iterator[str]:
