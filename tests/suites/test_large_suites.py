@@ -176,7 +176,7 @@ def test_forms_are_all_combinations(tmp_path):
 @pytest.mark.parametrize(
     ("prompts", "message"),
     [
-        ({}, "source is missing; name a table, or write forms"),
+        ({}, "source: it is missing; name a table, or write forms"),
         ({"forms": FORMS, "source": "path:rows.csv"}, "source: forms are no file"),
         ({"forms": {"a": ["x", "x"]}}, "forms.a: a text occurs twice"),
         ({"forms": {"a": ["x"], " a": ["y"]}}, "the columns need different names"),

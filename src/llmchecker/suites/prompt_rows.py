@@ -66,7 +66,7 @@ def read_prompt_table(keys: str | PromptKeys, folder: Path) -> PromptTable:
     if keys.forms is not None:
         return _combine_forms(keys)
     if keys.source is None:
-        raise ConfigError("source is missing; name a table, or write forms")
+        raise ConfigError("source: it is missing; name a table, or write forms")
     source = parse_source(keys.source)
     path = _locate_file(source, keys.file, folder)
     check_sha256(source, path, keys.sha256)
