@@ -24,6 +24,7 @@
     ├── CheckFailed              Storm failed, or two computations of one answer disagree
     │   ├── ImpossibleCondition  a conditional whose condition no text can satisfy
     │   └── InterruptedCheck     a model that failed in the middle of a check
+    │       └── CancelledCheck   a check whose answer is not needed any more
     ├── NoTruthValue             an answer that is neither true nor false
     ├── MissingTool              a required program that is not installed
     ├── MachineLimit             missing disk space, memory, permission or device
