@@ -11,7 +11,7 @@ from loop_invariants.ir.expressions import Semantics
 from loop_invariants.verification.portfolio import FileTask
 from loop_invariants.verification.result import Outcome
 
-TASK = FileTask(Semantics.INT32, seconds=5)
+TASK = FileTask(Semantics.INT32, seconds=60)
 LATE = """int main(void) { int i = 0; while (i < 100000000) i++; assert(i < 100000000); }"""
 
 
