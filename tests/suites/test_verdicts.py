@@ -130,8 +130,8 @@ def measure(rows):
     return AverageEstimator(Statistic(), None, 0.01, Interval(0.0, 1.0), 0).measure(rows)
 
 
-def test_an_average_with_an_error_uses_no_samples():
-    """With a row that failed the interval is the mean of intervals: its samples are missing."""
+def test_an_average_with_an_error_knows_nothing_of_its_row():
+    """A row that failed may have any probability, and the samples of the others still count."""
     values = np.linspace(0.2, 0.4, 64)
     evidence = MeanEvidence().add_round(values, len(values), 0.0, 1.0, 64.0)
     sampled = Sampled(Interval(0.01, 0.99), 0.3, 0.999, 64)
@@ -144,4 +144,9 @@ def test_an_average_with_an_error_uses_no_samples():
     assert (wide.lower, wide.upper) == (0.01, 0.99)
     assert wide.lower < interval.lower <= 0.3 <= interval.upper < wide.upper
     failed = [*with_evidence[1:], CaseResult("0", "m", Status.ERROR, error="too long")]
-    assert measure(failed) == average_measurements([row.measurement for row in failed])
+    left = measure(failed).sampled
+    share = (len(rows) - 1) / len(rows)
+    assert left.lower <= 0.3 * share < 0.3 * share + 1 / len(rows) <= left.upper
+    assert left.width >= interval.width
+    mean_of_intervals = average_measurements([row.measurement for row in failed]).sampled
+    assert left.width < mean_of_intervals.width

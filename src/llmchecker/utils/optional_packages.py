@@ -18,10 +18,12 @@ EXTRAS = {
     "snakemake": "workflow",
     "textblob": "polarity",
     "textstat": "readability",
-    "torchao": "quantised",
     "truststore": "servers",
 }
 """Extra of each optional package by the name of its module."""
+
+_PACKAGES = frozenset({"torchao"})
+"""Optional packages that no extra installs, by the names of their modules."""
 
 _STORM = (
     "stormpy: the package is missing; run pip install 'stormpy>=2.0,<3' (where it has no wheel, "
@@ -68,4 +70,5 @@ def find_install_message(error: BaseException) -> str | None:
 
 
 def _format_install_message(module: str) -> str:
-    return f"{module}: the package is missing; run pip install 'llmchecker[{EXTRAS[module]}]'"
+    package = module if module in _PACKAGES else f"'llmchecker[{EXTRAS[module]}]'"
+    return f"{module}: the package is missing; run pip install {package}"

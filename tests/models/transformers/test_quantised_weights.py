@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torchao import quantization
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import llmchecker as lc
@@ -14,6 +13,8 @@ from llmchecker.errors import MissingTool, UnusableModel
 from llmchecker.models import lazy_model
 from llmchecker.models.sources import model_directory
 from llmchecker.models.transformers.load import load_model
+
+quantization = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
 
 TOKENS = torch.tensor([[5, 9, 40, 41, 7]])
 QUERY = "P=? [ F letters > 5 ]"
@@ -92,7 +93,7 @@ def test_an_update_of_torchao_makes_results_again(quantised, random_model, monke
 def test_a_missing_package_of_quantised_weights_is_named(quantised, monkeypatch):
     """Without torchao the message has the command that installs it."""
     monkeypatch.setattr("llmchecker.utils.optional_packages.find_spec", lambda name: None)
-    with pytest.raises(MissingTool, match=r"torchao: .*llmchecker\[quantised\]"):
+    with pytest.raises(MissingTool, match="torchao: the package is missing; run pip install torc"):
         load_model(quantised[1])
 
 
