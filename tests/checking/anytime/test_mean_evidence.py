@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 from helpers.marks import long
 
-from llmchecker.checking.anytime.mean_evidence import SCALES, MeanEvidence, Member, bound_mean
+from llmchecker.checking.anytime.mean_evidence import SCALES, MeanEvidence, Member, bound_sums
 
 ROWS, ROUND = 25, 8
+
+
+def bound_mean(members: list[Member], error_probability: float) -> tuple[float, float]:
+    """An interval of the mean of all members, from the bounds of their sum."""
+    lows, highs = bound_sums(members, error_probability)
+    return lows[-1] / len(members), highs[-1] / len(members)
 
 
 def log_wealth(evidence: MeanEvidence, mean: float, sign: int) -> np.ndarray:
