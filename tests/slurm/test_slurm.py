@@ -4,14 +4,18 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from cluster import logs, one_node
-from helpers.project import PROMPTS, SHARDS, STAGES, Project, configuration, jobs
+from helpers.project import PROMPTS, SHARDS, STAGES, Project, configuration, jobs, stats
 
 from llmchecker.utils.atomic_files import _DIGEST_KEY
 
@@ -97,6 +101,77 @@ def without_seconds(path: Path) -> object:
     return {
         key: v for key, v in record.items() if not key.endswith("seconds") and key != _DIGEST_KEY
     }
+
+
+SUITE = "results/suites/rows/llama.jsonl"
+ROWS, PARTS = 1_000, 8
+
+
+def write_suite_project(directory: Path, models: dict[str, Path], prompts: Path) -> Project:
+    """A project with a suite of a table of rows, which jobs of one core divide."""
+    config = configuration(models, prompts)
+    config["expansion"] = {"threads": 1}
+    config["suites"] = {"rows": {"file": "suite.yaml", "models": ["llama"], "shards": PARTS}}
+    project = Project(directory, config)
+    pd.DataFrame({"number": range(ROWS)}).to_csv(directory / "rows.csv", index=False)
+    case = {"start": "Player {number}", "prompts": "rows.csv", "length": 2}
+    suite = {
+        "properties": {"found": {"type": "pattern", "pattern": "e"}},
+        "budget": {"passes": 10},
+        "cases": [case | {"require": ["P>=0.5 [ F found = 1 ]"]}],
+    }
+    (directory / "suite.yaml").write_text(yaml.safe_dump(suite), encoding="utf-8")
+    return project
+
+
+def find_begun_shards(project: Project, known: list[str]) -> list[str]:
+    """The ids of running jobs with a shard, if more shards than the known have results of cases."""
+    begun = 0
+    for log in project.found("suites/rows/llama/*.unfinished"):
+        # a finished shard renames its file
+        with suppress(FileNotFoundError):
+            begun += log.read_bytes().count(b"\n") > 1
+    jobs = [job for job in slurm_jobs(project) if job["JobState"] == "RUNNING"]
+    shards = [job["JobId"] for job in jobs if rule_of(job) == "suite_shard"]
+    return [job for job in shards if job not in known] if begun > len(known) else []
+
+
+def read_cases(project: Project) -> list[dict]:
+    """The lines of the suite's results without what a clock measured."""
+    lines = map(json.loads, (project.directory / SUITE).read_text().splitlines())
+    return [remove_seconds(line) for line in lines]
+
+
+def remove_seconds(value):
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if "seconds" not in k and k != _DIGEST_KEY}
+        return {key: remove_seconds(each) for key, each in kept.items()}
+    return [remove_seconds(each) for each in value] if isinstance(value, list) else value
+
+
+def test_a_suite_of_many_rows_survives_killed_jobs(tmp_path, models, prompts, cluster):
+    """Two of eight jobs are killed; the next run decides their rows alone, with the same bits."""
+    local = write_suite_project(tmp_path / "local", models, prompts)
+    run = local.snakemake("--cores", str(os.cpu_count()), SUITE)
+    assert run.returncode == 0, run.stdout
+    project = write_suite_project(tmp_path / "distributed", models, prompts)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(project.snakemake, *ON_THIS_CLUSTER, "--keep-going", SUITE)
+        killed: list[str] = []
+        while len(killed) < 2 and not first.done():
+            for job in find_begun_shards(project, killed)[:1]:
+                subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True)
+                killed.append(job)
+            time.sleep(0.2)
+        assert len(killed) == 2, first.result().stdout
+        assert first.result().returncode != 0
+    done = len(project.found("suites/rows/llama/*-of-*.jsonl"))
+    assert done == PARTS - len(killed)
+    second = project.snakemake(*ON_THIS_CLUSTER, SUITE)
+    assert second.returncode == 0, second.stdout
+    assert stats(second.stdout) == {"suite_shard": len(killed), "suite": 1}
+    assert read_cases(project) == read_cases(local)
+    assert sum("case" in line for line in read_cases(project)) == ROWS
 
 
 def rule_of(job: dict[str, str]) -> str:
