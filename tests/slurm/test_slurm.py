@@ -82,7 +82,8 @@ def slurm_jobs(project: Project) -> list[dict[str, str]]:
         encoding="utf-8",
     )
     jobs = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in shown.stdout.splitlines()]
-    return [job for job in jobs if job["WorkDir"] == str(project.directory)]
+    # without any job, scontrol prints a sentence
+    return [job for job in jobs if job.get("WorkDir") == str(project.directory)]
 
 
 def results(project: Project, pattern: str) -> dict[str, Path]:
