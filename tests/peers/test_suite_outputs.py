@@ -6,44 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
+from helpers.application_suite import run_application_suite
 from jsonschema.validators import validator_for
 
-import llmchecker as lc
 from llmchecker.suites.inspect_log import write_inspect_log
 from llmchecker.suites.sarif import write_sarif
 from llmchecker.suites.verdicts import Status
 
 TOOLS = Path(__file__).parents[2] / ".venv-peers"
 SCHEMA = TOOLS / "npm/node_modules/@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json"
-SUITE = {
-    "length": 5,
-    "budget": {"answers": 60},
-    "cases": [
-        {
-            "name": "capital",
-            "user": "Where?",
-            "require": {
-                "paris": {"contains": "Paris", "at_least": 0.5},
-                "rome": {"contains": "Rome", "at_least": 0.5},
-                "sure": {"contains": "Paris", "at_least": 0.999},
-            },
-        },
-        {
-            "name": "talk",
-            "turns": [{"user": "Hi"}, {"user": "Bye"}],
-            "require": {"late": "P<=0.1 [ F (turn = 2 & paris > 0) ]"},
-        },
-    ],
-    "properties": {"paris": {"type": "pattern", "pattern": "Paris"}},
-}
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    path = tmp_path_factory.mktemp("suite") / "a suite.yaml"
-    path.write_text(yaml.safe_dump(SUITE))
-    return lc.suite(path, models=[lc.texts(lambda messages: "Paris.", name="app")]).run().result
+    return run_application_suite(tmp_path_factory.mktemp("suite") / "a suite.yaml")
 
 
 @pytest.mark.parametrize("allow_unknown", [True, False])
