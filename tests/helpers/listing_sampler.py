@@ -18,7 +18,7 @@ class ListingSampler:
     """Samples from a table, and lists log probabilities as a provider does, rounded.
 
     Args:
-        table: the table, which reads `START` before its own tokens.
+        table: the table, with one token that ends an answer.
         seed: the seed of the samples.
         lists_end: whether the end token is listed.
         lists_sampled: whether the sampled token takes the last place of a list that lacks it.
@@ -51,29 +51,31 @@ class ListingSampler:
 
     def iter_answers(self, next_request, must_stop=lambda: False):
         while (item := next_request()) is not None:
-            answer = self._write(item[0].length)
+            answer = self._write(self._table.encode(item[0].prompt), item[0].length)
             yield item[0], answer if self._change is None else self._change(answer, self._chance)
 
-    def _write(self, length: int) -> TextAnswer:
+    def _write(self, prompt: tuple[int, ...], length: int) -> TextAnswer:
+        (end,) = self._table.end_tokens
+        texts = [*self._table.vocabulary]
+        texts[end] = ""
         tokens: list[int] = []
         listed: list[ListedToken] = []
         while len(tokens) < length:
-            weights = self._table.distribution((LETTERS.index(START), *tokens))
+            weights = self._table.distribution((*prompt, *tokens))
             powers = [weight**self._sharpness for weight in weights]
             token = self._chance.choices(range(len(powers)), powers)[0]
-            texts = [*LETTERS, ""]
             numbers = [round(math.log(each), 4) if each else -9999.0 for each in weights]
             top = sorted(zip(numbers, texts, strict=True), reverse=True)[: self.top_logprobs]
             sampled = (numbers[token], texts[token])
             if self._lists_sampled and sampled not in top:
                 top = [sampled, *top[:-1]]
-            if token != END or self._lists_end:
+            if token != end or self._lists_end:
                 others = tuple((text, number) for number, text in top)
                 listed.append(ListedToken(texts[token], numbers[token], others))
-            if token == END:
+            if token == end:
                 break
             tokens.append(token)
-        text = "".join(LETTERS[each] for each in tokens)
+        text = "".join(texts[each] for each in tokens)
         finish = Finish.TRUNCATED if len(tokens) == length else Finish.ENDED
         return TextAnswer(text, finish, tokens=tuple(listed))
 

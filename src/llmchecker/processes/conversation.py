@@ -152,6 +152,12 @@ class Conversation:
         """The simulated user of each turn that has one."""
         return tuple(turn for turn in self.later_turns if isinstance(turn, SimulatedUser))
 
+    @property
+    def known_turns(self) -> int:
+        """The number of answers before the message of a simulated user."""
+        is_written = [isinstance(turn, SimulatedUser) for turn in self.later_turns]
+        return 1 + [*is_written, True].index(True)
+
     def is_last(self, answers: Sequence[str]) -> bool:
         """Return whether the last of these answers ends the conversation."""
         if len(answers) == self.turn_count:

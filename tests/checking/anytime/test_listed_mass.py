@@ -7,9 +7,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from helpers.conversations import (
+    Actor,
+    Result,
+    build_conversation,
+    chat_table,
+    enumerate_conversations,
+)
 from helpers.listing_sampler import ListingSampler, Path, enumerate_paths
 from helpers.marks import long
-from helpers.questions import check_anytime
+from helpers.questions import check_anytime, check_conversation
 from helpers.random_tables import START, Balance, Spoilt, table_model
 from scipy.stats import binom
 
@@ -22,9 +29,17 @@ from llmchecker.models.table_model import TableModel
 from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.pattern import Pattern
 
 LENGTH = 4
 GENDER, SPOILT = Balance("a", "b"), Spoilt("b", "c")
+_HAS_B = ("atom", "b", "=", 1)
+TURN_QUERIES = [
+    ("P=? [ G b = 0 ]", ("G", None, ("!", _HAS_B))),
+    ("P=? [ F b = 1 ]", ("F", None, _HAS_B)),
+    ("P=? [ X b = 1 ]", ("X", _HAS_B)),
+]
+"""Queries about turns, and their formulas from the first answer on."""
 QUERIES: dict[str, Callable[[Path], int]] = {
     "P=? [ F (G gender > 0) ]": lambda path: gender(path[0][-1]) > 0,
     "P=? [ F gender > 2 ]": lambda path: any(gender(text) > 2 for text in path[0]),
@@ -82,6 +97,34 @@ def test_listed_probabilities_bound_the_answer_and_the_interval_covers_it(query,
     # a threshold is often decided before the numbers are used
     if not query.startswith("P>"):
         assert certain_widths < seeds * (2 if query.startswith("R") else 1) * 0.75
+
+
+@pytest.mark.parametrize("seeds", [4, *long(40)])
+@pytest.mark.parametrize("kind", ["scripted", "tool", "simulated"])
+def test_listed_probabilities_bound_conversations(kind, seeds):
+    """Certain bounds hold in every round of every seed, and few intervals ever miss the truth."""
+    misses, certain_widths = 0, 0.0
+    quantifiers = {"b": Pattern("b")}
+    for seed in range(seeds):
+        table = chat_table(seed, calls=kind == "tool")
+        later = {"scripted": "c{1}a", "tool": Result("b{1}"), "simulated": Actor(table, "b", 1)}
+        turns: list = ["ab", "{1}" if kind == "simulated" else "c", later[kind]]
+        conversation, users = build_conversation(turns)
+        query, formula = TURN_QUERIES[seed % len(TURN_QUERIES)]
+        tree = enumerate_conversations(table, turns, 2, quantifiers)
+        truth = tree.probability_of(("X", formula))
+        writers = {user: ListingSampler(each, seed + 99) for user, each in users.items()}
+        model = ListingSampler(table, seed, lists_end=seed % 5 > 0, lists_sampled=seed % 2 > 0)
+        asked = Property(parse(query), quantifiers, 2)
+        budget = Budget(passes=1, answers=360, confidence=0.8)
+        answer = check_conversation(model, conversation, asked, budget, writers)
+        for each in answer.history:
+            assert Fraction(each.certain.lower) <= truth <= Fraction(each.certain.upper)
+        assert Fraction(answer.certain.lower) <= truth <= Fraction(answer.certain.upper)
+        misses += not all(each.low <= truth <= each.high for each in answer.history)
+        certain_widths += answer.certain.width
+    assert binom.sf(misses - 1, seeds, 0.2) > 1e-4
+    assert certain_widths < 0.9 * seeds
 
 
 def test_an_interval_by_listed_probabilities_is_narrower():

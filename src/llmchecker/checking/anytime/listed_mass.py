@@ -7,18 +7,21 @@ bound. A sequence counts if its tokens decide the formula:
 - a whole answer of which the provider lists the end token, or which has all tokens of the horizon;
 - a beginning after which every answer satisfies the formula, or every answer violates it.
 
+A conversation is one sequence, with the tokens of its answers in turn: the messages between them
+follow from the answers. A message that a simulated user writes does not, and ends the sequence.
+
 Each number may differ from the logarithm of the provider's probability by `_LOGPROB_ERROR`. All
 sums are rounded outwards. The numbers are not used if they contradict each other, leave out tokens,
 or if the sampled tokens do not follow them (see `sampling_test`).
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
 from llmchecker.errors import InvalidDistribution
 from llmchecker.models.servers.sampling_test import SamplingTest
 from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
@@ -45,8 +48,36 @@ class _End:
     text: str
 
 
-_Sequence = tuple[str | _End, ...]
-"""Texts of tokens, the last of which may be a token that ends the answer."""
+_Tokens = tuple[str | _End, ...]
+"""Texts of tokens, of which some may end an answer."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """An answer after whole ones.
+
+    Attributes:
+        answer: the answer.
+        before: the tokens of the answers before it.
+        log_mass: the logarithm of their probability.
+        own: its tokens, up to the first whose text two listed tokens have.
+        is_whole: whether these tokens are the whole answer.
+    """
+
+    answer: TextAnswer
+    before: _Tokens
+    log_mass: float
+    own: _Tokens
+    is_whole: bool
+
+    @property
+    def sequence(self) -> _Tokens:
+        """All of the tokens."""
+        return self.before + self.own
+
+    def sum_logprobs(self, count: int) -> float:
+        """Return the logarithm of the probability of the first `count` own tokens and `before`."""
+        return self.log_mass + math.fsum(each.logprob for each in self.answer.tokens[:count])
 
 
 class ListedMass:
@@ -58,22 +89,31 @@ class ListedMass:
         token_count: number of tested tokens.
 
     Args:
-        monitor: the monitor of answers.
+        decide: returns the truth of the formula in all samples whose first answer a text begins;
+            None if they differ.
         length: the largest number of tokens of an answer.
         top_logprobs: number of requested log probabilities at each token, from 2.
+        known_turns: number of answers of a sample that follow from those before them.
     """
 
-    def __init__(self, monitor: AnswerMonitor, length: int, top_logprobs: int) -> None:
+    def __init__(
+        self,
+        decide: Callable[[str], bool | None],
+        length: int,
+        top_logprobs: int,
+        known_turns: int = 1,
+    ) -> None:
         self.problem: str | None = None
         self.has_tokens: bool | None = None
-        self._monitor, self._length, self._top_logprobs = monitor, length, top_logprobs
-        self._numbers: dict[_Sequence, int] = {}
+        self._find_truth, self._length, self._top_logprobs = decide, length, top_logprobs
+        self._known_turns = known_turns
+        self._numbers: dict[_Tokens, int] = {}
         self._longest = 0
         self._truths: dict[str, bool | None] = {}
         # the least and the largest sums for the mean value, then for 1 minus the mean
         self._sums = [Fraction(), Fraction(), Fraction(), Fraction()]
         # the log probabilities at the place after a sequence
-        self._lists: dict[_Sequence, dict[str, float]] = {}
+        self._lists: dict[_Tokens, dict[str, float]] = {}
         self._lists_end: bool | None = None
         self._test = SamplingTest()
 
@@ -105,54 +145,60 @@ class ListedMass:
         low, _, least_violated, _ = self._sums
         return round_interval(low, 1 - least_violated)
 
-    def find(self, answer: TextAnswer) -> int | None:
-        """Return the number of the sequence with which an answer begins; None without one."""
-        sequence = self._read_sequence(answer)
+    def find(self, answers: Sequence[TextAnswer]) -> int | None:
+        """Return the number of the sequence with which a sample begins; None without one."""
+        sequence = self._read(answers)[-1].sequence
         for count in range(min(len(sequence), self._longest) + 1):
             if (number := self._numbers.get(sequence[:count])) is not None:
                 return number
         return None
 
-    def add(self, answer: TextAnswer, value: float | None) -> float | None:
-        """Add the tokens of an answer, and return its value.
+    def add(self, answers: Sequence[TextAnswer], value: float | None) -> float | None:
+        """Add the tokens of a sample, and return its value.
 
         Args:
-            answer: the answer, a sample.
+            answers: its answers, all of which were received whole.
             value: its value from 0 to 1; None if this depends on its tokens.
         """
+        readings = self._read(answers)
         if self.problem is None:
-            self.problem = self._find_problem(answer)
-        if self.problem is not None or not answer.tokens:
+            self.problem = self._find_problem(answers, readings)
+        if self.problem is not None or not self.has_tokens:
             return value
-        sequence = self._read_sequence(answer)
-        log_mass, text = 0.0, ""
-        for count in range(len(sequence) + 1):
+        first, last = readings[0], readings[-1]
+        if (decided := self._find_decided(first)) is not None:
+            count, truth = decided
+            if value not in (None, float(truth)):
+                self.problem = "an answer and its beginning contradict each other"
+                return value
+            self._insert(first.own[:count], first.sum_logprobs(count), float(truth))
+            return float(truth)
+        if value is not None and last.is_whole and len(readings) == len(answers):
+            self._insert(last.sequence, last.sum_logprobs(len(last.own)), value)
+        return value
+
+    def _find_decided(self, reading: _Reading) -> tuple[int, bool] | None:
+        """Return the number of tokens that decide the formula, and its truth; None without any."""
+        text, log_mass = "", 0.0
+        for count, piece in enumerate((*reading.own, _End(""))):
             if (truth := self._decide(text)) is not None:
-                if value not in (None, float(truth)):
-                    self.problem = "an answer and its beginning contradict each other"
-                    return value
-                self._insert(sequence[:count], log_mass, float(truth))
-                return float(truth)
-            if count == len(sequence):
-                break
-            log_mass += answer.tokens[count].logprob
-            piece = sequence[count]
-            if isinstance(piece, _End) or log_mass < math.log(_LEAST_MASS):
+                return count, truth
+            if isinstance(piece, _End):
                 break
             text += piece
+            log_mass += reading.answer.tokens[count].logprob
             # the pieces of a text that is not theirs have another meaning
-            if not piece or not answer.text.startswith(text):
-                return value
-        if value is not None and text == answer.text and self._is_whole(answer, sequence):
-            self._insert(sequence, log_mass, value)
-        return value
+            is_own = piece and reading.answer.text.startswith(text)
+            if not is_own or log_mass < math.log(_LEAST_MASS):
+                break
+        return None
 
     def _decide(self, beginning: str) -> bool | None:
         if beginning not in self._truths:
-            self._truths[beginning] = self._monitor.decide(beginning)
+            self._truths[beginning] = self._find_truth(beginning)
         return self._truths[beginning]
 
-    def _insert(self, sequence: _Sequence, log_mass: float, value: float) -> None:
+    def _insert(self, sequence: _Tokens, log_mass: float, value: float) -> None:
         if sequence in self._numbers or log_mass < math.log(_LEAST_MASS):
             return
         self._numbers[sequence] = len(self._numbers)
@@ -165,23 +211,40 @@ class ListedMass:
         if self._sums[0] + self._sums[2] > 1:
             self.problem = "the probabilities of different answers have a sum above 1"
 
-    def _read_sequence(self, answer: TextAnswer) -> _Sequence:
-        """Return the tokens of an answer, up to the first whose text two listed tokens have."""
-        is_plain = [
-            [text for text, _ in each.listed].count(each.text) < 2 for each in answer.tokens
-        ]
-        texts: list[str | _End] = [each.text for each in answer.tokens]
-        if _has_end(answer):
-            texts[-1] = _End(answer.tokens[-1].text)
-        return tuple(texts[: is_plain.index(False)] if False in is_plain else texts)
+    def _read(self, answers: Sequence[TextAnswer]) -> list[_Reading]:
+        """Read answers in turn, up to the first that its tokens do not state whole."""
+        readings: list[_Reading] = []
+        before: _Tokens = ()
+        log_mass = 0.0
+        for answer in answers[: self._known_turns]:
+            own = _read_own(answer)
+            reading = _Reading(answer, before, log_mass, own, self._is_whole(answer, own))
+            readings.append(reading)
+            if not reading.is_whole:
+                break
+            before, log_mass = reading.sequence, reading.sum_logprobs(len(own))
+        return readings
 
-    def _is_whole(self, answer: TextAnswer, sequence: _Sequence) -> bool:
-        """Return whether nothing follows a sequence of tokens of an answer."""
+    def _is_whole(self, answer: TextAnswer, own: _Tokens) -> bool:
+        """Return whether tokens are the text of an answer, and nothing follows them."""
         is_cut = answer.finish in _CUTS and len(answer.tokens) == self._length
-        return len(sequence) == len(answer.tokens) and (is_cut or _has_end(answer))
+        pieces = [each for each in own if isinstance(each, str)]
+        is_text = all(pieces) and "".join(pieces) == answer.text
+        return is_text and len(own) == len(answer.tokens) and (is_cut or _has_end(answer))
 
-    def _find_problem(self, answer: TextAnswer) -> str | None:
-        """Return what the tokens of an answer contradict; None if nothing."""
+    def _find_problem(
+        self, answers: Sequence[TextAnswer], readings: Sequence[_Reading]
+    ) -> str | None:
+        """Return what the tokens of answers contradict; None if nothing."""
+        problems = (
+            *map(self._find_gap, answers),
+            *map(self._find_difference, readings),
+            *map(self._find_bias, answers),
+        )
+        return next(filter(None, problems), None)
+
+    def _find_gap(self, answer: TextAnswer) -> str | None:
+        """Return which log probabilities an answer leaves out; None if none."""
         count, stated = len(answer.tokens), answer.answer_tokens
         # an empty answer has them if the end is listed; else the test lacks its end
         has_tokens = count > 0
@@ -197,17 +260,16 @@ class ListedMass:
             if self._lists_end not in (None, lists_end):
                 return "only a part of the answers lists the end token"
             self._lists_end = lists_end
-        return self._find_difference(answer) or self._find_bias(answer)
+        return None
 
-    def _find_difference(self, answer: TextAnswer) -> str | None:
+    def _find_difference(self, reading: _Reading) -> str | None:
         """Return the difference of numbers after equal beginnings; None if they agree."""
-        log_mass = 0.0
-        sequence = self._read_sequence(answer)
-        for count, token in enumerate(answer.tokens[: len(sequence) + 1]):
+        log_mass, own = reading.log_mass, reading.own
+        for count, token in enumerate(reading.answer.tokens[: len(own) + 1]):
             probabilities = [math.exp(logprob) for _, logprob in token.listed]
             if math.fsum(probabilities) > 1 + _MAX_EXCESS:
                 return f"the listed probabilities have the sum {math.fsum(probabilities):.6g}"
-            known = self._lists.setdefault(sequence[:count], {})
+            known = self._lists.setdefault(reading.before + own[:count], {})
             for text, number in _list_numbers(token):
                 first = known.setdefault(text, number)
                 if abs(first - number) > 2 * _LOGPROB_ERROR:
@@ -242,6 +304,15 @@ class ListedMass:
         except InvalidDistribution:
             return "the sampled tokens do not follow them"
         return None
+
+
+def _read_own(answer: TextAnswer) -> _Tokens:
+    """Return the tokens of an answer, up to the first whose text two listed tokens have."""
+    is_plain = [[text for text, _ in each.listed].count(each.text) < 2 for each in answer.tokens]
+    texts: list[str | _End] = [each.text for each in answer.tokens]
+    if _has_end(answer):
+        texts[-1] = _End(answer.tokens[-1].text)
+    return tuple(texts[: is_plain.index(False)] if False in is_plain else texts)
 
 
 def _has_end(answer: TextAnswer) -> bool:

@@ -20,7 +20,7 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +145,7 @@ class TextEstimator:
         answer: TextAnswer,
         found: float | None,
         scores: Mapping[str, int],
+        answers: Sequence[TextAnswer] = (),
         text_count: int = 1,
     ) -> None:
         """Add a sample.
@@ -153,6 +154,7 @@ class TextEstimator:
             answer: the answer, or the conversation as one text.
             found: the truth or the score that was found; None if it is open.
             scores: the scores that decide it.
+            answers: the answers of the conversation; none for an answer.
             text_count: number of its answers and simulated messages.
         """
         self._text_count += text_count
@@ -173,19 +175,21 @@ class TextEstimator:
         self._times.append(answer.time)
         self._plain.add(value)
         self._add_evidence(value)
-        self._add_other(answer, value)
+        self._add_other(answers or (answer,), value, is_sample=answer.is_sample)
         is_decided = (self._others or self._plain).has_refuted_threshold
         is_last = self.count == self._budget.answers
         if is_decided or is_last or self.count >= self._next_round:
             self._narrow()
 
-    def _add_other(self, answer: TextAnswer, value: float | None) -> None:
+    def _add_other(
+        self, answers: Sequence[TextAnswer], value: float | None, *, is_sample: bool
+    ) -> None:
         """Add a sample to the interval of those without a known probability."""
         is_known = False
-        if self._masses is not None and answer.is_sample:
-            number = self._masses.find(answer)
+        if self._masses is not None and is_sample:
+            number = self._masses.find(answers)
             is_known = number is not None and number < self._known_count
-            value = self._masses.add(answer, value)
+            value = self._masses.add(answers, value)
             if self._masses.problem is not None:
                 self._others = None
         if self._others is not None and not is_known:

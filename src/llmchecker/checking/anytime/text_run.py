@@ -82,7 +82,8 @@ class TextRun(Run):
         watch: called with the interval after each round; the work ends when it returns true.
         turns: the largest number of turns; None for single answers.
         sample_texts: the largest number of texts of a sample.
-        masses: as in `TextEstimator`.
+        decide: as in `ListedMass`.
+        known_turns: likewise.
 
     Raises:
         ConfigError: the model does not accept the form of the prompt.
@@ -99,7 +100,8 @@ class TextRun(Run):
         *,
         turns: int | None = None,
         sample_texts: int = 1,
-        masses: ListedMass | None = None,
+        decide: Callable[[str], bool | None] = lambda beginning: None,
+        known_turns: int = 1,
     ) -> None:
         super().__init__(models[0])
         models[0].check_prompt(start)
@@ -110,6 +112,10 @@ class TextRun(Run):
         # each sample may need all of its texts
         self._most = max(1, budget.answers // sample_texts)
         limits = budget.model_copy(update={"answers": self._most})
+        masses = None
+        if top_logprobs := getattr(models[0], "top_logprobs", 0):
+            length = find_reader(models[0]).limit_length(asked.length)
+            masses = ListedMass(decide, length, top_logprobs, known_turns)
         self._estimator = TextEstimator(models[0], start, asked, limits, turns, masses)
         self._is_decided = False
         self._requested = self._begun = self._over = 0
@@ -246,8 +252,9 @@ class TextRun(Run):
         """Count samples that are over, in the order in which they began."""
         while not self._is_decided and self._uncounted and self._uncounted[0].is_over:
             sample, rounds = self._uncounted.popleft(), self._estimator.round_count
-            texts = len(sample.answers) + len(sample.simulated)
-            self._estimator.add(self._join(sample), sample.truth, sample.scores, texts)
+            text_count = len(sample.answers) + len(sample.simulated)
+            found = sample.truth, sample.scores
+            self._estimator.add(self._join(sample), *found, sample.answers, text_count)
             has_narrowed = self._estimator.round_count > rounds
             is_stopped = has_narrowed and self._watch(self.compute_progress())
             self._is_decided = bool(is_stopped) or self._estimator.is_decided
@@ -276,10 +283,8 @@ class AnswerRun(TextRun):
     ) -> None:
         text = start if isinstance(start, str) else start.as_text
         self._monitor = AnswerMonitor(asked, text, find_reader(model))
-        top_logprobs: int = getattr(model, "top_logprobs", 0)
-        length = find_reader(model).limit_length(asked.length)
-        masses = ListedMass(self._monitor, length, top_logprobs) if top_logprobs else None
-        super().__init__([model], start, asked, budget, is_cancelled, watch, masses=masses)
+        decide = self._monitor.decide
+        super().__init__([model], start, asked, budget, is_cancelled, watch, decide=decide)
         self._stream = TextStream(start, asked.length, budget.seed)
 
     def _create_sample(self, number: int) -> TextSample:

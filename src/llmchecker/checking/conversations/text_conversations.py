@@ -66,6 +66,7 @@ class ConversationRun(TextRun):
             watch,
             turns=turns,
             sample_texts=turns + len(conversation.simulated_users),
+            known_turns=conversation.known_turns,
         )
         self._conversation, self._asked, self._user_models = conversation, asked, user_models
         for each in user_models.values():
