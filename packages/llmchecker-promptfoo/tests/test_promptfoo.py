@@ -87,6 +87,49 @@ def refuse(folder: Path, text: str, files: dict[str, str] | None = None) -> str:
     return str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "keys", "chosen", "listed"),
+    [
+        (None, "", "0.95", ""),
+        (None, "env: {PROMPTFOO_PASS_RATE_THRESHOLD: 90}", "0.9", "each requirement has the pro"),
+        (None, "env: {PROMPTFOO_PASS_RATE_THRESHOLD: '87.5'}", "0.875", "mean of all tests"),
+        ("0.7", "env: {PROMPTFOO_PASS_RATE_THRESHOLD: 90}", "0.7", "the probability 0.7, in"),
+        (None, "env: {PROMPTFOO_PASS_RATE_THRESHOLD: many}", "0.95", "no number of percent"),
+        (None, "env: {PROMPTFOO_PASS_RATE_THRESHOLD: 0}", "0.95", "no number of percent"),
+        (None, "evaluateOptions: {repeat: 5}", "0.9898", "all 5 answers pass"),
+        (None, "evaluateOptions: {repeat: 1}", "0.95", ""),
+        (None, "evaluateOptions: {repeat: 5000}", "0.95", "too many answers"),
+        ("0.9", "evaluateOptions: {repeat: 5}", "0.9", "if one does with 0.9792"),
+        (
+            None,
+            "evaluateOptions: {repeat: 5}\ncommandLineOptions: {repeat: 3}",
+            "0.9831",
+            "repeat 3: all 3 answers",
+        ),
+        (
+            None,
+            "evaluateOptions: {repeat: 5}\nenv: {PROMPTFOO_PASS_RATE_THRESHOLD: 80}",
+            "0.8",
+            "THRESHOLD 80",
+        ),
+        (
+            None,
+            "evaluateOptions: {repeat: 5}\nenv: {PROMPTFOO_PASS_RATE_THRESHOLD: 100}",
+            "0.9898",
+            "repeat 5",
+        ),
+    ],
+)
+def test_a_pass_rate_and_repeated_tests_become_probabilities(given, keys, chosen, listed, tmp_path):
+    """A rate is `at_least`; of k answers that must all pass, each has the k-th root, rounded up."""
+    path = tmp_path / "p.yaml"
+    path.write_text(f"prompts: [x]\ntests: [{{assert: [{A}]}}]\n{keys}\n", encoding="utf-8")
+    conversion = convert_promptfoo(path, None if given is None else Decimal(given), "m")
+    (requirement,) = yaml.safe_load(conversion.text)["cases"][0]["require"]
+    assert requirement["at_least"] == float(chosen)
+    assert [listed in each for each in conversion.omissions] == [True] * bool(listed)
+
+
 PROMPTS = {
     "text": ("prompts: 'Is {{x}} so?'", {}, ["Is this so?"], []),
     "list": ("prompts: ['{{ x }}!', '{{x}}?']", {}, ["this!", "this?"], []),
@@ -1126,7 +1169,7 @@ $schema: https://promptfoo.dev/config-schema.json
 description: d
 tags: {{a: b}}
 env: {{A: b}}
-evaluateOptions: {{repeat: 3}}
+evaluateOptions: {{maxConcurrency: 3}}
 outputPath: out.json
 prompts: [a]
 tests: [{{metadata: {{a: b}}, assert: [{A}]}}]

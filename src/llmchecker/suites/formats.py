@@ -19,6 +19,8 @@ from llmchecker.utils.plugins import (
 )
 
 DEFAULT_FORMAT = "promptfoo"
+DEFAULT_PROBABILITY = Decimal("0.95")
+"""The least probability of a requirement where neither the user nor a file states one."""
 _NOUN = "suite format"
 
 
@@ -38,12 +40,13 @@ class Conversion:
 class Converter(Protocol):
     """The function that converts the files of a format."""
 
-    def __call__(self, path: Path, probability: Decimal, model: str | None) -> Conversion:
+    def __call__(self, path: Path, probability: Decimal | None, model: str | None) -> Conversion:
         """Convert a file.
 
         Args:
             path: the file.
-            probability: the probability that every assertion must have at least.
+            probability: the probability that every assertion must have at least; None for that of
+                the file, or `DEFAULT_PROBABILITY`.
             model: the model of the suite; None for a placeholder.
 
         Raises:

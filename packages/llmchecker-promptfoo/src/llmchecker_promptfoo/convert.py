@@ -17,6 +17,7 @@ from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker_promptfoo.acceptance import CaseSelector, ConvertedCase, build_content
 from llmchecker_promptfoo.assertions import Context
 from llmchecker_promptfoo.documents import read_document
+from llmchecker_promptfoo.pass_rates import choose_probability
 from llmchecker_promptfoo.prompts import Prompt, is_text_prompt, read_prompt_list, render_prompt
 from llmchecker_promptfoo.providers import convert_providers, find_first_provider
 from llmchecker_promptfoo.report import NotConverted, Place, Report, UnknownTemplate
@@ -66,13 +67,14 @@ _EXCLUDING_OPTIONS = {
 
 
 def convert_promptfoo(
-    path: str | Path, probability: Decimal, model: str | None = None
+    path: str | Path, probability: Decimal | None, model: str | None = None
 ) -> Conversion:
     """Convert a promptfoo configuration.
 
     Args:
         path: the file, such as promptfooconfig.yaml.
-        probability: the probability that every assertion must have at least.
+        probability: the probability that every assertion must have at least; None for that of the
+            file.
         model: the model of the suite; None for a placeholder.
 
     Raises:
@@ -86,7 +88,7 @@ def convert_promptfoo(
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}, {place}: the file is not a mapping; write keys and values")
     report = Report()
-    builder = RequirementBuilder(probability)
+    builder = RequirementBuilder(choose_probability(content, place, probability, report))
     converter = _Converter(content, place, path, report, builder)
     cases = list(converter.iter_cases())
     settings: dict[str, Any] = {"model": model or "./model"}

@@ -23,13 +23,11 @@ from llmchecker.interfaces.cli.arguments import (
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.properties.assertions import parse_probability
 from llmchecker.suites import starter
-from llmchecker.suites.formats import DEFAULT_FORMAT, load_converter
+from llmchecker.suites.formats import DEFAULT_FORMAT, DEFAULT_PROBABILITY, load_converter
 from llmchecker.suites.load import find_registry
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.installation import find_install_source
-
-_DEFAULT_PROBABILITY = "0.95"
 
 
 def add_init_command(commands: SubParsers) -> None:
@@ -63,7 +61,8 @@ def add_init_command(commands: SubParsers) -> None:
     init.add_argument(
         "--at-least",
         metavar="P",
-        help=f"with --from, the probability of every assertion (default: {_DEFAULT_PROBABILITY})",
+        help="with --from, the probability of every assertion (default: that of the file, or "
+        f"{DEFAULT_PROBABILITY})",
     )
     init.add_argument("--model", help=f"{MODEL_HELP} (default: the only model here)")
     add_server_arguments(init)
@@ -92,10 +91,9 @@ def _run_init(arguments: argparse.Namespace) -> int:
         name, deployment = _find_deployment(arguments, registry)
         files[starter.SUITE_NAME] = starter.format_starter_suite(deployment, name).encode()
     else:
-        probability = parse_probability("--at-least", arguments.at_least or _DEFAULT_PROBABILITY)
-        # the reader of suites would read another number
-        if Decimal(str(float(probability))) != probability:
-            raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
+        probability = None
+        if arguments.at_least is not None:
+            probability = _parse_at_least(arguments.at_least)
         model = None
         if arguments.model is not None:
             model, _ = _find_deployment(arguments, registry)
@@ -126,6 +124,14 @@ def _run_init(arguments: argparse.Namespace) -> int:
         print(f"not converted from {arguments.source}, or to be checked:", file=sys.stderr)
         print("\n".join(f"  {omission}" for omission in omissions), file=sys.stderr)
     return ExitStatus.SUCCESS
+
+
+def _parse_at_least(text: str) -> Decimal:
+    probability = parse_probability("--at-least", text)
+    # the reader of suites would read another number
+    if Decimal(str(float(probability))) != probability:
+        raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
+    return probability
 
 
 def _find_deployment(
