@@ -90,6 +90,13 @@ SENT = [
     ("llamacpp", "openai-completions", {"json_schema": SCHEMA}, {"json_schema": SCHEMA}),
     ("any", "ollama", {"json_schema": SCHEMA}, {"format": SCHEMA}),
     ("openai", "openai-chat", {"frequency_penalty": 1}, {"frequency_penalty": 1.0}),
+    ("vllm", "openai-chat", {"ignore_eos": True}, {"ignore_eos": True}),
+    (
+        "vllm",
+        "openai-completions",
+        {"end_tokens": [2, 7]},
+        {"ignore_eos": True, "stop_token_ids": [2, 7], "include_stop_str_in_output": True},
+    ),
     ("openai", "openai-chat", {"logit_bias": {7: 1}}, {"logit_bias": {"7": 1.0}}),
     (
         "llamacpp",
@@ -101,15 +108,15 @@ SENT = [
 
 
 @pytest.mark.parametrize(("program", "api", "settings", "sent"), SENT, ids=str)
-def test_a_request_has_the_grammar_and_the_penalties_of_its_server(
+def test_a_request_has_the_settings_of_its_server(
     program: str, api: ApiName, settings: Any, sent: dict[str, Any]
 ) -> None:
-    """Each API and program gets a decoding under its own names, with the order of a schema."""
+    """Grammars, penalties and end tokens have the server's names, and schemas their order."""
     request = TextRequest("x", 9, 1, Decoding.from_settings(settings), program)
     payload = TEXT_APIS[api].build_payload("m", request)
     assert {name: payload[name] for name in sent} == sent
     if "json_schema" in settings:
-        assert not {"regex", "do_sample"} & payload.keys()
+        assert not {"regex", "do_sample", "ignore_eos"} & payload.keys()
         assert '"b": {}, "a": {}' in json.dumps(payload)
 
 
@@ -119,9 +126,11 @@ def test_a_request_has_the_grammar_and_the_penalties_of_its_server(
         ("openai", "openai-chat", {"regex": "a"}, "regex: .* only vLLM has it"),
         ("llamacpp", "openai-chat", {"choice": ["a"]}, "choice: .* only vLLM has it"),
         ("other", "openai-completions", {"json_schema": {}}, "json_schema: .* use openai-chat"),
+        ("llamacpp", "openai-chat", {"ignore_eos": True}, "ignore_eos: .* only vLLM has it"),
+        ("vllm", "openai-chat", {"end_tokens": ["</s>"]}, "'</s>' is a text; write the id"),
     ],
 )
-def test_a_grammar_that_a_server_does_not_have_is_refused(
+def test_a_setting_that_a_server_does_not_have_is_refused(
     program: str, api: ApiName, settings: Any, problem: str
 ) -> None:
     """A decoding without a name at the server is no part of a request that leaves it out."""

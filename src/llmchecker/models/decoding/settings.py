@@ -20,6 +20,9 @@ GREEDY = "greedy"
 GRAMMAR_SETTINGS = ("json_schema", "regex", "grammar", "choice")
 """Settings that name the texts of which an answer is one."""
 
+END_SETTINGS = ("end_tokens", "ignore_eos")
+"""Settings that name the tokens that end an answer."""
+
 SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 """Settings that `generate` only applies when it samples."""
 
@@ -172,7 +175,7 @@ class Decoding:
             if not _is_natural_number(token) and not (isinstance(token, str) and token):
                 raise ConfigError(f"end_tokens: {quote_value(token)} is not the id or text of one")
         # the texts of a grammar end by the model's own tokens
-        names = ("end_tokens", "ignore_eos", *GRAMMAR_SETTINGS)
+        names = (*END_SETTINGS, *GRAMMAR_SETTINGS)
         first, *others = [name for name in names if name in self.settings] or [""]
         if others and first not in GRAMMAR_SETTINGS:
             raise ConfigError(f"{first}: {others[0]} is set too; remove one")

@@ -32,7 +32,7 @@ _OPENAI_SETTINGS = frozenset(
     {
         *("do_sample", "temperature", "top_p"),
         *("frequency_penalty", "presence_penalty", "logit_bias"),
-        *("json_schema", "regex", "choice"),
+        *("json_schema", "regex", "choice", "end_tokens", "ignore_eos"),
     }
 )
 

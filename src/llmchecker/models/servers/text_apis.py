@@ -14,6 +14,7 @@ from llmchecker.errors import ConfigError, RefusedPart, RequestRefused, SourceUn
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import (
     AS_PUBLISHED,
+    END_SETTINGS,
     GRAMMAR_SETTINGS,
     Decoding,
     DecodingChoice,
@@ -41,6 +42,7 @@ from llmchecker.models.servers.tool_messages import (
     write_calls,
 )
 from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
+from llmchecker.utils.printable_text import quote_value
 
 _PROGRAM_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "vllm": {
@@ -362,6 +364,7 @@ def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
         "seed": request.seed,
         **sampling,
         **request.build_stop("stop"),
+        **_build_ends(request),
         "n": 1,
         "stream": False,
         "max_tokens": request.max_tokens,
@@ -369,7 +372,7 @@ def _build_openai_payload(model: str, request: TextRequest) -> dict[str, Any]:
 
 
 def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a decoding but for its grammar.
+    """Return the settings of a decoding but for its grammar and its end tokens.
 
     Those of the provider remain with `as_published`.
     """
@@ -378,9 +381,35 @@ def _build_sampling(decoding: DecodingChoice, defaults: Mapping[str, Any]) -> di
     if decoding is None:
         return dict(defaults)
     assert isinstance(decoding, Decoding)
-    others = ("do_sample", *GRAMMAR_SETTINGS)
+    others = ("do_sample", *GRAMMAR_SETTINGS, *END_SETTINGS)
     settings = {name: value for name, value in decoding.settings.items() if name not in others}
     return (dict(defaults) if decoding.do_sample else {"temperature": 0.0}) | settings
+
+
+def _build_ends(request: TextRequest) -> dict[str, Any]:
+    """Return the part of a request to vLLM that names the tokens that end an answer.
+
+    Raises:
+        ConfigError: the server is another one, or a token has no id.
+    """
+    decoding = request.decoding
+    given = decoding.settings if isinstance(decoding, Decoding) else {}
+    name = next((name for name in END_SETTINGS if name in given), None)
+    if name is None:
+        return {}
+    if request.program != "vllm":
+        raise ConfigError(f"decoding: {name}: the server has no such setting; only vLLM has it")
+    assert isinstance(decoding, Decoding)
+    for token in decoding.end_tokens:
+        if isinstance(token, str):
+            raise ConfigError(
+                f"decoding: end_tokens: {quote_value(token)} is a text; write the id of the token"
+            )
+    # the tokens take the place of the model's own, and their text, if any, is a part of the answer
+    payload: dict[str, Any] = {"ignore_eos": True}
+    if decoding.end_tokens:
+        payload |= {"stop_token_ids": [*decoding.end_tokens], "include_stop_str_in_output": True}
+    return payload
 
 
 def list_grammar(decoding: DecodingChoice) -> dict[str, Any]:
