@@ -33,12 +33,12 @@ from itertools import takewhile
 import numpy as np
 
 from llmchecker.checking.anytime.confidence_sequence import (
-    RESOLUTION,
     ConfidenceSequence,
     Values,
     predict_variances,
 )
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_sums
+from llmchecker.checking.anytime.mean_test import MeanTest
 from llmchecker.checking.measurement import Measurement, Threshold, average_measurements
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
 from llmchecker.suites.verdicts import CaseResult, Status
@@ -341,54 +341,50 @@ def _bound_by_bets(
         low, high: (n,) float64 from 0 to 1, numbers whose means are at most and at least that of a
             row.
         sums: (n + 1,) float64 each, a lower and an upper bound of the sum of the first rows, for
-            the mean of a number of rows; None for that of a population.
+            the mean of a number of rows with a threshold; None for that of a population.
         total: the number of rows.
         error_probability: the largest probability that the interval misses the mean.
         limit: the threshold that bets should refute; None for the narrowest interval.
     """
-    known: tuple[np.ndarray | None, ...] = (None, None) if sums is None else sums
-    # of each sequence one end is used, so that both together have one error probability
-    sequences = [
-        _bet(column, bound, total, 1 - error_probability, limit)
-        for column, bound in zip((low, high), known, strict=True)
-    ]
-    lower, upper = sequences[0].interval[0], sequences[1].interval[1]
-    if limit is not None and 0 < limit < 1:
-        # the ends of an interval are a little outside of the refuted ones
-        above, below = limit + RESOLUTION, limit - RESOLUTION
-        lower = above if lower < above and sequences[0].find_refuted(above)[0] else lower
-        upper = below if upper > below and sequences[1].find_refuted(below)[1] else upper
-    # the two cross as rarely as the interval misses
-    return Interval(min(lower, upper), max(lower, upper))
-
-
-def _bet(
-    numbers: np.ndarray,
-    sums: np.ndarray | None,
-    total: int,
-    confidence: float,
-    limit: float | None,
-) -> ConfidenceSequence:
-    """Bet on numbers from 0 to 1 in a random order; arguments as in `_bound_by_bets`."""
     size = max(1, total // _MAX_BETS)
     # a later row must not change a bet, so only whole blocks count before the last one
-    ends = np.arange(size, len(numbers) + 1, size)
-    if len(numbers) == total and total % size:
+    ends = np.arange(size, len(low) + 1, size)
+    if len(low) == total and total % size:
         ends = np.append(ends, total)
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
-    totals = np.concatenate([[0.0], numbers.cumsum()])
-    means = ((totals[ends] - totals[starts]) / (ends - starts)).clip(0.0, 1.0)
-    sequence = ConfidenceSequence(confidence, limit)
-    if len(means):
-        variances = predict_variances(np.zeros(0), means)
+    lows, highs = (_average_blocks(column, starts, ends) for column in (low, high))
+    if limit is None:
         planned = float(-(-total // size))
-        left = total - starts if sums is not None else np.ones(len(starts))
-        offsets = np.zeros(len(starts)) if sums is None else sums[starts] / left
-        scales = np.ones(len(starts)) if sums is None else total / left
-        sequence.narrow_interval(
-            Values(means + offsets, scales, offsets, offsets + 1, scales, variances, planned)
+        # of each sequence one end is used, so that both together have one error probability
+        lower, upper = (
+            _narrow(column, planned, 1 - error_probability)[end]
+            for end, column in enumerate((lows, highs))
         )
-    return sequence
+        # the two cross as rarely as the interval misses
+        return Interval(min(lower, upper), max(lower, upper))
+    test = MeanTest(None if sums is None else total, limit, error_probability / 2)
+    known = (np.zeros(len(starts)),) * 2 if sums is None else [each[starts] for each in sums]
+    columns = (column.tolist() for column in (lows, highs, *known, ends - starts))
+    for low_mean, high_mean, low_sum, high_sum, count in zip(*columns, strict=True):
+        test.add(low_mean, high_mean, (low_sum, high_sum), count)
+    return test.interval
+
+
+def _average_blocks(numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return (m,) float64 from 0 to 1, the means of blocks of (n,) numbers."""
+    totals = np.concatenate([[0.0], numbers.cumsum()])
+    means: np.ndarray = ((totals[ends] - totals[starts]) / (ends - starts)).clip(0.0, 1.0)
+    return means
+
+
+def _narrow(numbers: np.ndarray, planned: float, confidence: float) -> tuple[float, float]:
+    """Return the ends of an interval of the mean of numbers from 0 to 1, of so many planned."""
+    sequence = ConfidenceSequence(confidence)
+    if len(numbers):
+        variances = predict_variances(np.zeros(0), numbers)
+        sizes = np.ones(len(numbers))
+        sequence.narrow_interval(Values(numbers, sizes, 0.0, 1.0, 1.0, variances, planned))
+    return sequence.interval
 
 
 def _scale(shares: Interval, values: Interval) -> Interval:

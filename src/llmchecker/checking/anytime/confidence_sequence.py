@@ -110,8 +110,8 @@ class Values:
     Attributes:
         numerator: (n,) float64, a, minus any control variates.
         denominator: (n,) float64, s; 1 for a mean.
-        low, high: limits of z(0); (n,) float64 where those of each value differ.
-        size: the largest denominator; (n,) float64 where that of each value differs.
+        low, high: limits of z(0).
+        size: the largest denominator.
         variances: (n,) float64, at least `LEAST_VARIANCE`, the variance of z(t) that earlier values
             predict.
         planned: the number of values that are expected from the first of these on.
@@ -119,9 +119,9 @@ class Values:
 
     numerator: np.ndarray
     denominator: np.ndarray
-    low: float | np.ndarray
-    high: float | np.ndarray
-    size: float | np.ndarray
+    low: float
+    high: float
+    size: float
     variances: np.ndarray
     planned: float
 
@@ -171,13 +171,6 @@ class ConfidenceSequence:
             above.sizes,
         )
 
-    def find_refuted(self, ratio: float) -> tuple[bool, bool]:
-        """Return whether the bets refute that the ratio is at most, and at least, this one."""
-        above, below = (
-            bool(gambler.are_refuted(np.array([ratio]))[0]) for gambler in self._gamblers
-        )
-        return above, below
-
     def narrow_interval(self, values: Values) -> None:
         """Append values, and narrow the interval."""
         weights = 1 / values.variances
@@ -200,9 +193,9 @@ class ConfidenceSequence:
             values: the values.
             estimates: (n,) float64, the estimate before each value.
         """
-        size = np.maximum(values.size, _TINY)
+        size = max(values.size, _TINY)
         low, high = values.low / size, values.high / size
-        spread = np.maximum(high - low, RESOLUTION)
+        spread = max(high - low, RESOLUTION)
         # for a ratio t, the mean of a / s_max + t (1 - s / s_max) is t
         numbers = values.numerator / size + estimates * (1 - values.denominator / size)
         # wider values count less; the middle of the range is one more value
@@ -317,7 +310,7 @@ class _Gambler:
         open_ratio = estimate if self.sign * (estimate - refuted) > 0 else limit
         while abs(open_ratio - refuted) > RESOLUTION:
             candidates = np.linspace(refuted, open_ratio, _CANDIDATES + 1)[1:]
-            is_refuted = self.are_refuted(candidates)
+            is_refuted = self._are_refuted(candidates)
             count = int(is_refuted.argmin()) if not is_refuted.all() else _CANDIDATES
             if count == _CANDIDATES:
                 refuted, open_ratio = open_ratio, limit
@@ -328,7 +321,7 @@ class _Gambler:
                 break
         self.end = refuted
 
-    def are_refuted(self, ratios: np.ndarray) -> np.ndarray:
+    def _are_refuted(self, ratios: np.ndarray) -> np.ndarray:
         """Return (m,) bool, whether the wealth at each ratio ever reached its target."""
         refuted, needed = np.zeros(len(ratios), dtype=bool), math.exp(self._target)
         for planned, any_time in self._iter_wealths(ratios):

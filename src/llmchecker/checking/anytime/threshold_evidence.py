@@ -12,6 +12,8 @@ bet is the likelihood ratio of p and t (Wald 1945, "Sequential Tests of Statisti
 The mean p is unknown, so the stakes are those of all p beyond the threshold, in equal shares
 (Robbins 1970, "Statistical Methods Related to the Law of the Iterated Logarithm"). This costs about
 one and a half nats more than a known p, and no stake has to be learned from the values.
+
+A value may have a size s: then x - s m takes the place of x - m, with the same inequalities.
 """
 
 import math
@@ -46,20 +48,20 @@ class ThresholdEvidence:
         self.end = 0.0 if sign > 0 else 1.0
         self._sign, self._threshold = sign, threshold
         self._target = _ROUNDING_MARGIN - math.log(error_probability) + math.log(_STAKES)
-        # values with their limits
-        self._counts: Counter[tuple[float, float, float]] = Counter()
+        # values with their limits and sizes
+        self._counts: Counter[tuple[float, ...]] = Counter()
         # (64,) float64, the logarithms of the wealths at the threshold
         self._logs = np.zeros(_STAKES)
-        self._factors: dict[tuple[float, float, float], np.ndarray] = {}
+        self._factors: dict[tuple[float, ...], np.ndarray] = {}
 
     @property
     def has_refuted_threshold(self) -> bool:
         """Whether the mean is beyond the threshold."""
         return self._reaches_target(self._logs)
 
-    def add(self, value: float, low: float = 0.0, high: float = 1.0) -> None:
-        """Read a value, with its limits."""
-        self._counts[key := (value, low, high)] += 1
+    def add(self, value: float, low: float = 0.0, high: float = 1.0, size: float = 1.0) -> None:
+        """Read a value, with its limits and its size."""
+        self._counts[key := (value, low, high, size)] += 1
         if key not in self._factors:
             self._factors[key] = self._compute_logs(self._threshold, np.array([key]))[0]
         self._logs = self._logs + self._factors[key]
@@ -79,23 +81,25 @@ class ThresholdEvidence:
 
         Args:
             number: the number.
-            values: (n, 3) float64, values with their limits.
+            values: (n, 4) float64, values with their limits and sizes.
         """
-        column, limits = values[:, :1], values[:, 1:]
-        stakes = _SHARES / self._find_losses(self._threshold, limits)
+        column, expected = values[:, :1], number * values[:, 3:]
+        stakes = _SHARES / self._find_losses(self._threshold, values)
         # at a number beyond the threshold, a stake could lose more than the wealth
-        stakes = np.minimum(stakes, _SHARES[-1] / self._find_losses(number, limits))
-        logs: np.ndarray = np.log1p(self._sign * (column - number) * stakes)
+        stakes = np.minimum(stakes, _SHARES[-1] / self._find_losses(number, values))
+        logs: np.ndarray = np.log1p(self._sign * (column - expected) * stakes)
         return logs
 
     def _reaches_target(self, logs: np.ndarray) -> bool:
         largest = logs.max()
         return bool(largest + math.log(np.exp(logs - largest).sum()) >= self._target)
 
-    def _find_losses(self, number: float, limits: np.ndarray) -> np.ndarray:
+    def _find_losses(self, number: float, values: np.ndarray) -> np.ndarray:
         """Return (n, 1) float64, the largest losses of bets on a number with a stake of 1."""
-        losses = number - limits[:, :1] if self._sign > 0 else limits[:, 1:] - number
-        return np.maximum(losses, RESOLUTION)
+        low, high, sizes = values[:, 1:2], values[:, 2:3], values[:, 3:]
+        losses = number * sizes - low if self._sign > 0 else high - number * sizes
+        floored: np.ndarray = np.maximum(losses, RESOLUTION * sizes)
+        return floored
 
 
 def _find_last_refuted(

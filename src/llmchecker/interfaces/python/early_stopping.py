@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.checking.anytime.finite_mean import FiniteMeanTest
+from llmchecker.checking.anytime.mean_test import MeanTest, is_sum_enough
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.errors import ConfigError
 
@@ -59,26 +59,30 @@ class EarlyStopping:
             raise ConfigError(f"confidence={confidence!r}: it is between 0 and 1; write 0.99")
         self._has_upper_limit = at_least is None
         # the number as it is written
-        self._number = Fraction(repr(number))
+        limit = Fraction(repr(number))
+        # an upper limit is a lower one of the share that is missing
+        self._lower_limit = 1 - limit if self._has_upper_limit else limit
         self._required = f"mean score {'<=' if self._has_upper_limit else '>='} {number:g}"
         self._confidence = confidence
         self._scorer = scorer
         self._order: list[str | int | None] = []
         self._values: dict[str | int | None, float] = {}
-        self._test: FiniteMeanTest | None = None
+        self._test: MeanTest | None = None
+        self._sum, self._read_count = Fraction(0), 0
         self._is_running = False
 
     @property
     def decision(self) -> Decision:
         """The verdict so far."""
-        test = self._test
-        if test is None or test.is_above is None:
+        if self._test is None:
             return Decision(Outcome.UNKNOWN)
-        # an upper limit is a lower one of the share that is missing
-        return Decision(
-            Outcome.HOLDS if test.is_above else Outcome.VIOLATED,
-            None if test.is_certain else self._confidence,
-        )
+        left = len(self._order) - self._read_count
+        certain = is_sum_enough(self._sum, len(self._order) * self._lower_limit, left)
+        is_enough = self._test.is_above if certain is None else certain
+        if is_enough is None:
+            return Decision(Outcome.UNKNOWN)
+        outcome = Outcome.HOLDS if is_enough else Outcome.VIOLATED
+        return Decision(outcome, self._confidence if certain is None else None)
 
     async def start_task(self, task: "EvalSpec", samples: Sequence["Sample"], epochs: int) -> str:
         """Begin a task; inspect_ai calls this."""
@@ -93,8 +97,8 @@ class EarlyStopping:
             raise ConfigError("early_stopping: the data set is not shuffled; call its shuffle()")
         self._order = [sample.id for sample in samples]
         self._values = {}
-        number = 1 - self._number if self._has_upper_limit else self._number
-        self._test = FiniteMeanTest(len(self._order), number, 1 - self._confidence)
+        self._sum, self._read_count = Fraction(0), 0
+        self._test = MeanTest(len(self._order), float(self._lower_limit), 1 - self._confidence)
         self._is_running = True
         return _NAME
 
@@ -113,11 +117,14 @@ class EarlyStopping:
         assert self._test is not None
         self._values.setdefault(id, self._read_score(scores))
         # a sample of which no score is there yet may differ from those that are
-        while self._test.read_count < len(self._order):
-            value = self._values.get(self._order[self._test.read_count])
-            if value is None:
+        while self._read_count < len(self._order):
+            score = self._values.get(self._order[self._read_count])
+            if score is None:
                 break
-            self._test.add(1 - value if self._has_upper_limit else value)
+            value = 1 - score if self._has_upper_limit else score
+            self._test.add(value, value, (float(self._sum), float(self._sum)))
+            self._sum += Fraction(value)
+            self._read_count += 1
 
     async def complete_task(self) -> dict[str, Any]:
         """Return the verdict for the log; inspect_ai calls this."""
@@ -128,7 +135,7 @@ class EarlyStopping:
             "verdict": str(self.decision.outcome),
             "confidence": self.decision.confidence,
             "certain": self.decision.is_certain,
-            "samples_read": self._test.read_count,
+            "samples_read": self._read_count,
             "samples": len(self._order),
         }
 
@@ -137,7 +144,7 @@ class EarlyStopping:
         confidence = self.decision.confidence
         how = "certain" if confidence is None else f"with confidence {confidence:g}"
         return (
-            f"{self.decision.outcome}: {self._required}, {how}, after {self._test.read_count:,} of "
+            f"{self.decision.outcome}: {self._required}, {how}, after {self._read_count:,} of "
             f"{len(self._order):,} samples"
         )
 
