@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from fractions import Fraction
 
 import pytest
 from helpers.plain_scores import measure_length
@@ -10,6 +11,7 @@ from helpers.questions import check_anytime
 
 import llmchecker as lc
 from llmchecker.checking.budget import Budget
+from llmchecker.checking.measurement import find_threshold
 from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import KINDS, build_assertion, parse_assertion
 from llmchecker.properties.logic.parser import parse
@@ -130,12 +132,32 @@ def test_every_other_kind_is_compared_with_its_texts():
         ({"refuses": True, "at_most": 0.001}, "P<=0.001 [ F refuses = 1 ]"),
         ({"ends": True, "at_least": 0.5}, 'P>=0.5 [ F "end" ]'),
         ({"max_words": "42", "at_least": "0.50"}, "P>=0.50 [ G words <= 42 ]"),
+        ({"contains": "a", "all_of": 2, "at_least": 0.25}, "P>=0.5 [ F contains = 1 ]"),
+        ({"contains": "a", "any_of": 2, "at_most": 0.75}, "P<=0.5 [ F contains = 1 ]"),
     ],
 )
 def test_an_assertion_stands_for_a_query(entry, query):
     """An entry is the query that it abbreviates, with the probability exactly as written."""
     assert parse_assertion(entry)[0] == query
     parse(query)
+
+
+@pytest.mark.parametrize("key", ["at_least", "at_most"])
+@pytest.mark.parametrize("repeats", ["all_of", "any_of"])
+@pytest.mark.parametrize(("count", "number"), [(5, "0.9"), (2, "0.1"), (100, "0.001"), (3, "1")])
+def test_a_limit_of_repeats_is_that_of_one_answer(key, repeats, count, number):
+    """A float meets the limit of the query exactly if the exact power of it meets that of k."""
+    entry = {"contains": "a", repeats: count, key: number}
+    threshold = find_threshold(parse(parse_assertion(entry)[0]))
+    near = float(threshold.number)
+    ends = [near]
+    for _ in range(3):
+        ends = [math.nextafter(ends[0], 0), *ends, math.nextafter(ends[-1], 1)]
+    for end in ends:
+        p = Fraction(end)
+        power = p**count if repeats == "all_of" else 1 - (1 - p) ** count
+        is_met = power >= Fraction(number) if key == "at_least" else power <= Fraction(number)
+        assert threshold.compare_ends(end, end) is is_met
 
 
 @pytest.mark.parametrize("part", ["answer", "thought", "output"])
@@ -189,6 +211,9 @@ def test_an_assertion_reads_a_part(entry, part):
         ({"contains": "a", "at_leest": 0.5}, "at_leest: there is no .*, did you mean 'at_least'"),
         ({"contains": "a", "at_least": 0.5, "of": "thoughts"}, "of: .*did you mean 'thought'"),
         ({"ends": True, "at_least": 0.5, "of": "thought"}, "of: no effect on this assertion"),
+        ({"ends": True, "at_least": 0.5, "all_of": 2, "any_of": 2}, "any_of: all_of excludes it"),
+        ({"ends": True, "at_least": 0.5, "all_of": 1}, "1 is no number of answers; write one from"),
+        ({"ends": True, "at_least": 0.5, "any_of": "x"}, "'x' is no number of answers"),
     ],
 )
 def test_an_entry_that_is_no_assertion_is_refused(entry, reason):

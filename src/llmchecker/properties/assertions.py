@@ -4,6 +4,8 @@
     { not_contains: sorry, at_least: 0.95 }    P>=0.95 [ G contains = 0 ]
     { max_words: 50, at_least: 0.9 }           P>=0.9 [ G words <= 50 ]
 
+    { contains: Madrid, all_of: 2, at_least: 0.25 }    P>=0.5 [ F contains = 1 ]
+
 `contains` stays true once a text contains it, so F expresses that the answer contains it. Other
 assertions may become false again. `F (G …)` expresses that they hold for the whole answer.
 """
@@ -17,7 +19,8 @@ from functools import partial
 from typing import Any
 
 from llmchecker.errors import ConfigError, did_you_mean
-from llmchecker.properties.definitions import PROBABILITY_KEYS
+from llmchecker.properties.definitions import PROBABILITY_KEYS, REPEAT_KEYS
+from llmchecker.properties.repeats import MAX_REPEATS, find_limit_of_one
 from llmchecker.utils.printable_text import quote_value
 
 AT_LEAST, AT_MOST = PROBABILITY_KEYS
@@ -116,7 +119,8 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     """
     _check_form(entry)
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
-    kinds = [key for key in entry if key not in (*probabilities, PART_KEY)]
+    repeats = {key: entry[key] for key in REPEAT_KEYS if key in entry}
+    kinds = [key for key in entry if key not in (*probabilities, *repeats, PART_KEY)]
     for kind in kinds:
         _check_kind(kind)
     if len(kinds) != 1:
@@ -131,8 +135,30 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     if PART_KEY in entry:
         assertion = assertion.read_part(entry[PART_KEY])
     ((key, value),) = probabilities.items()
-    probability = parse_probability(key, value)
+    probability = _find_probability_of_one(parse_probability(key, value), key == AT_MOST, repeats)
     return assertion.format_query(probability, at_most=key == AT_MOST), assertion
+
+
+def _find_probability_of_one(
+    probability: Decimal, is_upper: bool, repeats: Mapping[str, Any]
+) -> Decimal:
+    """Return the limit of one answer's probability; the given one without repeats."""
+    if not repeats:
+        return probability
+    if len(repeats) > 1:
+        raise ConfigError(f"any_of: {REPEAT_KEYS[0]} excludes it; write one of the two")
+    ((key, value),) = repeats.items()
+    try:
+        count = _check_number(value)
+    except ConfigError:
+        count = 0
+    if not 2 <= count <= MAX_REPEATS:
+        raise ConfigError(
+            f"{key}: {quote_value(value)} is no number of answers; write one from 2 to "
+            f"{MAX_REPEATS}"
+        )
+    is_all = key == REPEAT_KEYS[0]
+    return find_limit_of_one(probability, count, is_all=is_all, is_upper=is_upper)
 
 
 def check_names(entries: Mapping[str, Any]) -> None:

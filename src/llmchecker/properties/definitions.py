@@ -20,6 +20,8 @@ from llmchecker.utils.printable_text import shorten
 
 PROBABILITY_KEYS = ("at_least", "at_most")
 """Keys of the probability of an assertion."""
+REPEAT_KEYS = ("all_of", "any_of")
+"""Keys of the number of answers of an assertion."""
 _MAX_SHOWN = 100
 """The largest number of characters of a value that people read, such as a schema."""
 
@@ -132,8 +134,9 @@ def format_assertion(
         entry: the assertion, as in a suite.
         format_text: shortens a value; the value is whole by default.
     """
-    # the assertion before its probability, in any order of the file
-    names = sorted(entry, key=lambda name: name in PROBABILITY_KEYS)
+    # the assertion before its repeats and its probability, in any order of the file
+    last = (*REPEAT_KEYS, *PROBABILITY_KEYS)
+    names = sorted(entry, key=lambda name: last.index(name) if name in last else -1)
     parts = []
     for name in names:
         # a probability is a text, so that no digit is lost

@@ -24,7 +24,7 @@ from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
 from llmchecker.properties.assertions import parse_assertion
-from llmchecker.properties.definitions import PROBABILITY_KEYS
+from llmchecker.properties.definitions import PROBABILITY_KEYS, REPEAT_KEYS
 from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
@@ -64,7 +64,11 @@ _MAX_PROMPT_CHARACTERS = 100_000
 _PROMPT_KEYS = ("user", "start", "messages", "turns")
 """Keys of an entry's prompt, of which it has one."""
 
-_KEYS_OF_KIND = ("type", "model", "function", "file", "directory", *PROBABILITY_KEYS)
+_KEYS_OF_KIND = (
+    *("type", "model", "function", "file", "directory"),
+    *PROBABILITY_KEYS,
+    *REPEAT_KEYS,
+)
 """Keys of assertions and quantifiers that decide the type, the files or the threshold."""
 _MAX_RECENT = 10_000
 """Number of cases whose questions are in memory, about 5 KB each."""

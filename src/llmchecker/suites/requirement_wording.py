@@ -10,6 +10,7 @@ from typing import Any
 from llmchecker.checking.measurement import Threshold
 from llmchecker.properties.definitions import (
     PROBABILITY_KEYS,
+    REPEAT_KEYS,
     format_definitions,
     format_settings,
 )
@@ -30,7 +31,9 @@ def describe_requirement(
         settings: the settings of its quantifiers in the suite, by name.
     """
     if not isinstance(entry, str):
-        assertion = {name: entry[name] for name in entry if name not in PROBABILITY_KEYS}
+        # the threshold of repeats is that of one answer
+        left_out = (*PROBABILITY_KEYS, *REPEAT_KEYS)
+        assertion = {name: entry[name] for name in entry if name not in left_out}
         return format_definitions({}, assertion)["assertion"]
     text = " ".join(entry.split())
     if isinstance(query.root, Expectation):

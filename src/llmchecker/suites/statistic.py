@@ -7,8 +7,7 @@
     { of: correct, rows_with: ">= 0.9" }            the share of rows that reach 0.9
     worst P=? [ F leaks > 0 ] <= 0.01               the largest of these rows
 
-The answers to one prompt are independent. So all of k answers are right with the probability p^k,
-and any of them with 1 - (1 - p)^k (pass@k: Chen et al. 2021, arXiv 2107.03374).
+`repeats` has the probabilities of several answers.
 """
 
 from collections.abc import Mapping
@@ -17,11 +16,9 @@ from enum import StrEnum
 from fractions import Fraction
 
 from llmchecker.checking.measurement import Measurement, Threshold
+from llmchecker.properties.repeats import raise_probability
 from llmchecker.utils.interval import Interval, round_interval
 from llmchecker.utils.number_format import format_count
-
-MAX_REPEATS = 100
-"""The largest number of answers of which all or any count; exact powers grow with it."""
 
 
 class Scope(StrEnum):
@@ -69,19 +66,11 @@ class RowFigure:
         if self.reached is not None:
             is_met = self.reached.compare(interval)
             return Interval(0.0, 1.0) if is_met is None else Interval(float(is_met), float(is_met))
-        power = _raise_power if self.is_all else _raise_complement
-        return round_interval(
-            power(Fraction(interval.lower), self.repeats),
-            power(Fraction(interval.upper), self.repeats),
+        lower, upper = (
+            raise_probability(Fraction(end), self.repeats, is_all=self.is_all)
+            for end in (interval.lower, interval.upper)
         )
-
-
-def _raise_power(probability: Fraction, repeats: int) -> Fraction:
-    return Fraction(probability**repeats)
-
-
-def _raise_complement(probability: Fraction, repeats: int) -> Fraction:
-    return 1 - Fraction((1 - probability) ** repeats)
+        return round_interval(lower, upper)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from llmchecker.config.registry_keys import (
 from llmchecker.config.yaml_reader import MAX_YAML_BYTES, YamlFile, read_yaml
 from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import check_quotes, is_assertion, select_texts
+from llmchecker.properties.repeats import MAX_REPEATS
 from llmchecker.suites.matrix import Systems, Texts
-from llmchecker.suites.statistic import MAX_REPEATS
 from llmchecker.suites.templates import list_columns
 from llmchecker.utils.printable_text import quote_value
 from llmchecker.utils.section import (
