@@ -83,6 +83,17 @@ TWINS = {
         "x.b[1]",
         "x.b[2]",
     ),
+    "first part": (
+        "struct { struct p a; int k; } s = {{1, 2}, 3}; int *x = &s.a.x; struct p *q = (void *)0;"
+        "q = (struct p *)x; assert(@);",
+        "q->y == 2",
+        "q[1].x == 3",
+    ),
+    "first part of another size": (
+        "int x = 1; struct p *q = (struct p *)&x; assert(@);",
+        "(int *)q == &x",
+        "q->y == q->x",
+    ),
     "function": ("int (*f)(int) = N() ? inc : twice; int r = f(3); assert(@);", "r > 3", "r == 4"),
     "goto": (
         "int i = 0; goto m; while (i < 9) { i++; m: i += 2; } assert(@);",
@@ -145,6 +156,11 @@ TWINS = {
         "x == 0",
     ),
     "a word in a string": ('char s[] = "__const"; assert(@);', "sizeof s == 8", "sizeof s == 6"),
+    "offset": (
+        "struct { char c; struct p a; } s; assert(@);",
+        "offsetof(struct n, next) == 8",
+        "(char *)&s.a - &s.c == offsetof(struct n, next)",
+    ),
     "narrowed argument": (
         "extern void __VERIFIER_assert(int); long x = 1L << 32; __VERIFIER_assert(@);",
         "x != 0",

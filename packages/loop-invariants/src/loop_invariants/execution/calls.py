@@ -17,6 +17,7 @@ from loop_invariants.execution.c_types import (
     FunctionType,
     Integer,
     PointerType,
+    Record,
     UnsupportedC,
     Void,
 )
@@ -43,11 +44,11 @@ from loop_invariants.frontend.verifier_builtins import (
 _NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
 _MODELLED = frozenset(
-    "abs labs llabs __builtin_expect rand __any_of_sign __any_nonzero __distinct malloc alloca "
-    "calloc free memset memcpy memmove printf putchar puts".split()
+    "abs labs llabs __builtin_expect offsetof rand __any_of_sign __any_nonzero "
+    "__distinct malloc alloca calloc free memset memcpy memmove printf putchar puts".split()
 )
 """Functions that a method `_call_` of `CallCompiler` compiles."""
-_PURE = frozenset(("abs", "labs", "llabs", "__builtin_expect"))
+_PURE = frozenset("abs labs llabs __builtin_expect offsetof".split())
 _POINTER = PointerType(VOID)
 _MAX_COPIED_BYTES = 1 << 20
 _MALLOC_ASSUMPTION = "allocation succeeds"
@@ -448,6 +449,24 @@ class CallCompiler(StatementCompiler):
         self._push_arguments(arguments, (LONG, LONG))
         self.pop()
         return LONG
+
+    def _call_offsetof(self, arguments: list[c_ast.Node]) -> CType:
+        def find_offset(node: c_ast.Node) -> tuple[CType, int]:
+            """Return the type of a part and its offset in bytes."""
+            match node:
+                case c_ast.ID():
+                    whole, offset, name = self.read_type(arguments[0]), 0, node.name
+                case c_ast.StructRef(type="."):
+                    (whole, offset), name = find_offset(node.name), node.field.name
+                case _:
+                    raise UnsupportedC("an offset of an element")
+            member = whole.find_field(name) if isinstance(whole, Record) else None
+            if member is None or member.width is not None:
+                raise UnsupportedC(f"the offset of {name}")
+            return member.type, offset + member.offset
+
+        self.push(find_offset(arguments[1])[1])
+        return ULONG
 
     def _call_rand(self, arguments: list[c_ast.Node]) -> CType:
         machine = self.machine

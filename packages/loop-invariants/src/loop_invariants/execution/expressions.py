@@ -32,6 +32,7 @@ from loop_invariants.execution.stack_operations import (
     build_assignment_check,
     build_decay,
     build_loaded,
+    build_widening,
     compare_addresses,
     duplicate,
     keep_below,
@@ -421,6 +422,10 @@ class ExpressionCompiler(PlaceCompiler):
     def _cast(self, node: c_ast.Cast) -> CType:
         type_ = self.read_type(node.to_type)
         self._cast_or_drop(self.value(node.expr), type_)
+        if isinstance(type_, PointerType) and isinstance(type_.target, Record):
+            record = type_.target
+            if record.fields is not None:
+                self.emit(build_widening(record.size))
         return type_
 
     def _cast_or_drop(self, source: CType, target: CType) -> None:

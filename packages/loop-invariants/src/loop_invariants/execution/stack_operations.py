@@ -137,7 +137,26 @@ def narrow(address: Address, start: int, size: int) -> Address:
 
     The part of an element behind the end of an array has no bytes, whatever lies there.
     """
-    return Address(address.obj, start, max(start, address.low), min(start + size, address.high))
+    whole = address if address.offset == start else None
+    low, high = max(start, address.low), min(start + size, address.high)
+    return Address(address.obj, start, low, high, whole)
+
+
+def build_widening(size: int) -> Operation:
+    """Build the cast of the address of a first part to that of its structure (C11 6.7.2.1p15).
+
+    Args:
+        size: size of the structure in bytes.
+    """
+
+    def operation(state: State) -> None:
+        address = state.stack[-1]
+        if isinstance(address, Address):
+            while address.whole is not None and address.high - address.low < size:
+                address = address.whole
+            state.stack[-1] = address
+
+    return operation
 
 
 def build_loaded(machine: Machine, type_: CType) -> Callable[[State, Value], Value]:

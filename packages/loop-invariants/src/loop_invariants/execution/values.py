@@ -26,12 +26,15 @@ class Address:
         offset: offset in bytes: an int or a bit vector of 64 bits.
         low: first byte of the array or variable that the pointer may reach.
         high: end of these bytes.
+        whole: the same place as the address of the array or structure whose first part it is;
+            None for another part.
     """
 
     obj: int
     offset: Any
     low: int
     high: int
+    whole: "Address | None" = None
 
 
 NULL = Address(0, 0, 0, 0)

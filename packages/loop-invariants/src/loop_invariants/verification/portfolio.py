@@ -111,15 +111,18 @@ def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
     start_time = time.monotonic()
     text = read_original_text(path, task.required_property, task.error_names)
     can_execute = text is not None and not text.is_annotated and not task.invariants
+    problem = ""
     if text is not None and can_execute and task.semantics is Semantics.INT32:
         result = _search_original(text, task)
-        if result is not None:
+        if result.outcome not in _OPEN_OUTCOMES:
             return replace(result, seconds=time.monotonic() - start_time)
+        problem = result.message
     program: Program | None = None
     try:
         program = read_program(path, task.required_property, task.error_names)
     except UnsupportedProgram as error:
-        result = VerificationResult(Outcome.UNSUPPORTED, message=str(error))
+        message = f"{error}; {problem}" if problem else str(error)
+        result = VerificationResult(Outcome.UNSUPPORTED, message=message)
     else:
         remaining_seconds = max(1.0, find_remaining_seconds())
         limits = VerificationLimits(seconds=remaining_seconds * _PROOF_TIME_SHARE)
@@ -140,8 +143,8 @@ def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
     return replace(result, seconds=time.monotonic() - start_time)
 
 
-def _search_original(text: OriginalText, task: FileTask) -> VerificationResult | None:
-    """Return the result of a symbolic execution or of compiled runs; None without a verdict."""
+def _search_original(text: OriginalText, task: FileTask) -> VerificationResult:
+    """Return the result of symbolic execution or compiled runs; NOT_PROVEN without a verdict."""
     execution = execute(
         text.source,
         text.name,
@@ -162,7 +165,10 @@ def _search_original(text: OriginalText, task: FileTask) -> VerificationResult |
     if found is not None:
         return found
     if not execution.is_complete:
-        return None
+        reason = execution.problem
+        if execution.kind:
+            reason = f"line {execution.line}: no run confirms the violation ({execution.kind})"
+        return VerificationResult(Outcome.NOT_PROVEN, message=f"the search of all runs: {reason}")
     if not text.has_property:
         return VerificationResult(Outcome.NO_ASSERTION, message=format_no_assertion(text.name))
     return VerificationResult(

@@ -40,6 +40,7 @@ _WORDS = {
     "__const": "const",
     "__volatile__": "volatile",
     "__signed__": "signed",
+    "__builtin_offsetof": "offsetof",
 }
 _QUOTED = r"""(?P<quoted>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _EXTENSION = re.compile(
