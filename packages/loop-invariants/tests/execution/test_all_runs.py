@@ -225,7 +225,7 @@ def test_what_c_leaves_open_is_not_decided(case):
 def test_random_programs_agree_with_gcc(seed, tmp_path: Path):
     """No searched program fails in gcc with sanitizers, and no run called false holds there."""
     text = build_program(seed)
-    results = run_compiled(text, tmp_path)
+    (results,) = run_compiled([text], tmp_path)
     known = sorted({value for value in results if value is not None})
     for values in (known, known[1:]):
         claim = " || ".join(f"r == {value}ul" for value in values) or "0"

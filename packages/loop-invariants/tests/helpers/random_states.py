@@ -2,30 +2,44 @@
 
 import random
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 _TYPES = "int,unsigned,short,unsigned short,signed char,unsigned char,long,unsigned long,_Bool"
 _MASKS = {2: 1, 3: 1, 4: 3, 5: 3, 6: 3}
 
-_STATEMENTS = """s2 = s1;|s1 = s2;|s2 = sw(s1);|s1 = (struct S){1, .y = 2};
-memcpy(&s2, &s1, sizeof s1);|memset(ar, 1, sizeof ar);|memset(&u, 0, sizeof u);
-memmove(ar, ar + 1, 3 * sizeof(int));|{ int (*fp)(int, int) = n > 1 ? f : f2; a = fp(a, b); }
-a = rec(n + 3);|{ static int cnt = 5; a += cnt++; }|b = (int[]){4, 5, 6}[n & 1];
-h = abs((int)(short)a);|memcpy(bs, &a, 4);|memcpy(&a, bs, 4);|p = n & 1 ? &a : ar;
-p = ar + (n & 1);|p = &ar[2];|q = &m[1][0];|q++;|q--;|p = ar; p += 2;|ps = &s2;
-ps = n > 1 ? &s1 : &s2;|*p++ = 3; p = ar;|a = (p == ar);|b = &ar[3] - &ar[1];
+_STRUCTURES = """s2 = s1;|s1 = s2;|s2 = sw(s1);|s1 = (struct S){1, .y = 2};
+memcpy(&s2, &s1, sizeof s1);|memset(&u, 0, sizeof u);|ps = &s2;|ps = n > 1 ? &s1 : &s2;
+ps = (struct S *)&s2.x;|s1.in = s2.in;|*ps = s2;|b = offsetof(struct S, in);"""
+_POINTERS = """{ int (*fp)(int, int) = n > 1 ? f : f2; a = fp(a, b); }|p = n & 1 ? &a : ar;
+p = ar + (n & 1);|p = &ar[2];|q = &m[1][0];|q++;|q--;|p = ar; p += 2;|*p++ = 3; p = ar;
+a = (p == ar);|b = &ar[3] - &ar[1];|b = (int[]){4, 5, 6}[n & 1];|memset(ar, 1, sizeof ar);
 p = malloc(3 * sizeof(int)); p[0] = a; p[1] = 2;|{ int v = 3; p = &v; a += *p; } p = ar;
-strcpy(st, t2);|strcpy(st, "hey");|st[n] = 'q';|st[4] = 0;|strncpy(st, "abcdef", 6);
-strcat(st, "x");|t2 = "lo\\x41ng";|t2 = st + 1;|a = t2[0];|a = "wxyz"[n];
-for (const char *z = t2; *z; z++) b += *z;|b += memcmp(st, "abc", 2) == 0;""".replace(
-    "\n", "|"
-).split("|")
+memmove(ar, ar + 1, 3 * sizeof(int));|memcpy(bs, &a, 4);|memcpy(&a, bs, 4);"""
+_STRINGS = """strcpy(st, t2);|strcpy(st, "hey");|st[n] = 'q';|st[4] = 0;|strncpy(st, "abcdef", 6);
+strcat(st, "x");|t2 = "lo\\x41ng";|t2 = st + 1;|a = t2[0];|a = "wxyz"[n];|a = (int)strlen(st);
+for (const char *z = t2; *z; z++) b += *z;|b += memcmp(st, "abc", 2) == 0;
+b = strcmp(st, "ab") < 0;"""
+_CALLS = "a = rec(n + 3);|{ static int cnt = 5; a += cnt++; }|h = abs((int)(short)a);"
+
+KINDS = {
+    "expressions": (0.9, "h = abs((int)(short)a);"),
+    "control flow": (0.3, _CALLS),
+    "pointers": (0.3, _POINTERS),
+    "structures": (0.4, _STRUCTURES),
+    "strings": (0.3, _STRINGS),
+    "all": (0.4, "|".join((_STRUCTURES, _POINTERS, _STRINGS, _CALLS))),
+}
+"""Share of assignments, and the fixed statements, of each kind of program."""
+_FIXED_SHARE = {"control flow": 0.1, "all": 0.25}
+"""Share of fixed statements; the rest is control flow."""
 
 _VARIABLES = (
     "a b c d e h s1.x s1.y s1.f s1.g s2.f s1.in.z u.w gl *p ps->x ps->g *q (*pp)[0]".split()
 )
 
 _TEXT = r"""#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 extern int __VERIFIER_nondet_int(void);
@@ -56,10 +70,6 @@ static unsigned long run(int n)
     for (int i = 0; i < 6; i++) r = r * 31 + (unsigned)m[i / 3][i % 3] + (unsigned char)st[i];
     return r + (unsigned char)bs[0] + (unsigned char)bs[3];
 }
-#ifdef RUN
-#include <stdio.h>
-int main(int c, char **v) { printf("%lu\n", run(atoi(v[1]))); return 0; }
-#else
 int main(void)
 {
     int n = __VERIFIER_nondet_int();
@@ -68,21 +78,42 @@ int main(void)
     assert(CLAIM);
     return 0;
 }
-#endif
+"""
+
+_MAIN = r"""
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    for (int k = 0; k < COUNT; k++)
+        for (int n = 0; n < 4; n++) {
+            if (!fork()) {
+                alarm(5);
+                printf("%d %d %lu\n", k, n, runs[k](n));
+                fflush(stdout);
+                _exit(0);
+            }
+            wait(0);
+        }
+}
 """
 
 _FLAGS = (
     "-w -O0 -std=gnu11 -fwrapv -fno-strict-aliasing -fsanitize=address,undefined,bounds-strict "
     "-fno-sanitize=signed-integer-overflow,shift-base,alignment -fno-sanitize-recover=all "
-    "-ftrivial-auto-var-init=zero -fno-builtin -DRUN"
+    "-ftrivial-auto-var-init=zero -fno-builtin"
 ).split()
 
 
 class _Writer:
     """A writer of random statements and expressions."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kind: str) -> None:
         self._random = random.Random(seed)
+        self._assignments, fixed = KINDS[kind]
+        self._statements = fixed.replace("\n", "|").split("|")
+        self._fixed_share = _FIXED_SHARE.get(kind, (1 - self._assignments) * 0.7)
         self._loops = 0
 
     def _index(self, count: int) -> str:
@@ -132,11 +163,11 @@ class _Writer:
     def statement(self, depth: int = 0) -> str:
         """Write a statement."""
         choose, kind = self._random.choice, self._random.random()
-        if kind < 0.4 or depth > 2:
+        if kind < self._assignments or depth > 2:
             operator = choose("= = = += -= *= ^= |= &=".split())
             return f"{self._variable()} {operator} {self.expression(1)};"
-        if kind < 0.65:
-            return choose(_STATEMENTS)
+        if kind < self._assignments + self._fixed_share:
+            return choose(self._statements)
         condition, block, other = self.expression(1), self._block(depth + 1), self._block(depth + 1)
         self._loops += 1
         name, count = f"i{self._loops}", self._random.randrange(1, 4)
@@ -152,22 +183,28 @@ class _Writer:
         )
 
 
-def build_program(seed: int) -> str:
-    """Write a program; `CLAIM` stands for what it asserts of its result `r`."""
-    writer = _Writer(seed)
+def build_program(seed: int, kind: str = "all") -> str:
+    """Write a program of a kind; `CLAIM` stands for what it asserts of its result `r`."""
+    writer = _Writer(seed, kind)
     count = random.Random(seed).randrange(3, 9)
     return _TEXT.replace("BODY", "\n    ".join(writer.statement() for _ in range(count)))
 
 
-def run_compiled(text: str, folder: Path) -> list[int | None]:
-    """Return the results for all inputs; None for a run that a sanitizer ends."""
-    (folder / "p.c").write_text(text)
+def run_compiled(texts: Sequence[str], folder: Path) -> list[list[int | None]]:
+    """Return the results of programs for all inputs; None for a run that a sanitizer ends."""
+    function, end = "static unsigned long run(int n)", "int main(void)"
+    parts = [texts[0].split(function)[0]]
+    for number, text in enumerate(texts):
+        body = text.split(function)[1].split(end)[0]
+        parts.append(function.replace("run", f"run{number}") + body)
+    table = ", ".join(f"run{number}" for number in range(len(texts)))
+    parts.append(f"static unsigned long (*runs[])(int) = {{{table}}};")
+    (folder / "p.c").write_text("".join(parts) + _MAIN.replace("COUNT", str(len(texts))))
     subprocess.run(["gcc", *_FLAGS, "p.c", "-o", "p"], cwd=folder, check=True)
-    results: list[int | None] = []
-    for number in range(4):
-        options = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1"}
-        process = subprocess.run(
-            ["./p", str(number)], cwd=folder, capture_output=True, check=False, env=options
-        )
-        results.append(int(process.stdout) if process.returncode == 0 else None)
+    options = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1:symbolize=0"}
+    command = subprocess.run(["./p"], cwd=folder, capture_output=True, check=True, env=options)
+    results: list[list[int | None]] = [[None] * 4 for _ in texts]
+    for line in command.stdout.splitlines():
+        program, argument, result = map(int, line.split())
+        results[program][argument] = result
     return results
