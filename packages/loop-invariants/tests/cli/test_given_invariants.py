@@ -16,7 +16,7 @@ import loop_invariants
 from llmchecker.errors import ConfigError
 from loop_invariants.cli.main import main
 from loop_invariants.ir.expressions import Semantics
-from loop_invariants.verification.result import CandidateSource, Outcome
+from loop_invariants.verification.result import Outcome
 
 ROOT = Path(__file__).parents[4]
 FRAMA_C, WHY3 = shutil.which("frama-c"), shutil.which("why3")
@@ -52,15 +52,6 @@ def program(tmp_path: Path) -> Path:
     path = tmp_path / "sum.c"
     path.write_text(SUM)
     return path
-
-
-def test_a_given_invariant_is_used_in_the_proof(program) -> None:
-    """A proof from Python needs the given invariant alone, and names its source."""
-    result = loop_invariants.prove(program, invariants=[f"line 7: {GIVEN}"], semantics="integers")
-    assert result.outcome is Outcome.VERIFIED
-    assert {(each.line, each.sources[0]) for each in result.invariants} == {
-        (7, CandidateSource.GIVEN)
-    }
 
 
 def test_a_wrong_invariant_proves_nothing(program) -> None:

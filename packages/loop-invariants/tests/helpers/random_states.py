@@ -12,7 +12,8 @@ _STRUCTURES = """s2 = s1;|s1 = s2;|s2 = sw(s1);|s1 = (struct S){1, .y = 2};
 memcpy(&s2, &s1, sizeof s1);|memset(&u, 0, sizeof u);|ps = &s2;|ps = n > 1 ? &s1 : &s2;
 ps = (struct S *)&s2.x;|s1.in = s2.in;|*ps = s2;|b = offsetof(struct S, in);"""
 _POINTERS = """{ int (*fp)(int, int) = n > 1 ? f : f2; a = fp(a, b); }|p = n & 1 ? &a : ar;
-p = ar + (n & 1);|p = &ar[2];|q = &m[1][0];|q++;|q--;|p = ar; p += 2;|*p++ = 3; p = ar;
+p = ar + (n & 1);|p = &ar[2];|q = &m[1][0];|q = m[1] + 1;|q = m[n & 1];|p = ar; p += 2;
+*p++ = 3; p = ar;
 a = (p == ar);|b = &ar[3] - &ar[1];|b = (int[]){4, 5, 6}[n & 1];|memset(ar, 1, sizeof ar);
 p = malloc(3 * sizeof(int)); p[0] = a; p[1] = 2;|{ int v = 3; p = &v; a += *p; } p = ar;
 memmove(ar, ar + 1, 3 * sizeof(int));|memcpy(bs, &a, 4);|memcpy(&a, bs, 4);"""

@@ -17,7 +17,7 @@ from loop_invariants.proposals.prompt_templates import (
     select_variant,
 )
 from loop_invariants.proposals.proposal_set import parse_answer
-from loop_invariants.proposals.proposers import _propose_for_program
+from loop_invariants.proposals.proposers import propose_for_program
 from loop_invariants.proposals.sampling import _MAX_TOKENS, sample_answers
 from loop_invariants.proposals.settings import ProposalSettings
 
@@ -154,7 +154,7 @@ def test_combined_answers_as_its_parts():
     model = TableModel(CHARACTERS, hashed)
     loop = COUNTER.loops[0]
     asking = ProposalSettings(iterations=12, seed=7)
-    made = _propose_for_program(proposer(model), COUNTER, asking)[0]
+    made = propose_for_program(proposer(model), COUNTER, asking)[0]
     drawn = {variant: made.parse_answers(variant, True, COUNTER, loop) for variant in PromptVariant}
     for iteration in range(12):
         part = select_variant(PromptVariant.COMBINED, iteration)
@@ -166,7 +166,7 @@ def test_combined_answers_as_its_parts():
 def test_smollm2_proposes_conditions(smollm2):
     """Some of SmolLM2's answers are conditions over the program's variables."""
     asking = ProposalSettings(iterations=5, seed=7)
-    made = _propose_for_program(proposer(load_model(smollm2)), COUNTER, asking)[0]
+    made = propose_for_program(proposer(load_model(smollm2)), COUNTER, asking)[0]
     drawn = made.parse_answers(PromptVariant.CONSTRAINED, True, COUNTER, COUNTER.loops[0])
     assert [one.iteration for one in drawn] == list(range(5))
     found = {condition for one in drawn for condition in one.candidates}

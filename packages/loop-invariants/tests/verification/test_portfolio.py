@@ -72,9 +72,27 @@ def test_a_complete_search_by_esbmc_is_no_proof(text, value, tmp_path, monkeypat
     assert "p.c:" in result.message
 
 
+@needs_gcc
+def test_a_volatile_variable_is_not_safe_by_esbmc(tmp_path):
+    """ESBMC reads it as any other one, so a violation that no run confirms leaves it open."""
+    result = verify(tmp_path, "volatile int v; int main(void) { int a = v; assert(a == v); }")
+    assert result.outcome is Outcome.UNSUPPORTED
+    assert "no run confirms the violation (assertion)" in result.message
+
+
+VARIADIC = """#include <stdarg.h>
+static int sum(int n, ...) {
+    va_list l; va_start(l, n); int s = 0; while (n--) s += va_arg(l, int); va_end(l); return s;
+}
+int main(void) { assert(sum(3, 1, 2, 3) == SUM); return 0; }
+"""
+
+
 @pytest.mark.long
 @needs_gcc
-@pytest.mark.parametrize(("text", "value"), [(LIST, 7), (RECURSION, 121), (BIT_FIELD, 2)])
+@pytest.mark.parametrize(
+    ("text", "value"), [(LIST, 7), (RECURSION, 121), (BIT_FIELD, 2), (VARIADIC, 7)]
+)
 def test_a_violation_of_such_a_text_is_replayed(text, value, tmp_path):
     """The same texts with another number are false, since a compiled run shows it."""
     result = verify(tmp_path, text.replace("SUM", str(value)))

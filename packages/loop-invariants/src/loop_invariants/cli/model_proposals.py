@@ -9,13 +9,13 @@ from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.spending import Spending
 from llmchecker.models.servers.text_client import TextClient
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.expressions import Expression
-from loop_invariants.proposals.proposers import build_proposer, propose_invariants
+from loop_invariants.proposals.proposers import build_proposer, propose_for_program
 from loop_invariants.proposals.settings import ProposalSettings
 
 _KINDS = ("causal", "texts")
@@ -49,13 +49,15 @@ def sample_candidates(
     with contextlib.chdir(registry.project):
         opened = open_model(deployment.model, registry.expansion, Spending())
         model = cast(LanguageModel | TextClient, load_opened_model(opened))
-    proposals = propose_invariants(build_proposer(model, settings), files, settings)
+    proposer = build_proposer(model, settings)
     candidates: dict[Path, Mapping[int, Sequence[Expression]]] = {}
     for file in files:
-        if file.stem in proposals:
+        # The verification of the file reports what is wrong with it.
+        with contextlib.suppress(ProgramError, UnusableText):
             program = read_program(file)
+            proposals = propose_for_program(proposer, program, settings)
             candidates[file] = {
-                loop.number: proposals[file.stem][loop.number].collect_candidates(program, loop)
+                loop.number: proposals[loop.number].collect_candidates(program, loop)
                 for loop in program.loops
             }
     return candidates

@@ -162,7 +162,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def _write_witness(file: Path, task: FileTask, result: VerificationResult, target: Path) -> None:
     """Write the witness of a proof, or say why there is none."""
-    if (reason := explain_no_witness(file, task, result)) is not None:
+    if (reason := explain_no_witness(task, result)) is not None:
         print(f"--witness: {target} is not written: {reason}", file=sys.stderr)
     else:
         write_witness(file, task, result, target)

@@ -44,7 +44,6 @@ from loop_invariants.execution.stack_operations import (
     truth_of_address,
 )
 from loop_invariants.execution.values import (
-    COMPARISONS,
     NULL,
     Address,
     Function,
@@ -58,6 +57,7 @@ from loop_invariants.execution.values import (
     to_vector,
 )
 from loop_invariants.frontend.expressions import MAX_DIGITS
+from loop_invariants.ir.expressions import COMPARISONS
 
 _CONNECTIVES = ("&&", "||")
 _ARITHMETIC = frozenset("+ - * / % & | ^ << >>".split())
@@ -471,7 +471,7 @@ class ExpressionCompiler(PlaceCompiler):
             type_ = promote(left)
             self._emit_conversions(left, type_, right, promote(right))
             return self._emit_shift(op, type_, promote(right))
-        if op not in _ARITHMETIC | COMPARISONS:
+        if op not in (*_ARITHMETIC, *COMPARISONS):
             raise UnsupportedC(f"the operator {op}")
         type_ = find_common_type(left, right)
         self._emit_conversions(left, type_, right, type_)

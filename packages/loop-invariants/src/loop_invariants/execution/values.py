@@ -12,6 +12,7 @@ from typing import Any
 import z3
 
 from loop_invariants.execution.c_types import Integer, UnsupportedC
+from loop_invariants.ir.expressions import COMPARISONS, OPERATIONS
 
 Value = Any
 """An int, a bit vector or truth value of Z3, an Address, a Function, or Bytes."""
@@ -118,35 +119,8 @@ def convert(value: Value, source: Integer, target: Integer) -> Value:
     return extend(target.bits - source.bits, value)
 
 
-def _divide(left: int, right: int) -> int:
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-_COMMON: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-"""Operations of integers, and of signed bit vectors."""
-
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-COMPARISONS = frozenset(_COMPARED)
-
-_EXACT = _COMMON | {"/": _divide, "%": lambda a, b: a - b * _divide(a, b)}
-_SIGNED = _COMMON | _COMPARED | {"/": operator.truediv, "%": z3.SRem}
+# Operators of bit vectors are signed.
+_SIGNED = {**OPERATIONS, "/": operator.truediv, "%": z3.SRem}
 _UNSIGNED = _SIGNED | {
     "/": z3.UDiv,
     "%": z3.URem,
@@ -166,16 +140,15 @@ def build_operation(symbol: str, type_: Integer) -> Callable[[Value, Value], Val
     """
     vector_operation = (_SIGNED if type_.signed else _UNSIGNED)[symbol]
     bits, wrap = type_.bits, type_.wrap
-    if symbol in _COMPARED:
-        compare = _COMPARED[symbol]
+    exact, low, high = OPERATIONS[symbol], type_.min_value, type_.max_value
+    if symbol in COMPARISONS:
 
         def comparison(left: Value, right: Value) -> Value:
             if type(left) is int and type(right) is int:
-                return 1 if compare(left, right) else 0
+                return 1 if exact(left, right) else 0
             return fold(vector_operation(to_vector(left, bits), to_vector(right, bits)))
 
         return comparison
-    exact, low, high = _EXACT[symbol], type_.min_value, type_.max_value
 
     def operation(left: Value, right: Value) -> Value:
         if type(left) is int and type(right) is int:
@@ -188,7 +161,7 @@ def build_operation(symbol: str, type_: Integer) -> Callable[[Value, Value], Val
 
 def build_overflow_test(symbol: str, type_: Integer) -> Callable[[Value, Value], Value]:
     """Build the test that a signed operation keeps its exact result."""
-    exact, low, high = _EXACT[symbol], type_.min_value, type_.max_value
+    exact, low, high = OPERATIONS[symbol], type_.min_value, type_.max_value
     wide = 2 * type_.bits + 1
 
     def test(left: Value, right: Value) -> Value:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from loop_invariants.ir.expressions import (
+    OPERATIONS,
     Element,
     Expression,
     Quantified,
@@ -108,7 +109,7 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
     def _compare(
         self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type
     ) -> CompiledExpression:
-        function = _BINARY_FUNCTIONS[op]
+        function = OPERATIONS[op]
         return lambda state: int(function(a(state), b(state)))
 
     def _wrap(self, value: int, type_: Type) -> int:
@@ -149,9 +150,8 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
     def _apply_binary(
         self, op: str, a: CompiledExpression, b: CompiledExpression, type_: Type, right: Expression
     ) -> CompiledExpression:
-        function = _BINARY_FUNCTIONS[op]
-        # Only signed machine division can overflow.
-        if op in ("/", "%") and self._is_wrapping and type_.signed:
+        function = OPERATIONS[op]
+        if op in ("/", "%"):
             return self._compile_division(function, a, b, type_)
         return lambda state: self._wrap(function(a(state), b(state)), type_)
 
@@ -179,14 +179,16 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
         b: CompiledExpression,
         result_type: Type,
     ) -> CompiledExpression:
-        """Compile a division or remainder of machine integers, which traps on overflow.
+        """Compile a division or remainder, which traps for a divisor of 0 and on overflow.
 
         It overflows only when the smallest number is divided by -1 (C11 6.5.5p6).
         """
+        can_overflow = self._is_wrapping and result_type.signed
 
         def divide(state: ConcreteState) -> int:
             dividend, divisor = a(state), b(state)
-            if dividend == result_type.min_value and divisor == -1:
+            is_overflow = divisor == -1 and dividend == result_type.min_value
+            if divisor == 0 or (can_overflow and is_overflow):
                 raise Violation(0)
             return self._wrap(function(dividend, divisor), result_type)
 
@@ -216,29 +218,4 @@ class Evaluator(Interpretation[CompiledExpression, CompiledExpression]):
         return decide
 
 
-def _quotient(a: int, b: int) -> int:
-    """Divide as in C, rounded towards zero; Python's `//` rounds down."""
-    if b == 0:
-        raise Violation(0)
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
 _UNARY_FUNCTIONS: dict[str, Callable[[int], int]] = {"-": lambda a: -a, "~": lambda a: ~a}
-
-_BINARY_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _quotient,
-    "%": lambda a, b: a - b * _quotient(a, b),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}

@@ -4,11 +4,12 @@ Statements and invariants contain them. Every expression is immutable, and two e
 same text are equal.
 """
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -377,6 +378,33 @@ def common_type(left: Type, right: Type) -> Type:
         return left if left.bits > right.bits else right
     # Of two types of one width, the unsigned one wins.
     return left if not left.signed else right
+
+
+def _divide(left: int, right: int) -> int:
+    """Return the quotient, truncated toward zero (C11 6.5.5p6)."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+    "%": lambda left, right: left - right * _divide(left, right),
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+"""Operations of C on mathematical integers; divisors are not 0."""
 
 
 def wrap(value: int, type_: Type) -> int:

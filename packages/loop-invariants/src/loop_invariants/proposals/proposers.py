@@ -63,7 +63,7 @@ def build_proposer(model: LanguageModel | TextClient, settings: ProposalSettings
     return lambda prompt, iterations: sample_answers(model, prompt, iterations, settings.seed)
 
 
-def _propose_for_program(
+def propose_for_program(
     proposer: _Proposer, program: Program, settings: ProposalSettings
 ) -> ProgramProposals:
     """Propose invariants of every loop of a program.
@@ -109,7 +109,7 @@ def _propose_for_file(
 ) -> ProgramProposals | None:
     """Propose invariants for a file; None if program or model is rejected."""
     try:
-        return _propose_for_program(proposer, read_program(file), settings)
+        return propose_for_program(proposer, read_program(file), settings)
     except (ProgramError, UnusableText) as error:
         # A single unusable program must not end the proposals for the others.
         _log.info("%s is left out: %s", file.stem, error)

@@ -14,7 +14,6 @@ import yaml
 
 from llmchecker import __version__
 from llmchecker.utils.atomic_files import atomic_write, compute_sha256
-from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.ir.expressions import Expression, Quantified, Semantics, iter_subexpressions
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.verification.portfolio import FileTask
@@ -28,11 +27,10 @@ _SPECIFICATIONS = {
 """Temporal formula of each property, in the words of SV-COMP."""
 
 
-def explain_no_witness(path: Path, task: FileTask, result: VerificationResult) -> str | None:
+def explain_no_witness(task: FileTask, result: VerificationResult) -> str | None:
     """Return why a result has no witness; None if it has one.
 
     Args:
-        path: the C file.
         task: what was verified.
         result: the result.
     """
@@ -42,7 +40,7 @@ def explain_no_witness(path: Path, task: FileTask, result: VerificationResult) -
         return f"a proof over {task.semantics} is none of the C program; use --semantics int32"
     if not result.invariants:
         return None
-    if read_program(path, task.required_property, task.error_names).is_lowered:
+    if result.is_lowered:
         return "the proof has loops or variables that the C text writes otherwise"
     if any(_has_quantifier(each.expression) for each in result.invariants):
         return "an invariant has a quantifier, which is no C expression"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llmchecker.errors import UnsupportedProgram
-from loop_invariants.execution.execution import execute
+from loop_invariants.execution.execution import ExecutionResult, execute
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.original_text import OriginalText, read_original_text
 from loop_invariants.frontend.translation_unit import SV_COMP, read_program
@@ -111,17 +111,17 @@ def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
     start_time = time.monotonic()
     text = read_original_text(path, task.required_property, task.error_names)
     can_execute = text is not None and not text.is_annotated and not task.invariants
-    problem = ""
+    execution = ExecutionResult()
     if text is not None and can_execute and task.semantics is Semantics.INT32:
-        result = _search_original(text, task)
-        if result.outcome not in _OPEN_OUTCOMES:
-            return replace(result, seconds=time.monotonic() - start_time)
-        problem = result.message
+        execution = _execute(text, task)
+        found = _search_original(text, task, execution)
+        if found is not None:
+            return replace(found, seconds=time.monotonic() - start_time)
     program: Program | None = None
     try:
         program = read_program(path, task.required_property, task.error_names)
     except UnsupportedProgram as error:
-        message = f"{error}; {problem}" if problem else str(error)
+        message = f"{error}; {execution.problem}" if execution.problem else str(error)
         result = VerificationResult(Outcome.UNSUPPORTED, message=message)
     else:
         remaining_seconds = max(1.0, find_remaining_seconds())
@@ -139,12 +139,15 @@ def _verify_in_time(path: Path, task: FileTask) -> VerificationResult:
     ):
         seconds = max(1.0, find_remaining_seconds())
         violation = find_violation(text, task.semantics, program, _RUNS_SHARE * task.seconds)
-        result = violation or _search(result, text, task, program, seconds)
+        searched = violation or _search(result, text, task, program, seconds)
+        # An execution with a violation outweighs: ESBMC reads a `volatile` variable as any other.
+        if searched.outcome is not Outcome.SAFE_BY_ESBMC or not execution.kind:
+            result = searched
     return replace(result, seconds=time.monotonic() - start_time)
 
 
-def _search_original(text: OriginalText, task: FileTask) -> VerificationResult:
-    """Return the result of symbolic execution or compiled runs; NOT_PROVEN without a verdict."""
+def _execute(text: OriginalText, task: FileTask) -> ExecutionResult:
+    """Execute a text symbolically; the problem of the result names the search."""
     execution = execute(
         text.source,
         text.name,
@@ -153,6 +156,16 @@ def _search_original(text: OriginalText, task: FileTask) -> VerificationResult:
         text.sibling_files,
         min(_EXECUTION_SECONDS, task.seconds * _EXECUTION_SHARE),
     )
+    problem = execution.problem
+    if execution.kind:
+        problem = f"line {execution.line}: no run confirms the violation ({execution.kind})"
+    return replace(execution, problem=f"the search of all runs: {problem}" if problem else "")
+
+
+def _search_original(
+    text: OriginalText, task: FileTask, execution: ExecutionResult
+) -> VerificationResult | None:
+    """Return the result of an execution or of compiled runs; None without a verdict."""
     if execution.kind:
         violation = replay_with_gcc(text, RunInputs(execution.inputs))
         if violation is not None:
@@ -165,10 +178,7 @@ def _search_original(text: OriginalText, task: FileTask) -> VerificationResult:
     if found is not None:
         return found
     if not execution.is_complete:
-        reason = execution.problem
-        if execution.kind:
-            reason = f"line {execution.line}: no run confirms the violation ({execution.kind})"
-        return VerificationResult(Outcome.NOT_PROVEN, message=f"the search of all runs: {reason}")
+        return None
     if not text.has_property:
         return VerificationResult(Outcome.NO_ASSERTION, message=format_no_assertion(text.name))
     return VerificationResult(

@@ -143,6 +143,8 @@ class VerificationResult:
         violation: kind, line and inputs of a violation, if a compiled run confirms it.
         is_exhaustive: whether all runs of the original text were searched.
         assumptions: sentences that a proof rests on.
+        is_lowered: whether the invariants are those of a program whose loops or variables differ
+            from the text's.
     """
 
     outcome: Outcome
@@ -155,6 +157,7 @@ class VerificationResult:
     violation: CompiledViolation | None = None
     is_exhaustive: bool = False
     assumptions: tuple[str, ...] = ()
+    is_lowered: bool = False
 
 
 def format_no_assertion(program: str) -> str:

@@ -203,7 +203,7 @@ class Verifier:
         if result.outcome is Outcome.VERIFIED:
             result = self._confirm(result, deadline)
         # ESBMC confirmed a text that the frontend wrote, so that the reading is unconfirmed.
-        if result.outcome is Outcome.VERIFIED and self._program.is_lowered:
+        if result.outcome is Outcome.VERIFIED and result.is_lowered:
             result = self._cross_check(result, deadline)
         return replace(result, seconds=result.seconds + time.monotonic() - start_time)
 
@@ -262,7 +262,8 @@ class Verifier:
                 invariants = tuple(
                     pool.to_proven_invariant(candidate) for candidate in minimal_invariants
                 )
-                return VerificationResult(Outcome.VERIFIED, invariants)
+                is_lowered = self._program.is_lowered
+                return VerificationResult(Outcome.VERIFIED, invariants, is_lowered=is_lowered)
         if has_timeout:
             raise ProverTimeout
         # NO_CANDIDATE describes only programs with loops: without a loop none is needed.

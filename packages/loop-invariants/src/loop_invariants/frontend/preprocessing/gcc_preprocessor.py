@@ -18,7 +18,9 @@ _MAX_CHARACTERS = 3_000_000
 _OWN_HEADERS = {
     "assert.h": "#undef assert\n#ifdef NDEBUG\n#define assert(e) ((void)0)\n#endif\n"
     "#define static_assert _Static_assert\n",
-    "stdarg.h": "typedef struct __va_list_tag *va_list;\n",
+    # The parser knows no type as an argument.
+    "stdarg.h": "typedef struct __va_list_tag *va_list;\n"
+    "#define va_arg(list, type) (*(type *)va_arg(list))\n",
     "setjmp.h": "typedef struct __jmp_buf_tag *jmp_buf;\n",
     "errno.h": "extern int errno;\n",
     "ctype.h": "",
