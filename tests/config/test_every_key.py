@@ -43,7 +43,10 @@ FULL = {
         "local": {
             **{"label": "A", "source": "path:a", "kind": "causal", "dtype": "float32"},
             **{"device": "cpu", "mem_mb": 100, "gpu_mem_mb": 0, "decoding": DECODING},
-            **{"subfolder": "step-1", "adapter": ["a", {"source": "path:b", "scale": 0.5}]},
+            **{
+                "subfolder": "step-1",
+                "adapter": ["a", {"source": "path:b", "scale": 0.5, "subfolder": "c"}],
+            },
             "template": {"enable_thinking": False, "date": "2026-11-28"},
             **{"stop": ["a", "b"], "include_stop": True, "max_tokens": 30},
             "thought": {"begin": "<t>", "end": "</t>", "open": True},

@@ -274,6 +274,7 @@ def _format_parts(keys: DeploymentKeys) -> str:
     words = f"/{keys.subfolder}" if keys.subfolder else ""
     for adapter in read_adapter_keys(keys.adapter):
         words += f" + {_build_label(parse_adapter_source(adapter.source))}"
+        words += f"/{adapter.subfolder}" if adapter.subfolder else ""
         words += f" x {adapter.scale}" if adapter.scale != 1 else ""
     return words
 
@@ -287,7 +288,8 @@ def _resolve_adapters(
         source = parse_adapter_source(adapter.source)
         if source.scheme == "path":
             source = _parse_source(source.name, folder)
-        resolved.append({"source": str(_pin_source(source)), "scale": adapter.scale})
+        pinned = {"source": str(_pin_source(source)), "scale": adapter.scale}
+        resolved.append(pinned | ({"subfolder": adapter.subfolder} if adapter.subfolder else {}))
     return resolved
 
 

@@ -436,7 +436,9 @@ def _parse_model_source(source: Source, keys: ModelKeys) -> ModelSource:
         parts=tuple((parse_source(part.source), part.file) for part in keys.parts or ()),
         sha256=keys.sha256,
         adapters=tuple(
-            AdapterSource(parse_adapter_source(adapter.source), float(adapter.scale))
+            AdapterSource(
+                parse_adapter_source(adapter.source), float(adapter.scale), adapter.subfolder or ""
+            )
             for adapter in read_adapter_keys(keys.adapter)
         ),
         subfolder=keys.subfolder or "",

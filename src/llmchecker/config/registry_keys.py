@@ -149,6 +149,8 @@ class AdapterKeys(Section):
     """A directory, or `hf:owner/name@commit`."""
     scale: float = Field(default=1, ge=-1_000, le=1_000)
     """The factor of what the adapter adds."""
+    subfolder: OptionalKey[str] = Field(default=None, min_length=1)
+    """The folder within the source that has the adapter."""
 
 
 _AdapterEntry = OptionalKey[

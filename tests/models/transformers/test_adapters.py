@@ -315,19 +315,24 @@ def test_the_shell_takes_adapters(random_model, save_adapter, tmp_path, monkeypa
 def test_an_adapter_of_the_hub_is_that_of_its_directory(
     random_model, save_adapter, tmp_path, monkeypatch
 ):
-    """An adapter of the hub at a commit has the logits of the same files on this machine."""
+    """A folder of the hub at a commit has the logits of the same files on this machine."""
     adapter, base = save_adapter("lora"), parse_source(f"path:{random_model('llama')}")
     make_client_new(tmp_path, monkeypatch)
     networks = []
     with serving() as hub:
-        hub.files.update({file.name: file.read_bytes() for file in adapter.iterdir()})
+        hub.files.update({f"last/{file.name}": file.read_bytes() for file in adapter.iterdir()})
         point_client_at(hub.address, monkeypatch)
-        for number, source in enumerate((f"path:{adapter}", f"hf:owner/name@{COMMIT}")):
-            model = ModelSource(base, adapters=(AdapterSource(parse_source(source)),))
+        (whole, name), commit = (adapter.parent, adapter.name), f"hf:owner/name@{COMMIT}"
+        for number, (source, folder) in enumerate(((f"path:{whole}", name), (commit, "last"))):
+            adapter_source = AdapterSource(parse_source(source), subfolder=folder)
+            assert AdapterSource.from_record(adapter_source.record) == adapter_source
+            model = ModelSource(base, adapters=(adapter_source,))
             fetch_checkpoint(model, tmp_path / f"{number}")
             networks.append(load_model(tmp_path / f"{number}").network)
     assert torch.equal(*map(compute_logits, networks))
-    assert {"adapter_config.json", "adapter_model.safetensors"} == set(hub.asked)
+    assert {"last/adapter_config.json", "last/adapter_model.safetensors"} == set(hub.asked)
+    with pytest.raises(ConfigError, match=r"adapter path:a: subfolder '\.\./b' is no folder"):
+        AdapterSource(parse_source("path:a"), subfolder="../b")
 
 
 def test_answers_state_the_adapters(random_model, save_adapter, tmp_path):

@@ -13,12 +13,12 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from llmchecker.errors import ConfigError, SourceUnavailable, UnusableModel
 from llmchecker.models.sources.downloads import check_hub_file, fetch_hub_snapshot
-from llmchecker.models.sources.source_spec import Source, parse_source
+from llmchecker.models.sources.source_spec import Source, check_subfolder, parse_source
 from llmchecker.models.sources.weight_sizes import read_weight_shapes
 from llmchecker.utils.atomic_files import describe_kind, write_json
 from llmchecker.utils.optional_packages import check_packages
@@ -57,6 +57,7 @@ class AdapterSource:
     Attributes:
         source: a directory, or a repository of the hub at a commit.
         scale: factor of the adapter's contribution, in addition to its own `lora_alpha`.
+        subfolder: the folder within it that has the adapter; empty for itself.
 
     Raises:
         ConfigError: the source has another form or no commit, or the scale is not finite.
@@ -64,8 +65,10 @@ class AdapterSource:
 
     source: Source
     scale: float = 1.0
+    subfolder: str = ""
 
     def __post_init__(self) -> None:
+        check_subfolder(f"adapter {self.source}", self.subfolder)
         if self.source.scheme not in ("path", "hf"):
             raise ConfigError(
                 f"adapter {self.source}: not a directory or hf:owner/name@commit; name one of them"
@@ -76,17 +79,20 @@ class AdapterSource:
             raise ConfigError(f"adapter {self.source}: scale {self.scale} is not finite")
 
     def __str__(self) -> str:
-        return str(self.source) if self.scale == 1 else f"{self.source} x {self.scale}"
+        place = f"{self.source}/{self.subfolder}" if self.subfolder else str(self.source)
+        return place if self.scale == 1 else f"{place} x {self.scale}"
 
     @property
     def record(self) -> dict[str, Any]:
         """The source and the scale, as the record of the model directory contains them."""
-        return {"source": str(self.source), "scale": self.scale}
+        subfolder = {"subfolder": self.subfolder} if self.subfolder else {}
+        return {"source": str(self.source), "scale": self.scale, **subfolder}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AdapterSource":
         """Build the source of an adapter from its record."""
-        return cls(parse_source(record["source"]), record["scale"])
+        subfolder = record.get("subfolder", "")
+        return cls(parse_source(record["source"]), record["scale"], subfolder)
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def find_adapter_files(adapters: Sequence[AdapterSource]) -> dict[str, Path]:
         for number, adapter in enumerate(adapters, 1)
         if adapter.source.scheme == "path"
         for name in _FILES
-        if (path := adapter.source.path / name).is_file()
+        if (path := adapter.source.path / adapter.subfolder / name).is_file()
     }
 
 
@@ -138,7 +144,7 @@ def fetch_adapters(adapters: Sequence[AdapterSource], directory: Path) -> None:
     for number, adapter in enumerate(adapters, 1):
         folder = directory / _FOLDER / str(number)
         folder.mkdir(parents=True)
-        _fetch_adapter(adapter.source, folder)
+        _fetch_adapter(adapter, folder)
     write_json({"scales": [adapter.scale for adapter in adapters]}, directory / ADAPTERS_FILE)
 
 
@@ -160,16 +166,21 @@ def read_adapters(directory: Path) -> list[Adapter]:
     ]
 
 
-def _fetch_adapter(source: Source, folder: Path) -> None:
+def _fetch_adapter(adapter: AdapterSource, folder: Path) -> None:
+    source, subfolder = adapter.source, PurePosixPath(adapter.subfolder)
     is_local = source.scheme == "path"
-    if is_local and not source.path.is_dir():
-        kind = describe_kind(source.path)
-        raise SourceUnavailable(f"adapter {source}: {source.path} is {kind}, not a directory")
-    origin = source.path if is_local else fetch_hub_snapshot(source.name, source.revision, _FILES)
+    if is_local:
+        origin = source.path / subfolder
+        if not origin.is_dir():
+            kind = describe_kind(origin)
+            raise SourceUnavailable(f"adapter {source}: {origin} is {kind}, not a directory")
+    else:
+        files = [str(subfolder / name) for name in _FILES]
+        origin = fetch_hub_snapshot(source.name, source.revision, files) / subfolder
     for name in _FILES:
         if not (origin / name).is_file():
             raise UnusableModel(
-                f"adapter {source}: {name} is missing; save the adapter with save_pretrained of "
+                f"adapter {adapter}: {name} is missing; save the adapter with save_pretrained of "
                 "peft, as safetensors"
             )
         if is_local:

@@ -6,7 +6,6 @@ opened as zip archives instead of being installed or imported.
 
 import logging
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from llmchecker.models.sources.source_spec import (
     Source,
     check_sha256,
     check_sha256_format,
+    check_subfolder,
     open_pinned_source,
     pin_source,
 )
@@ -51,9 +51,6 @@ from llmchecker.utils.atomic_files import (
 from llmchecker.utils.file_state import compute_checksums
 
 _Converter = Callable[[Path, Path], None]
-
-_SUBFOLDER = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
-"""A folder within a source, without glob characters and parts that leave it."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,11 +83,7 @@ class ModelSource:
 
     def __post_init__(self) -> None:
         check_sha256_format(self.source, self.sha256)
-        if self.subfolder and not _SUBFOLDER.fullmatch(self.subfolder):
-            raise ConfigError(
-                f"model {self.source}: subfolder {self.subfolder!r} is no folder within it; write "
-                "one such as weights/step-100"
-            )
+        check_subfolder(f"model {self.source}", self.subfolder)
         if self.subfolder and (self.source.scheme == "pypi" or self._is_converted):
             raise ConfigError(f"model {self.source}: a file has no subfolder; remove the key")
         if self.source.scheme == "server":

@@ -27,6 +27,8 @@ _SOURCE_FORMS = (
 )
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SUBFOLDER = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+"""A folder within a source, without glob characters and parts that leave it."""
 # A part of a path of the hub's API, so no dots that leave it.
 _REVISION_OR_NONE = re.compile(rf"({_WORD}(/{_WORD})*)?")
 _NAME_PATTERNS = {
@@ -151,6 +153,23 @@ def open_pinned_source(
         raise CommitMissing(
             f"{error}; delete {lock} to lock the newest commit, or write @commit after the source"
         ) from error
+
+
+def check_subfolder(where: str, subfolder: str) -> None:
+    """Check that a subfolder is within its source; an empty one is the source itself.
+
+    Args:
+        where: what has the subfolder, for messages.
+        subfolder: the folder, relative to the source.
+
+    Raises:
+        ConfigError: it is no such folder.
+    """
+    if subfolder and not _SUBFOLDER.fullmatch(subfolder):
+        raise ConfigError(
+            f"{where}: subfolder {subfolder!r} is no folder within it; write one such as "
+            "weights/step-100"
+        )
 
 
 def check_sha256_format(source: Source, sha256: str | None) -> None:
