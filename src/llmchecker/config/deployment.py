@@ -222,7 +222,8 @@ def _parse_source_keys(place: str, keys: DeploymentKeys, folder: Path) -> ModelC
         changes: dict[str, Any] = {"label": keys.label or label}
         if source.scheme == "server" and keys.api is None:
             raise ConfigError(
-                f"{source.name}: no api; write {suggest_api(source.name)}, or name another api"
+                f"{source.name}: no api; write {suggest_api(source.name)}, or api: vllm with a "
+                "tokenizer"
             )
         if source.scheme == "server" and not is_text_only and keys.tokenizer is None:
             raise ConfigError(

