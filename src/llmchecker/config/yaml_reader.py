@@ -1,8 +1,8 @@
 """A strict reader of YAML 1.2, which rejects ambiguous files and records lines.
 
-`yaml_parser` parses the file to nodes, and this module makes data of them. A `ScalarSchema` has the
-types of scalars, by default those of YAML 1.2's core schema. Of a duplicate key, a value would be
-lost without a word, so that it is rejected. Aliases may repeat a value, but a file with too many
+`yaml_composer` makes nodes of the file, and this module makes data of them. A `ScalarSchema` has
+the types of scalars, by default those of YAML 1.2's core schema. Of a duplicate key, a value would
+be lost without a word, so that it is rejected. Aliases may repeat a value, but a file with too many
 repeated values is rejected.
 """
 
@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from llmchecker.config.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, YamlError
-from llmchecker.config.yaml_parser import TAG_PREFIX, parse_documents
+from llmchecker.config.yaml_composer import TAG_PREFIX, YamlError, compose_document, find_line
 from llmchecker.errors import ConfigError, LLMCheckerError
 from llmchecker.utils.text_files import read_text
 
@@ -29,10 +28,7 @@ _MAX_DEPTH = 40
 _MAX_DIGITS = 300
 """Maximum number of characters of a number."""
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _VERSION = re.compile(r"^%YAML[ \t]+(\S+)", re.MULTILINE)
-_OTHER_LINE_END = re.compile("[\x85\u2028\u2029]")
-"""A character that ends a line in YAML 1.1, and not in YAML 1.2."""
 _DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _MERGE_TAG = TAG_PREFIX + "merge"
 _RESOLVER = yaml.resolver.Resolver()
@@ -215,18 +211,8 @@ def parse_yaml(text: str, source: str | Path, schema: ScalarSchema = CORE_SCHEMA
     if (version := _VERSION.search(text)) and version[1] != "1.2":
         line = text.count("\n", 0, version.start()) + 1
         _raise_error(source, line, f"the file is YAML {version[1]}; remove the line")
-    if schema.is_shared and (end := _OTHER_LINE_END.search(text)):
-        line = text.count("\n", 0, end.start()) + 1
-        code = f"{ord(end[0]):04X}"
-        _raise_error(
-            source, line, f'U+{code} ends a line in YAML 1.1; remove it, or write "\\u{code}"'
-        )
     try:
-        documents = parse_documents(text, _MAX_DEPTH)
-        _, node = next(documents, (0, None))
-        line, other = next(documents, (0, None))
-        if other is not None:
-            raise YamlError(line, "another document begins; keep one")
+        node = compose_document(text, _MAX_DEPTH)
     except YamlError as error:
         _raise_error(source, error.line, str(error))
     if node is None:
@@ -250,15 +236,15 @@ class _Converter:
         self._value_count = 0
         self._depth = 0
 
-    def convert(self, node: Node, key: str) -> tuple[Any, Any]:
+    def convert(self, node: yaml.Node, key: str) -> tuple[Any, Any]:
         """Return the value of a key as plain data, and the same with scalars as texts."""
         # For a value of a mapping, the line of its key is already recorded.
-        self.lines.setdefault(key, node.line)
+        self.lines.setdefault(key, find_line(node))
         with self._enter(node):
-            if isinstance(node, ScalarNode):
+            if isinstance(node, yaml.ScalarNode):
                 return self._parse_scalar(node)
-            self._check_tag(node, {"map" if isinstance(node, MappingNode) else "seq"})
-            if isinstance(node, MappingNode):
+            self._check_tag(node, {"map" if isinstance(node, yaml.MappingNode) else "seq"})
+            if isinstance(node, yaml.MappingNode):
                 values: dict[str, Any] = {}
                 texts: dict[str, Any] = {}
                 for name, (line, value_node) in self._list_values(node).items():
@@ -266,12 +252,12 @@ class _Converter:
                     self.lines[path] = line
                     values[name], texts[name] = self.convert(value_node, path)
                 return values, texts
-            assert isinstance(node, SequenceNode)
-            items = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.items)]
+            assert isinstance(node, yaml.SequenceNode)
+            items = [self.convert(item, f"{key}[{index}]") for index, item in enumerate(node.value)]
             return [value for value, _ in items], [text for _, text in items]
 
     @contextlib.contextmanager
-    def _enter(self, node: Node) -> Iterator[None]:
+    def _enter(self, node: yaml.Node) -> Iterator[None]:
         """Limit the number of values and levels."""
         self._value_count += 1
         # Nested aliases can repeat values exponentially.
@@ -286,13 +272,13 @@ class _Converter:
         yield
         self._depth -= 1
 
-    def _list_values(self, node: MappingNode) -> dict[str, tuple[int, Node]]:
+    def _list_values(self, node: yaml.MappingNode) -> dict[str, tuple[int, yaml.Node]]:
         """Return the line and the value of each key of a mapping, and of those that it merges."""
         pairs = [
             (None if _is_merge_key(name) else self._convert_key(name), name, value)
-            for name, value in node.pairs
+            for name, value in node.value
         ]
-        own: dict[str, tuple[int, Node]] = {}
+        own: dict[str, tuple[int, yaml.Node]] = {}
         for name, name_node, value in pairs:
             if name is None:
                 continue
@@ -301,24 +287,24 @@ class _Converter:
                 self._raise_error(
                     name_node, f"the key {name!r} is also in line {own[name][0]}; remove one"
                 )
-            own[name] = name_node.line, value
-        values: dict[str, tuple[int, Node]] = {}
+            own[name] = find_line(name_node), value
+        values: dict[str, tuple[int, yaml.Node]] = {}
         for name, _, value in pairs:
             if name is not None:
                 values.setdefault(name, own[name])
                 continue
             # Own keys override merged ones, and the first merged mapping the later ones.
-            for merged in value.items if isinstance(value, SequenceNode) else [value]:
-                if not isinstance(merged, MappingNode):
+            for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(merged, yaml.MappingNode):
                     self._raise_error(value, "<< must name keys and values")
                 with self._enter(merged):
                     for merged_name, entry in self._list_values(merged).items():
                         values.setdefault(merged_name, own.get(merged_name, entry))
         return values
 
-    def _convert_key(self, node: Node) -> str:
-        if not isinstance(node, ScalarNode):
-            kind = "mapping" if isinstance(node, MappingNode) else "list"
+    def _convert_key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            kind = "mapping" if isinstance(node, yaml.MappingNode) else "list"
             self._raise_error(node, f"a key is a {kind}, not a text; put it in quotes")
         value, text = self._parse_scalar(node)
         # Snakemake keeps a key that is a number; a key that is left out is a mistake.
@@ -326,11 +312,9 @@ class _Converter:
             self._raise_error(node, f"a key is {text or 'null'}, not a text; put it in quotes")
         return text
 
-    def _parse_scalar(self, node: ScalarNode) -> tuple[Any, str]:
+    def _parse_scalar(self, node: yaml.ScalarNode) -> tuple[Any, str]:
         """Return a scalar as plain data and as text."""
         text: str = node.value
-        if _SURROGATE.search(text):
-            text = self._join_halves(node)
         kind = self._find_type(node, text)
         # An integer of more than 308 digits does not fit into a float.
         if kind in ("int", "float") and len(text) > _MAX_DIGITS:
@@ -339,7 +323,7 @@ class _Converter:
             )
         return (text if kind == "str" else self._schema.types[kind].parse(text)), text
 
-    def _find_type(self, node: ScalarNode, text: str) -> str:
+    def _find_type(self, node: yaml.ScalarNode, text: str) -> str:
         """Return the name of a scalar's type."""
         types = self._schema.types
         if node.tag:
@@ -356,17 +340,7 @@ class _Converter:
             self._check_unambiguous(node, text, kind)
         return kind
 
-    def _join_halves(self, node: ScalarNode) -> str:
-        """Join the halves of characters that JSON escapes, as in `"\\ud83d\\ude42"`."""
-        try:
-            text: str = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            self._raise_error(
-                node, "an escape such as \\ud83d is half a character; write the whole character"
-            )
-        return text
-
-    def _check_unambiguous(self, node: ScalarNode, text: str, kind: str) -> None:
+    def _check_unambiguous(self, node: yaml.ScalarNode, text: str, kind: str) -> None:
         """Check that YAML 1.1 and 1.2 agree on a plain scalar."""
         yaml11_tag = _RESOLVER.resolve(  # type: ignore[no-untyped-call]  # of PyYAML
             yaml.ScalarNode, text, (True, False)
@@ -379,19 +353,19 @@ class _Converter:
                 "text in quotes",
             )
 
-    def _check_tag(self, node: Node, kinds: Set[str]) -> None:
+    def _check_tag(self, node: yaml.Node, kinds: Set[str]) -> None:
         if node.tag and node.tag.removeprefix(TAG_PREFIX) not in kinds:
             tag = node.tag.replace(TAG_PREFIX, "!!")
             self._raise_error(
                 node, f"the tag {tag} is not supported; remove it, or put the text in quotes"
             )
 
-    def _raise_error(self, node: Node, reason: str) -> NoReturn:
-        _raise_error(self._source, node.line, reason)
+    def _raise_error(self, node: yaml.Node, reason: str) -> NoReturn:
+        _raise_error(self._source, find_line(node), reason)
 
 
-def _is_merge_key(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value == "<<" and not node.style + node.tag
+def _is_merge_key(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == "<<" and not node.style + node.tag
 
 
 def _raise_error(source: str | Path, line: int, reason: str) -> NoReturn:
