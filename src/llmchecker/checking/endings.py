@@ -71,6 +71,7 @@ def build_endings(
     is_decided: np.ndarray,
     *,
     can_end: bool = True,
+    must_end: bool = False,
     is_thinking: np.ndarray | None = None,
     is_limited: np.ndarray | None = None,
 ) -> Endings:
@@ -82,9 +83,10 @@ def build_endings(
         is_cut: (n,) bool, whether the text has all tokens of the horizon and did not end.
         is_decided: (n,) bool, whether the text decides the query before the horizon.
         can_end: whether the model has a token that ends a text.
+        must_end: whether `max_tokens` ends every text within the horizon.
         is_thinking: (n,) bool, whether a text ends within a thought; None without thoughts.
         is_limited: (n,) bool, whether `max_tokens` ended a text, which then `has_ended`; None if it
-            ends none within the horizon.
+            ends none, or if this is unknown.
     """
     is_unfinished = is_cut if is_limited is None else is_cut | is_limited
     ended, cut, decided = (
@@ -94,11 +96,14 @@ def build_endings(
     interval = Interval(max(0.0, ended - _ROUNDING), min(1.0, 1 - cut + _ROUNDING))
     # what is left of rounding cuts no text, but for texts that exist
     cut = max(cut, 0.0 if others <= _ROUNDING else min(1.0, others))
-    if is_limited is not None:
+    if must_end:
         interval, cut = Interval(1.0, 1.0), 0.0
     elif not can_end:
         interval = Interval(0.0, 0.0)
     has_finished = has_ended & ~is_unfinished
+    limited = PROBABILITIES if must_end else None
+    if is_limited is not None:
+        limited = _bound_share(masses, is_limited, has_finished)
     return Endings(
         interval,
         cut,
@@ -107,7 +112,7 @@ def build_endings(
         else _bound_share(
             masses, is_unfinished & is_thinking, has_finished | (is_unfinished & ~is_thinking)
         ),
-        limited=None if is_limited is None else _bound_share(masses, is_limited, has_finished),
+        limited=limited,
     )
 
 
@@ -120,14 +125,16 @@ def _bound_share(masses: np.ndarray, is_in: np.ndarray, is_out: np.ndarray) -> I
 def measure_endings(tree: TextTree) -> Endings:
     """Measure the endings of a tree; a text in `rest` may end or not."""
     is_limited = tree.kind == StateKind.MAX_TOKENS
+    must_end = bool(is_limited.any())
     is_cut = (tree.kind == StateKind.TEXT) & (tree.step == tree.truncation.length)
     return build_endings(
         tree.path_probability,
         find_ended(tree.kind),
         is_cut,
         np.zeros(len(tree), dtype=bool),
+        must_end=must_end,
         is_thinking=None if tree.marks is None else _find_thinking(tree, is_cut | is_limited),
-        is_limited=is_limited if is_limited.any() else None,
+        is_limited=is_limited if must_end else None,
     )
 
 

@@ -39,10 +39,7 @@ from llmchecker.models.transformers.batching import join_prompt
 from llmchecker.processes.process import Part, Process, Stage
 from llmchecker.properties.logic.monitor import PathMonitor
 from llmchecker.properties.quantifiers.interface import BatchQuantifier, Quantifier
-from llmchecker.trees.text_tree import (
-    NO_TOKEN,
-)
-from llmchecker.utils.interval import PROBABILITIES
+from llmchecker.trees.text_tree import NO_TOKEN
 
 _LISTED_TOKENS = 32
 """The number of most probable tokens that a visit lists."""
@@ -834,18 +831,17 @@ class ExploredTree(TextColumns):
         ends_text = np.array([part.stage.is_last is True for part in self.parts])[self.part]
         is_complete = is_terminal & ends_text
         is_complete[self._last_rows] = True
-        is_limited = None
-        if self.process.stages[0].is_limited:
-            # the ends of earlier answers of a conversation are not kept
-            is_single = len(self.process.stages) == 1
-            is_limited = self.find_limited() if is_single else np.zeros(len(self), dtype=bool)
-        endings = build_endings(
+        must_end = self.process.stages[0].is_limited
+        # the ends of earlier answers of a conversation are not kept
+        is_known = must_end and len(self.process.stages) == 1
+        return build_endings(
             self.mass,
             self.has_ended & is_complete & ~has_cut,
             is_cut,
             is_decided & ~is_complete & ~is_cut,
             can_end=len(self.process.model.end_tokens) > 0
             or any(stage.reader.stop for stage in self.process.stages),
+            must_end=must_end,
             is_thinking=None
             if self.process.stages[0].reader.marks is None
             else np.where(
@@ -853,11 +849,8 @@ class ExploredTree(TextColumns):
                 np.array([part.is_thought_cut for part in self.parts])[self.part],
                 self.automaton.find_thinking(self.reading),
             ),
-            is_limited=is_limited,
+            is_limited=self.find_limited() if is_known else None,
         )
-        if is_limited is None or len(self.process.stages) == 1:
-            return endings
-        return replace(endings, limited=PROBABILITIES)
 
     def check_law(self, count: int = 64) -> None:
         """Compare the scores of a few texts with the quantifiers' plain calls.
