@@ -31,7 +31,7 @@ REFUSED = {
     "a key again": ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' is also in line 1; remove one"),
     "a key again, below": ("a:\n  b: 1\n  b: 1\n", 3, "the key 'b' is also in line"),
     "a key again, in one line": ("a: {b: 1, b: 2}\n", 1, "the key 'b' is also in line"),
-    "nothing as a key": ("? \n: a\n", 2, "a key is null, not a text"),
+    "nothing as a key": ("? \n: a\n", 1, "a key is null, not a text"),
     "a list as a key": ("? [a]\n: b\n", 1, "a key is a list, not a text"),
     "itself": ("a: &a\n  - *a\n", 1, "this value contains itself"),
     "itself, deeper": ("a: &a\n  b: {c: *a}\n", 1, "this value contains itself"),

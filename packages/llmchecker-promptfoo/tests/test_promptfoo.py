@@ -1271,11 +1271,11 @@ def test_a_configuration_in_flow_style_is_converted(tmp_path):
     """In flow style too, a question mark is a part of a text, and tabs indent JSON."""
     text = """
 {prompts: [Is it?, '{{q}}'], tests: [
-	{vars: {q: ?who, a: b}, assert: [{type: contains, value: yes?}]},
+	{vars: {q: who?, a: b}, assert: [{type: contains, value: yes?}]},
 ]}
 """
     converted = convert(tmp_path, text)
-    assert converted.prompts == ["Is it?", "?who"]
+    assert converted.prompts == ["Is it?", "who?"]
     assert converted.requirements == [[{"contains": "yes?"}]]
     assert converted.listed == ()
 

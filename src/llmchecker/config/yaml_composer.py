@@ -206,4 +206,6 @@ def _raise_libyaml_error(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
     advice = next(advices, f"{error.problem}; {_QUOTE}")
     reason = _TAB if character == "\t" else advice
     reason = reason.format(line=begun.line + 1, character=character)
-    raise YamlError(mark.line + 1, f"not YAML: {reason}") from error
+    # the end of the text is in its last line
+    line = min(mark.line, text.rstrip("\n").count("\n")) + 1
+    raise YamlError(line, f"not YAML: {reason}") from error
