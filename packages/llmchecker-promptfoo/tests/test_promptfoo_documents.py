@@ -87,7 +87,7 @@ def test_a_document_has_the_line_of_each_key(tmp_path):
     assert str(tests[0][1].child("vars").child("x")) == "tests.yaml, line 3"
     assert str(tests[1][1]) == "tests.yaml, line 4"
     path.write_text("- a\n- [b\n")
-    with pytest.raises(ConfigError, match=r"tests\.yaml, line 3: not YAML"):
+    with pytest.raises(ConfigError, match=r"tests\.yaml, line 2: not YAML"):
         read_document(path)
 
 
