@@ -71,6 +71,17 @@ def test_a_published_range_with_an_upper_end_is_closed():
         assert table.iloc[0][["published", "verdict"]].tolist() == ["3 to 15", verdict]
 
 
+def test_a_model_is_compared_with_its_family():
+    """A Gemma has the range of the paper's Gemmas, which it contradicts where all models agree."""
+    run = pd.concat([masses(0.8, 0.82, 0.84, 0.86, 0.88, 0.9)] * 2)
+    run["model"] = ["Other-1B"] * 6 + ["gemma-3-270M"] * 6
+    rows = [row for row in build(masses=run) if row[0] == "C3"]
+    assert [row[1:] for row in rows] == [
+        ("Other-1B", "3 to more than 25", "6", "agrees"),
+        ("gemma-3-270M", "3 to 5", "6", "contradicts"),
+    ]
+
+
 def test_a_noun_of_another_rank_contradicts():
     """Each noun has its rank by falling probability, which must be one of the published ranks."""
     nouns = ["champ", "jock", "athlete", "player", "contestant"]

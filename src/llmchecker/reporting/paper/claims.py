@@ -1,7 +1,8 @@
 """The paper's claims on its tables and figures, next to the same figures of a run.
 
 A claim is a figure of the paper, or of the data that its authors published for it. The verdict is
-computed: whether the run's figure has the published value, or is within the published range.
+computed: whether the run's figure has the published value, or is within the published range. A
+model is compared with the paper's models of its family, and with all of them if there are none.
 """
 
 import math
@@ -27,7 +28,7 @@ _NOT_RUN = "not run"
 NOTE = (
     "A verdict compares this run with the published figure, also where models, start strings and "
     "prompts differ. Then “contradicts” says nothing about the paper's own models. A range is that "
-    "of the paper's models."
+    "of the paper's models of the same family, or of all if it has none of that family."
 )
 """What the table of claims does not show."""
 
@@ -102,15 +103,22 @@ def _models(table: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(table["model"]))
 
 
+def _select_family(published: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return the published rows of a model's family; all rows if the paper has no such model."""
+    family = model.split("-")[0].lower()
+    rows = published[published["model"].str.split("-").str[0].str.lower() == family]
+    return published if rows.empty else rows
+
+
 def _compare_masses(published: pd.DataFrame, masses: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     """Compare the number of tokens that hold 0.9 with the least and greatest published number."""
-    counts = count_tokens(published).values()
     listed = int(published["k"].max())
-    low = min(listed + 1 if n is None else n for n in counts)
-    # of a model whose listed tokens hold less, the number has no upper limit
-    high = math.inf if None in counts else max(n for n in counts if n is not None)
-    shown = f"more than {listed}" if high == math.inf else str(high)
     for model, needed in count_tokens(masses).items():
+        counts = count_tokens(_select_family(published, model)).values()
+        low = min(listed + 1 if n is None else n for n in counts)
+        # of a model whose listed tokens hold less, the number has no upper limit
+        high = math.inf if None in counts else max(n for n in counts if n is not None)
+        shown = f"more than {listed}" if high == math.inf else str(high)
         mean = masses[masses["model"] == model].set_index("k")["mass"]
         largest = int(mean.index.max())
         if needed is None:
@@ -194,9 +202,9 @@ def _count_consistent(audit_rows: Sequence[AuditRow]) -> tuple[str | None, ...]:
 
 def _compare_nouns(published: pd.DataFrame, nouns: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     """Compare the rank of each noun with its lowest and highest published rank."""
-    published_ranks = list(rank_nouns(published).values())
     values = nouns.set_index(["model", "noun"])["value"]
     for model, ranks in rank_nouns(nouns).items():
+        published_ranks = list(rank_nouns(_select_family(published, model)).values())
         for noun, rank in ranks.items():
             found = [each[noun] for each in published_ranks if noun in each]
             # a rank has a meaning only among the same nouns
