@@ -129,7 +129,7 @@ def test_the_page_has_the_published_figures():
     assert told.format(**counts) in text
     assert counts["Llama-2-7b"] is counts["Mistral-7B"] is None
     ranks = rank_nouns(NOUNS)
-    assert f"that of {['four', 'five', 'six'][len(ranks) - 4]} models" in text
+    assert f"The range of C7 is that of {['four', 'five', 'six'][len(ranks) - 4]} models" in text
     assert all((of["champ"], of["player"]) == (1, 5) for of in ranks.values())
 
 
