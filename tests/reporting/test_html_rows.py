@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from llmchecker.checking.figures import Bar, Figure, Plot, Rows, TextList
-from llmchecker.reporting.html_rows import render_plot, render_row, render_rows
+from llmchecker.checking.figures import Bar, Figure, ForestPlot, Plot, Rows, TextList
+from llmchecker.reporting.html_rows import render_forest, render_plot, render_row, render_rows
 from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 
@@ -54,10 +54,10 @@ def test_a_bar_has_a_mark_at_the_threshold(axis, threshold):
 def test_a_plot_has_the_places_of_all_rows_and_of_their_average(threshold):
     """Rows from -1 to 1 are at their places from the top; an exact one is thin but visible."""
     rows = (Interval(-1.0, -0.5), Interval(0.5, 0.5))
-    plot = Plot(rows, Bar(Interval(-0.5, 0.0), DIFFERENCES, threshold), 9)
+    plot = Plot(rows, Bar(Interval(-0.5, 0.0), DIFFERENCES, threshold), "mean", 9)
     drawing = ElementTree.fromstring(render_plot(plot))
     assert drawing.get("aria-label").startswith(
-        "2 of 9 rows in rising order, from -1 to 1; their average is from -0.5 to 0"
+        "2 of 9 rows in rising order, from -1 to 1; their mean is from -0.5 to 0"
     )
     band = drawing.find("rect")
     assert (float(band.get("y")), float(band.get("height"))) == (50, 25)
@@ -65,3 +65,20 @@ def test_a_plot_has_the_places_of_all_rows_and_of_their_average(threshold):
     assert segments == "M0.5 75v25M1.5 24.25v1.5"
     assert limits == (["M0 25H2"] if threshold == 0.5 else [])
     assert ("threshold" in drawing.get("aria-label")) is (threshold is not None)
+
+
+def test_a_forest_plot_has_one_axis_with_zero_in_the_middle():
+    """Each difference is at its place on the common axis; names are escaped."""
+    rows = (
+        ("<b>", Bar(Interval(-0.1, 0.05), DIFFERENCES, -0.15)),
+        ("c", Bar(Interval(0.1, 0.2), DIFFERENCES)),
+    )
+    table = ElementTree.fromstring(render_forest(ForestPlot(rows, Interval(-0.2, 0.2), 9)))
+    assert [name.text for name in table.iter("bdi")] == ["<b>", "c"]
+    places = [
+        [(line.get("x1"), line.get("x2")) for line in drawing.findall("line")]
+        for drawing in table.iter("svg")
+    ]
+    axis = [("0%", "100%"), ("50%", "50%")]
+    assert places == [[*axis, ("25%", "62.5%"), ("12.5%", "12.5%")], [*axis, ("75%", "100%")]]
+    assert [span.text for span in table.iter("span")] == ["-0.2", "0", "0.2"]

@@ -345,9 +345,11 @@ def test_a_suite_reports_each_statistic_of_its_rows(tmp_path):
     statuses = [found[name].status for name in averages]
     assert statuses == ["HOLDS", "HOLDS", "VIOLATED", "HOLDS", "UNKNOWN"]
     assert [found[name].is_certain for name in averages] == [True, True, True, True, False]
-    # the rows of the mean, of the worst, and of the population; pass^k and shares have others
+    # the rows of the mean, of the worst, and of the population, and those of the group of two rows;
+    # pass^k and shares have others
     page = format_html(result)
-    assert page.count('<svg class="plot"') == 3
+    assert page.count('<svg class="plot"') == 6
+    assert page.count("2 of 2 rows in rising order") == 6
     assert page.count('aria-label="3 of 3 rows in rising order, from 0 to 1;') == 3
     table = format_table(result)
     for words in (

@@ -252,6 +252,11 @@ def test_the_other_side_of_a_comparison_is_selected_too(tmp_path):
     assert {case.key[0] for case in result.suite.cases} == {"m, brief", "m (versus)"}
     (difference,) = result.aggregates
     assert difference.deployment == "m, brief − system 2"
+    # one difference needs no plot
+    assert '<table class="forest">' not in format_html(result)
+    whole = run(suite, choose_model)
+    assert len(whole.aggregates) > 1
+    assert format_html(whole).count('<th scope="row">') == len(whole.aggregates)
 
 
 def test_the_system_prompts_of_a_model_share_its_weights(tmp_path, monkeypatch):

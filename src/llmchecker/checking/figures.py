@@ -30,12 +30,29 @@ class Plot:
 
     Attributes:
         rows: the intervals.
-        average: the interval, axis and threshold of their average.
+        average: the interval, axis and threshold of their average, or of their worst row.
+        noun: the name of that number, such as `mean`.
         count: number of rows, of which those with an interval may be a part.
     """
 
     rows: tuple[Interval, ...]
     average: Bar
+    noun: str
+    count: int
+
+
+@dataclass(frozen=True)
+class ForestPlot:
+    """The intervals of differences to draw below each other, on one axis.
+
+    Attributes:
+        rows: the name and the interval of each difference, with its threshold.
+        axis: the ends of the axis, with 0 in the middle.
+        count: number of differences, of which the rows may be a part.
+    """
+
+    rows: tuple[tuple[str, Bar], ...]
+    axis: Interval
     count: int
 
 

@@ -38,7 +38,7 @@ from llmchecker.config.plan import TableRow
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.logic.ast import Expectation
 from llmchecker.properties.logic.query import Query
-from llmchecker.reporting.html_rows import render_plot, render_row
+from llmchecker.reporting.html_rows import render_forest, render_plot, render_row
 from llmchecker.reporting.query_wording import describe_outcome, describe_query
 from llmchecker.reporting.remarks import compute_gap, find_failures
 from llmchecker.reporting.table_io import (
@@ -321,6 +321,7 @@ def build_environment() -> Environment:
         "from_page": _relative_path,
         "figures": render_row,
         "plot": render_plot,
+        "forest": render_forest,
         "number": format_number,
         "value": partial(format_value, digits=FEW_DIGITS),
         "rounded_down": partial(format_lower, digits=FEW_DIGITS),

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from llmchecker.checking.figures import Bar, Figure, Plot, Row, Rows
+from llmchecker.checking.figures import Bar, Figure, ForestPlot, Plot, Row, Rows
 from llmchecker.utils.interval import Interval
+from llmchecker.utils.number_format import format_number
 
 _LEFT = Markup(' style="text-align: left"')
 # presentation attributes, because a page forbids other styles than its own
@@ -34,6 +35,22 @@ _LIMIT = Markup(
     '<path class="threshold" d="M0 {}H{}" fill="none" stroke="currentColor" stroke-width="1.5" '
     'stroke-dasharray="4 2" vector-effect="non-scaling-stroke"/>'
 )
+_FOREST_ROW = Markup(
+    '<tr><th scope="row"><bdi>{}</bdi></th><td>'
+    '<svg width="100%" height="22" role="img" aria-label="from {} to {}{}">'
+    '<line x1="0%" x2="100%" y1="11" y2="11" stroke="currentColor" stroke-opacity="0.15"/>'
+    '<line x1="50%" x2="50%" y1="0" y2="22" stroke="currentColor" stroke-opacity="0.5"/>'
+    '<line x1="{}%" x2="{}%" y1="11" y2="11" stroke="currentColor" stroke-width="5" '
+    'stroke-linecap="square"/>{}</svg></td></tr>'
+)
+_FOREST_LIMIT = Markup(
+    '<line class="threshold" x1="{}%" x2="{}%" y1="0" y2="22" stroke="currentColor" '
+    'stroke-width="1.5" stroke-dasharray="4 2"/>'
+)
+_FOREST = Markup(
+    '<table class="forest"><tbody>{}</tbody><tfoot><tr><td></td><td><div>'
+    "<span>{}</span><span>0</span><span>{}</span></div></td></tr></tfoot></table>"
+)
 _LEAST_HEIGHT = 1.5
 """The height of an exact number in a plot of height 100, so that it is visible."""
 
@@ -48,7 +65,7 @@ def render_plot(plot: Plot) -> Markup:
         segments.append(f"M{number + 0.5:g} {top:.4g}v{height:.4g}")
     top, height = _find_height(axis, average)
     label = f"{width:,} of {plot.count:,} rows in rising order, from {axis.lower:g} to "
-    label += f"{axis.upper:g}; their average is from {average.lower:g} to {average.upper:g}"
+    label += f"{axis.upper:g}; their {plot.noun} is from {average.lower:g} to {average.upper:g}"
     mark = Markup()
     if threshold is not None:
         label += f"; threshold {threshold:g}"
@@ -66,6 +83,22 @@ def _find_height(axis: Interval, interval: Interval) -> tuple[float, float]:
     )
     missing = max(0.0, _LEAST_HEIGHT - (bottom - top)) / 2
     return top - missing, bottom - top + 2 * missing
+
+
+def render_forest(plot: ForestPlot) -> Markup:
+    """Render the intervals of differences below each other, with a line at 0."""
+    rows = []
+    for name, bar in plot.rows:
+        interval, threshold = bar.interval, bar.threshold
+        label, mark = "", Markup()
+        if threshold is not None:
+            label = f"; threshold {threshold:g}"
+            mark = _FOREST_LIMIT.format(*[_find_place(plot.axis, threshold)] * 2)
+        ends = [_find_place(plot.axis, end) for end in (interval.lower, interval.upper)]
+        words = [f"{end:g}" for end in (interval.lower, interval.upper)]
+        rows.append(_FOREST_ROW.format(name, *words, label, *ends, mark))
+    ends = [format_number(end, 2) for end in (plot.axis.lower, plot.axis.upper)]
+    return _FOREST.format(Markup().join(rows), *ends)
 
 
 def render_rows(rows: Rows) -> Markup:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from llmchecker.checking.conversations.answer_tree import AnswerTree
 from llmchecker.checking.decision import Outcome
 from llmchecker.checking.endings import Beginnings
-from llmchecker.checking.figures import Bar, Figure, Plot, Row, format_row
+from llmchecker.checking.figures import Bar, Figure, ForestPlot, Plot, Row, format_row
 from llmchecker.checking.formatting import CERTAIN_MEANING, format_interval
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.config.deployment import Deployment
@@ -38,6 +38,8 @@ _MAX_ANSWER = 2_000
 """Maximum number of characters of an answer, or of a message of a conversation, on a page."""
 _MAX_PLOTTED = 400
 """Maximum number of rows of a plot, about 20 bytes each."""
+_MAX_DIFFERENCES = 60
+"""Maximum number of differences of a plot, which is about 30 KB."""
 _ORDER = (Status.ERROR, Status.VIOLATED, Status.UNKNOWN, Status.HOLDS, Status.MEASURED)
 """The order of entries: failures first."""
 
@@ -344,7 +346,7 @@ def _build_aggregate_entry(
 
 
 def _build_plot(result: SuiteResult, aggregate: Aggregate) -> Plot | None:
-    """Build the plot of the rows of an average; None for another figure, or for one row."""
+    """Build the plot of the rows of an average or a group; None for another figure or one row."""
     average = result.find_average(aggregate)
     # the rows have another figure than pass^k
     if average is None or average.statistic.figure is not None:
@@ -362,7 +364,36 @@ def _build_plot(result: SuiteResult, aggregate: Aggregate) -> Plot | None:
     threshold = None if aggregate.threshold is None else float(aggregate.threshold.number)
     bar = Bar(aggregate.measurement.sampled, aggregate.values, threshold)
     shown = tuple(intervals[::step])
-    return Plot(shown, bar, aggregate.cases) if len(shown) > 1 else None
+    return Plot(shown, bar, aggregate.noun, aggregate.cases) if len(shown) > 1 else None
+
+
+def build_forest_plot(result: SuiteResult) -> ForestPlot | None:
+    """Build the plot of the differences of a result; None for fewer than two.
+
+    Of many, those that are furthest from 0 are drawn.
+    """
+    found = [
+        (
+            _clean(f"{each.name} ({each.deployment})"),
+            Bar(
+                each.measurement.sampled,
+                each.values,
+                None if each.threshold is None else float(each.threshold.number),
+            ),
+        )
+        for each in result.aggregates
+        # trivial bounds inform nobody
+        if each.kind == "difference" and each.measurement.sampled != each.values
+    ]
+    middles = [abs(bar.interval.lower + bar.interval.upper) for _, bar in found]
+    furthest = sorted(range(len(found)), key=lambda index: -middles[index])[:_MAX_DIFFERENCES]
+    rows = [found[index] for index in sorted(furthest)]
+    numbers = [end for _, bar in rows for end in (bar.interval.lower, bar.interval.upper)]
+    numbers += [bar.threshold for _, bar in rows if bar.threshold is not None]
+    size = 1.05 * max(map(abs, numbers), default=0.0)
+    if len(rows) < 2 or size == 0:
+        return None
+    return ForestPlot(tuple(rows), Interval(-size, size), len(found))
 
 
 def _find_line(suite: Suite, aggregate: Aggregate, case: Case | None) -> int:

@@ -16,6 +16,7 @@ from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import (
     Entry,
     build_entries,
+    build_forest_plot,
     describe_confidence,
     describe_deployments,
     sort_entries,
@@ -165,6 +166,7 @@ class _Document:
             "summary": summarize(result),
             "confidence": " ".join(describe_confidence(result, entries)),
             "notes": build_notes(result),
+            "forest": build_forest_plot(result),
             "style": read_asset("report.css"),
             "suite_style": read_asset("suite.css"),
             "script": read_asset("suite.js"),

@@ -32,8 +32,9 @@ def describe_requirement(
     """
     if not isinstance(entry, str):
         # the threshold of repeats is that of one answer
-        left_out = (*PROBABILITY_KEYS, *REPEAT_KEYS)
-        assertion = {name: entry[name] for name in entry if name not in left_out}
+        if any(name in entry for name in REPEAT_KEYS):
+            return f"{format_definitions({}, entry)['assertion']}: one answer"
+        assertion = {name: entry[name] for name in entry if name not in PROBABILITY_KEYS}
         return format_definitions({}, assertion)["assertion"]
     text = " ".join(entry.split())
     if isinstance(query.root, Expectation):

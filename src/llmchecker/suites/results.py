@@ -198,10 +198,14 @@ class SuiteResult:
         return {result.key: result for result in self.results}
 
     def find_average(self, aggregate: Aggregate) -> Average | None:
-        """Return the average of an aggregate; None for a group or a difference."""
-        if aggregate.kind != "average":
-            return None
-        return next(each for each in self.suite.averages if each.name == aggregate.name)
+        """Return the average of an aggregate, or of the rows of a group; None for a difference."""
+        for average in self.suite.averages:
+            if aggregate.kind == "average" and average.name == aggregate.name:
+                return average
+            for value, cases in average.groups.items():
+                if aggregate.kind == "group" and aggregate.name == f"{average.name}, {value}":
+                    return replace(average, cases=cases)
+        return None
 
     def find_results(self, deployment: str, cases: Sequence[str]) -> list[CaseResult]:
         """Find the results of cases of a deployment."""
