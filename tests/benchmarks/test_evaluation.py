@@ -1,8 +1,7 @@
 """The evaluation's jobs on tables, with numbers of the oracle, and its baselines by enumeration."""
 
 import itertools
-import subprocess
-import sys
+import os
 from math import comb, log, sqrt
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from evaluation import baselines, beaver, closest, coverage, growth, job, reach, subjects, worth
 from evaluation.figures import FIGURES
 from helpers.anytime_checks import Kind, spread_model
+from helpers.forked_snakemake import run_snakemake
 from helpers.random_tables import START, ReadBalance
 from plain_sampling import ModelPool
 
@@ -268,18 +268,19 @@ def test_the_configuration_has_a_decoding_for_every_model():
         assert isinstance(settings, dict)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["evaluation_quick", "evaluation"])
-def test_the_target_resolves(target, tmp_path):
+def test_the_target_resolves(target):
     """Snakemake plans every part, table and figure, and the fetching of each model."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", "benchmarks/evaluation/Snakefile"]
-    command += ["--cores", "2", "--dry-run", "--nolock", "--forceall", target]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    arguments = ["--nocolor", "--snakefile", "benchmarks/evaluation/Snakefile", "--cores", "2"]
+    arguments += ["--dry-run", "--nolock", "--forceall", target]
+    done = run_snakemake(arguments, ROOT, os.environ)
+    assert done.returncode == 0, done.stdout
     size = "quick" if target.endswith("quick") else "whole"
     parts = job.list_parts(job.read_config(), size)
     count = sum(map(len, parts.values()))
-    assert f"evaluation_part {count}" in " ".join((done.stdout + done.stderr).split())
+    assert f"evaluation_part {count}" in " ".join(done.stdout.split())
 
 
 def test_the_page_has_the_numbers_of_the_tables(monkeypatch):

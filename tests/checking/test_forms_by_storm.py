@@ -154,7 +154,7 @@ def cross_check(seed: int, folder: Path) -> bool:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("first", range(0, 500, PART))
+@pytest.mark.parametrize("first", range(0, 300, PART))
 def test_generated_queries_are_the_same_on_exported_files(first, tmp_path):
     """Storm explores as many states of PRISM and JANI files as predicted, with the same values."""
     compared = 0

@@ -198,6 +198,11 @@ def check_taken_or_refused(name: str, value: Any) -> None:
         assert any(key in told for key in keys), told
 
 
+def share_of_extremes(name: str) -> list[Any]:
+    """A third of the extreme values, so that three neighbouring keys try all of them."""
+    return EXTREME[[*PLACES].index(name) % 3 :: 3]
+
+
 def is_accepted(raw: Mapping[str, Any]) -> bool:
     """Whether the keys accept a configuration."""
     try:
@@ -247,9 +252,9 @@ def test_the_configurations_have_every_key():
 @pytest.mark.parametrize("name", PLACES)
 def test_whatever_stands_at_a_key_is_taken_or_refused_by_name(name):
     """Values of other types, without end or beyond all bounds are taken or refused, by the key."""
-    for value in EXTREME:
+    for value in share_of_extremes(name):
         check_taken_or_refused(name, value)
-    settings(max_examples=20)(given(VALUES)(lambda value: check_taken_or_refused(name, value)))()
+    settings(max_examples=5)(given(VALUES)(lambda value: check_taken_or_refused(name, value)))()
 
 
 def test_the_schema_is_valid():
@@ -262,7 +267,7 @@ def test_the_schema_is_valid():
 def test_the_schema_and_the_keys_agree(name):
     """At each key, the JSON schema accepts what the keys accept, and rejects what they reject."""
     raw, place = PLACES[name]
-    for value in EXTREME:
+    for value in share_of_extremes(name):
         tried = changed(raw, place, value)
         assert is_accepted(tried) == schema_validator().is_valid(tried), value
 

@@ -180,7 +180,7 @@ class Run:
         (FORMULAS[0], 512),
         *(
             pytest.param(f, n, marks=pytest.mark.long)
-            for f, n in [(FORMULAS[0], 2), (FORMULAS[1], 512), (FORMULAS[4], 2), (FORMULAS[2], 512)]
+            for f, n in [(FORMULAS[1], 512), (FORMULAS[4], 2)]
         ),
     ],
 )

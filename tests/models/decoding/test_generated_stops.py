@@ -29,9 +29,9 @@ def test_stops_of_tiny_models_differ_in_broken_characters_alone(architecture, tm
     options |= {"pad_token_id": tokenizer.eos_token_id}
     equal = broken = 0
     for seed in range(12):
+        torch.manual_seed(seed)
+        (free,) = network.generate(**tokens, **options).tolist()
         for stop in TINY_STOPS:
-            torch.manual_seed(seed)
-            (free,) = network.generate(**tokens, **options).tolist()
             torch.manual_seed(seed)
             more = {"stop_strings": stop, "tokenizer": tokenizer}
             (cut,) = network.generate(**tokens, **options, **more).tolist()
@@ -51,22 +51,26 @@ def test_stops_end_answers_where_generate_ends_them(smollm2):
     """The same random numbers give the same tokens, and `stop_strings` cuts them at one place."""
     tokenizer = AutoTokenizer.from_pretrained(smollm2)
     network = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float32).eval()
+    options = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
+    options |= {"pad_token_id": tokenizer.eos_token_id, "num_return_sequences": 4}
     stopped = 0
-    for prompt in ("The list of cities: Paris, London.", "Q: What is it?\nA:"):
+    for prompt, stops in (("The list of cities: Paris,", STOPS[::2]), ("Q: It?\nA:", STOPS[1::2])):
         tokens = tokenizer(prompt, return_tensors="pt")
-        options = {"do_sample": True, "top_k": 0, "max_new_tokens": LENGTH}
-        options |= {"pad_token_id": tokenizer.eos_token_id}
-        for number, stop in enumerate(STOPS):
-            torch.manual_seed(number)
-            (free,) = network.generate(**tokens, **options).tolist()
-            torch.manual_seed(number)
+        begun = len(tokens["input_ids"][0])
+        torch.manual_seed(1)
+        written = network.generate(**tokens, **options).tolist()
+        for stop in stops:
+            torch.manual_seed(1)
             more = {"stop_strings": stop, "tokenizer": tokenizer}
-            (cut,) = network.generate(**tokens, **options, **more).tolist()
             reader = AnswerReader(tuple(stop), include_stop=True)
-            begun = len(tokens["input_ids"][0])
-            end = _find_end(reader, tokenizer, free, begun)
-            assert cut == free[:end], (prompt, stop)
-            stopped += end < begun + LENGTH
+            for free, cut in zip(
+                written, network.generate(**tokens, **options, **more).tolist(), strict=True
+            ):
+                end = _find_end(reader, tokenizer, free, begun)
+                # a row that has ended is filled while others go on
+                assert cut[:end] == free[:end], (prompt, stop)
+                assert set(cut[end:]) <= {tokenizer.eos_token_id}, (prompt, stop)
+                stopped += end < begun + LENGTH
     assert stopped >= 5
 
 

@@ -171,7 +171,7 @@ def test_reading_ahead_skips_texts_that_are_too_long(random_model):
 @pytest.mark.long
 def test_bits_on_smollm2(smollm2):
     """On the real SmolLM2 batches, threads and memory change no bit either."""
-    suffixes = np.random.default_rng(1).integers(0, 49_000, (MAX_ROWS + MIN_ROWS + 5, 2))
+    suffixes = np.random.default_rng(1).integers(0, 49_000, (MAX_ROWS + MIN_ROWS + 5, 1))
     many = answers(opened(smollm2, threads=2), suffixes)
     few = np.array([0, 3, 200, MAX_ROWS + 1, len(suffixes) - 1])
     assert torch.equal(answers(opened(smollm2, memory_bytes=0), suffixes[few]), many[few])
