@@ -19,13 +19,13 @@ _SERVER = Path(__file__).with_name("snakemake_server.py")
 
 
 @cache
-def _start_server() -> subprocess.Popen:
+def _start_server(hash_seed: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-X", "utf8", _SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        env=os.environ | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1"},
+        env=os.environ | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": hash_seed},
     )
 
 
@@ -34,7 +34,7 @@ def run_snakemake(
     directory: Path,
     environment: Mapping[str, str],
     *,
-    has_own_jobs: bool = False,
+    hash_seed: str = "random",
 ) -> subprocess.CompletedProcess:
     """Run snakemake to its end; what it prints, to either stream, is in `stdout`.
 
@@ -42,16 +42,15 @@ def run_snakemake(
         arguments: the arguments of snakemake.
         directory: the working directory.
         environment: the whole environment of the run.
-        has_own_jobs: whether each job is a new Python, with a seed of its own for hashes.
+        hash_seed: the seed of the hashes of texts, as PYTHONHASHSEED.
     """
-    server = _start_server()
+    server = _start_server(hash_seed)
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as printed:
         request = {
             "arguments": arguments,
             "directory": str(directory),
             "environment": dict(environment),
             "printed": printed.name,
-            "has_own_jobs": has_own_jobs,
         }
         print(json.dumps(request), file=server.stdin, flush=True)
         status = int(server.stdout.readline())

@@ -60,11 +60,11 @@ class Project:
         text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
         (self.directory / "config.yaml").write_text(text, encoding="utf-8")
 
-    def snakemake(self, *arguments: str, has_own_jobs: bool = False) -> subprocess.CompletedProcess:
+    def snakemake(self, *arguments: str, hash_seed: str = "random") -> subprocess.CompletedProcess:
         """Run snakemake to its end; what it prints, to either stream, is in `stdout`."""
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": "", "PYTHONUTF8": "1"}
         return run_snakemake(
-            ["--nocolor", *arguments], self.directory, environment, has_own_jobs=has_own_jobs
+            ["--nocolor", *arguments], self.directory, environment, hash_seed=hash_seed
         )
 
     def repair(self, *arguments: str) -> subprocess.CompletedProcess:

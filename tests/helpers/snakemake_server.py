@@ -3,6 +3,7 @@
 `helpers.forked_snakemake` starts this file as a process of its own.
 """
 
+import ast
 import atexit
 import concurrent.futures.thread
 import gc
@@ -121,14 +122,27 @@ def _answer(request: dict) -> int:
         os.environ.update(request["environment"])
         for stream, path in enumerate([os.devnull, request["printed"], request["printed"]]):
             os.dup2(os.open(path, os.O_RDWR | os.O_APPEND), stream)
-        if not request["has_own_jobs"]:
-            # the package has a function of the name of the module
-            sys.modules["snakemake.shell"].sp = types.SimpleNamespace(
-                **vars(subprocess) | {"Popen": _JobFork}
-            )
+        # the package has a function of the name of the module
+        sys.modules["snakemake.shell"].sp = types.SimpleNamespace(
+            **vars(subprocess) | {"Popen": _JobFork}
+        )
         sys.argv = ["snakemake", *request["arguments"]]
         snakemake.cli.main()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _keep_parsed() -> None:
+    """Keep the syntax trees of the package, which every run parses for the digests of its rules."""
+    parse = ast.parse
+    files = Path(__file__).parents[2].glob("src/**/*.py")
+    parsed = {content: parse(content) for content in map(Path.read_bytes, files)}
+
+    def find_or_parse(source, *others, **options):
+        # a changed file of a project is not among those of the package
+        kept = parsed.get(source) if isinstance(source, bytes) and not options else None
+        return kept or parse(source, *others, **options)
+
+    ast.parse = find_or_parse
 
 
 # this file's folder holds helpers of tests, which no run may import
@@ -137,6 +151,7 @@ _PATH = [*sys.path]
 for _name in _LIBRARIES:
     importlib.import_module(_name)
 ReportPluginRegistry()
+_keep_parsed()
 gc.freeze()
 for _line in sys.stdin:
     print(_answer(json.loads(_line)), flush=True)

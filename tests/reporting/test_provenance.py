@@ -59,17 +59,17 @@ def config(tmp_path_factory, random_model) -> dict:
     return configuration(random_model("llama"), prompts)
 
 
-def finished(directory: Path, config: dict, has_own_jobs: bool = False) -> Project:
+def finished(directory: Path, config: dict, hash_seed: str) -> Project:
     """A project after a run."""
     project = Project(directory, config)
-    run = project.snakemake("--cores", "1", has_own_jobs=has_own_jobs)
+    run = project.snakemake("--cores", "1", hash_seed=hash_seed)
     assert run.returncode == 0, run.stdout
     return project
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, config) -> Project:
-    return finished(tmp_path_factory.mktemp("first"), config)
+    return finished(tmp_path_factory.mktemp("first"), config, "random")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def projects(tmp_path_factory, project, config) -> list[Project]:
 
     The jobs of the second have other hashes of texts, so that no order is one by chance.
     """
-    return [project, finished(tmp_path_factory.mktemp("second"), config, has_own_jobs=True)]
+    return [project, finished(tmp_path_factory.mktemp("second"), config, "1")]
 
 
 @pytest.fixture

@@ -17,9 +17,7 @@ COMMANDS = [
     *long(
         ["--lint"],
         ["--list-rules"],
-        ["--detailed-summary"],
         ["--dag"],
-        ["--rulegraph"],
         ["--list-input-changes"],
     ),
 ]
@@ -27,10 +25,11 @@ OWNED = (".snakemake", "__pycache__")
 """The folders that Snakemake and Python keep for themselves."""
 
 
-@pytest.fixture
-def damaged(tmp_path, random_model) -> Project:
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory, random_model) -> Project:
     """A project with damaged, missing and unfinished results, which never ran."""
-    prompts = tmp_path / "prompts.csv"
+    folder = tmp_path_factory.mktemp("damaged")
+    prompts = folder / "prompts.csv"
     pd.DataFrame({"prompt": PROMPTS}).to_csv(prompts, index=False)
     truncation = {"alpha": 0.8, "k": 3, "L": 2}
     experiment = {"label": "Player", "interest": "Gender", "start": "player", "queries": [GENDER]}
@@ -41,7 +40,7 @@ def damaged(tmp_path, random_model) -> Project:
         "topk": {"source": f"path:{prompts}", "column": "prompt", "maximum_k": 5},
         "experiments": [experiment | truncation],
     }
-    directory = tmp_path / "project"
+    directory = folder / "project"
     directory.mkdir()
     project = Project(directory, config)
     for name in (

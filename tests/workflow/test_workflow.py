@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.imports import SCRIPTS, imported_by, script_of, types
-from helpers.marks import long_cases
 from helpers.project import (
     CHECKS,
     EMPTY,
@@ -249,12 +248,12 @@ def test_a_second_run_does_nothing(project):
     ("lost", "again"),
     [
         (["trees/gpt2"], jobs(STAGES, ["gpt2"])),
-        *long_cases(
-            (["figures/figure3.png", "tables/table2.tex"], {"figure3": 1, "table2": 1}),
-            (["crosschecks/gpt2/empty"], jobs(["crosschecks"], ["gpt2"])),
+        (
+            ["figures/figure3.png", "crosschecks/gpt2/empty"],
+            {"figure3": 1} | jobs(["crosschecks"], ["gpt2"]),
         ),
     ],
-    ids=["trees", "for people", "outcomes"],
+    ids=["trees", "for people and outcomes"],
 )
 def test_lost_files_are_made_again(project, lost, again):
     """Files that were deleted are made again, of the model alone to which they belong."""
@@ -270,19 +269,10 @@ def test_lost_files_are_made_again(project, lost, again):
 
 
 @pytest.mark.long
-def test_a_new_query_is_checked_on_the_trees_and_scores_that_are_there(project):
-    """A query costs the model that it asks its checks, and no model a tree or a score."""
+def test_a_new_query_and_a_new_start_string_concern_their_models_alone(project):
+    """A query costs the model that it asks its checks; a start string costs another its tree."""
     config = read_config(project)
     config["experiments"][0]["queries"].append("P=? [ G gender <= 0 ]")
-    with project.configured(config):
-        planned = project.planned()
-    assert planned == jobs(["checks", "crosschecks"], ["llama"]) | MADE_OF_CHECKS
-
-
-@pytest.mark.long
-def test_a_new_start_string_concerns_its_model_alone(project):
-    """A start string that one model goes on from costs the others nothing."""
-    config = read_config(project)
     config["start_strings"]["new"] = "A new text"
     config["experiments"].append(
         {"label": "New", "interest": "Test", "start": "new", "models": ["bert"]}
@@ -290,17 +280,20 @@ def test_a_new_start_string_concerns_its_model_alone(project):
     )
     with project.configured(config):
         planned = project.planned()
-    assert planned == jobs(STAGES, ["bert"]) | {"table1": 1} | MADE_OF_CHECKS
+    of_query, of_start = jobs(["checks", "crosschecks"], ["llama"]), jobs(STAGES, ["bert"])
+    assert planned == of_query | of_start | {"table1": 1} | MADE_OF_CHECKS
 
 
 @pytest.mark.long
-def test_a_new_protected_text_grows_no_tree(project):
-    """A changed setting of a quantifier makes the scores again of the models that are asked it."""
+def test_a_new_protected_text_and_a_larger_k_of_the_statistics_grow_no_tree(project):
+    """A changed setting of a quantifier makes the scores again of the models that are asked it;
+    the settings of the statistics are of no concern to trees, though one job asks both."""
     config = read_config(project)
     config["quantifiers"]["similarity"]["protected"].append("fire of my loins")
+    config["topk"]["maximum_k"] += 1
     with project.configured(config):
         planned = project.planned()
-    assert planned == jobs(STAGES[1:], ["llama"]) | MADE_OF_CHECKS
+    assert planned == jobs(STAGES[1:], ["llama"]) | {"topk": len(MODELS)} | MADE_OF_CHECKS
 
 
 @pytest.mark.long
@@ -314,17 +307,6 @@ def test_a_changed_source_is_fetched(project):
     again = {"fetch_model": 1, "fetch_prompts": 1, "topk": len(MODELS)} | jobs(STAGES, ["bert"])
     assert planned.items() >= again.items()
     assert not {f"trees_{model}" for model in MODELS if model != "bert"} & planned.keys()
-
-
-@pytest.mark.long
-def test_a_larger_k_of_the_statistics_grows_no_tree(project):
-    """The settings of the top-k statistics are of no concern to trees, though one job asks both."""
-    config = read_config(project)
-    config["topk"]["maximum_k"] += 1
-    with project.configured(config):
-        planned = project.planned()
-    assert planned["topk"] == len(MODELS)
-    assert not planned.keys() & jobs(STAGES).keys()
 
 
 @pytest.mark.long
@@ -394,13 +376,9 @@ def test_a_model_without_experiments_has_no_jobs_but_its_statistics(project):
     ("file", "text", "again"),
     [
         (f"{QUANTIFIERS}/gender_words/female.txt", "\nchampioness\n", STAGES[1:]),
-        *long_cases(
-            ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
-            (f"{QUANTIFIERS}/gender.py", "\n# changed\n", STAGES[1:]),
-            ("src/llmchecker/checking/storm.py", "\n# changed\n", ("checks", "crosschecks")),
-        ),
+        ("src/llmchecker/trees/expansion.py", "\n# changed\n", STAGES),
     ],
-    ids=["word list", "expansion", "quantifier", "storm"],
+    ids=["word list", "expansion"],
 )
 def test_a_change_reruns_what_depends_on_it(project, file, text, again):
     """A changed file makes the results again that depend on it, and leaves the dearer ones."""
@@ -413,10 +391,8 @@ def test_a_change_reruns_what_depends_on_it(project, file, text, again):
 @pytest.mark.long
 def test_triggers_without_params_do_not_see_changed_code(project):
     """With `--rerun-triggers mtime` Snakemake compares no digest, as CONTRIBUTING.md says."""
-    before = project.planned("--rerun-triggers", "mtime")
     with project.appended("src/llmchecker/checking/storm.py", "\n# changed\n"):
-        assert project.planned("--rerun-triggers", "mtime") == before
-        assert "checks_gpt2" in project.planned()
+        assert "checks_gpt2" not in project.planned("--rerun-triggers", "mtime")
 
 
 @pytest.mark.long
@@ -426,7 +402,6 @@ def test_triggers_without_params_do_not_see_changed_code(project):
         "llmchecker/checking/witnesses.py",
         "llmchecker/models/distribution.py",
         "llmchecker/properties/quantifiers/polarity.py",
-        "llmchecker/reporting/tables.py",
     ],
 )
 def test_a_changed_module_makes_again_what_imports_it(finished, module):
@@ -450,37 +425,14 @@ def code_of_rule(rule: str) -> set[str]:
 
 
 @pytest.mark.long
-def test_the_linter_is_content(project):
-    """snakemake --lint has nothing to say."""
-    run = project.snakemake("--lint")
-    assert run.returncode == 0, run.stdout
-    assert "Congratulations" in run.stdout
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("alhpa", 0.8, "experiments[0]: unknown key 'alhpa', did you mean 'alpha'?"),
-        *long_cases(
-            (
-                "queries",
-                ["P=? [ F sentiment > 0 ]"],
-                "experiments[0].queries[0]: column 9 of the query",
-            ),
-            ("alpha", 1.5, "experiments[0].alpha: 1.5 is too large; it must be at most 1"),
-            ("models", ["two"], "experiments[0].models: model 'two' is not defined"),
-        ),
-    ],
-)
-def test_a_bad_configuration_stops_before_any_job(key, value, message, tmp_path):
+def test_a_bad_configuration_stops_before_any_job(tmp_path):
     """A configuration that cannot run ends with one message and without a job or a traceback."""
     config = deepcopy(EMPTY)
-    config["experiments"][0][key] = value
+    config["experiments"][0]["alhpa"] = 0.8
     project = Project(tmp_path, config)
     run = project.snakemake("--cores", "1")
     assert run.returncode != 0
-    assert message in run.stdout
+    assert "experiments[0]: unknown key 'alhpa', did you mean 'alpha'?" in run.stdout
     assert run.stdout.count("experiments[0]") == 1
     assert "config.yaml, line " in run.stdout
     assert "common.smk" not in run.stdout
