@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -71,45 +72,55 @@ JOBS_OF_JUDGE = JOBS_OF_SCORES | {"fetch_model", "topk"}
 JOBS_OF_PROMPTS = {"fetch_prompts", "topk", "figure3", "provenance"}
 TEMPLATE = b"label: judge\n    template: {x: 1}"
 CHANGES = [
-    ("model/model.safetensors", flip_bit, JOBS_OF_MODEL),
-    ("model/tokenizer.json", add_line, JOBS_OF_MODEL),
-    ("model/config.json", add_line, JOBS_OF_MODEL),
-    ("model/generation_config.json", add_line, JOBS_OF_MODEL),
-    ("packed.gguf", flip_bit, JOBS_OF_GGUF),
-    ("judge/model.safetensors", flip_bit, JOBS_OF_JUDGE),
-    ("judge/chat_template.jinja", replace(b"m.content", b"m['role']"), JOBS_OF_JUDGE),
-    ("mood/model.safetensors", flip_bit, JOBS_OF_SCORES),
-    ("project/config.yaml", replace(b"Is it polite?", b"Is it a threat?"), JOBS_OF_SCORES),
-    ("project/config.yaml", replace(b"label: judge", TEMPLATE), JOBS_OF_SCORES),
-    ("project/shape.json", replace(b"name", b"date"), JOBS_OF_SCORES | JOBS_OF_SUITE),
-    ("project/rows.csv", replace(b"exam", b"user"), JOBS_OF_SUITE),
-    ("project/suite.yaml", replace(b"0.9", b"0.8"), JOBS_OF_SUITE),
-    ("project/list.txt", add_line, JOBS_OF_SUITE),
-    ("project/prompts.csv", replace(b"it", b"no"), JOBS_OF_PROMPTS),
-    ("project/own.py", add_line, JOBS_OF_SCORES),
+    [("model/model.safetensors", flip_bit, JOBS_OF_MODEL)],
+    [("model/generation_config.json", add_line, JOBS_OF_MODEL)],
+    [
+        ("packed.gguf", flip_bit, JOBS_OF_GGUF),
+        ("project/rows.csv", replace(b"exam", b"user"), JOBS_OF_SUITE),
+    ],
+    [
+        ("judge/model.safetensors", flip_bit, JOBS_OF_JUDGE),
+        ("project/suite.yaml", replace(b"0.9", b"0.8"), JOBS_OF_SUITE),
+    ],
+    [("judge/chat_template.jinja", replace(b"m.content", b"m['role']"), JOBS_OF_JUDGE)],
+    [
+        ("mood/model.safetensors", flip_bit, JOBS_OF_SCORES),
+        ("project/list.txt", add_line, JOBS_OF_SUITE),
+    ],
+    [("project/config.yaml", replace(b"Is it polite?", b"Is it a threat?"), JOBS_OF_SCORES)],
+    [("project/config.yaml", replace(b"label: judge", TEMPLATE), JOBS_OF_SCORES)],
+    [("project/shape.json", replace(b"name", b"date"), JOBS_OF_SCORES | JOBS_OF_SUITE)],
+    [
+        ("project/own.py", add_line, JOBS_OF_SCORES),
+        ("project/prompts.csv", replace(b"it", b"no"), JOBS_OF_PROMPTS),
+    ],
 ]
+"""Changes that one plan finds; each has a job that no other of them schedules."""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("file", "change", "expected"), CHANGES)
-def test_a_change_in_place_plans_all_that_depends_on_it(finished, file, change, expected):
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: changes[0][0])
+def test_a_change_in_place_plans_all_that_depends_on_it(finished, changes):
     """A change that keeps the time of a file is noticed."""
     project, folder = finished
-    content = (folder / file).read_bytes()
-    overwrite(folder / file, change(content))
+    contents = {file: (folder / file).read_bytes() for file, _, _ in changes}
+    for file, change, _ in changes:
+        overwrite(folder / file, change(contents[file]))
     try:
         planned = project.planned()
     finally:
-        overwrite(folder / file, content)
-    assert expected <= planned.keys()
-    assert ("trees_one" in planned) == file.startswith("model")
+        for file, content in contents.items():
+            overwrite(folder / file, content)
+    for _, _, expected in changes:
+        assert expected <= planned.keys()
+    assert ("trees_one" in planned) == changes[0][0].startswith("model")
 
 
 @pytest.mark.long
 def test_contents_given_back_are_no_change(finished):
     """A file that was changed and has its old content again schedules no job."""
     project, folder = finished
-    for file, change, _ in CHANGES:
+    for file, change, _ in chain(*CHANGES):
         content = (folder / file).read_bytes()
         overwrite(folder / file, change(content))
         overwrite(folder / file, content)
@@ -203,8 +214,17 @@ open("weights/model.safetensors", "r+b").write(data)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("file", WITHIN)
-def test_a_change_while_jobs_run_is_never_half_in_the_results(file, tmp_path, random_model):
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["weights/model.safetensors"],
+        ["config.yaml"],
+        # no job reads two of these
+        ["own.py", "suite.yaml", "prompts.csv"],
+    ],
+    ids=" ".join,
+)
+def test_a_change_while_jobs_run_is_never_half_in_the_results(files, tmp_path, random_model):
     """The run ends with the cause or without the change, and the next is that of a new project."""
     directory = tmp_path / "project"
     shutil.copytree(random_model("gpt2"), directory / "weights")
@@ -213,12 +233,12 @@ def test_a_change_while_jobs_run_is_never_half_in_the_results(file, tmp_path, ra
     config = yaml.safe_load((directory / "config.yaml").read_text())
     config["experiments"][0]["queries"].append(WORDS)
     project.write_config(config)
-    (directory / "change.py").write_text(WITHIN[file])
-    run = project.snakemake("--cores", "1")
+    (directory / "change.py").write_text("\n".join(WITHIN[file] for file in files))
+    run = project.snakemake("--cores", "1", "--keep-going")
     assert (directory / "changed.py").exists(), run.stdout
     if run.returncode != 0:
         assert "Traceback" not in run.stdout, run.stdout
-        assert Path(file).stem in run.stdout
+        assert any(Path(file).stem in run.stdout for file in files)
         assert re.search("changed|of another suite", run.stdout), run.stdout
     again = project.snakemake("--cores", "2")
     assert again.returncode == 0, again.stdout

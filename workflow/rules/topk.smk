@@ -24,6 +24,8 @@ rule fetch_prompts:
         "resources/datasets/prompts.csv.sha256",
     log:
         "results/logs/fetch_prompts.log",
+    # before the jobs of trees, which evaluate the prompts while the model is loaded
+    priority: 2
     conda:
         "../../environment.yml"
     params:

@@ -3,7 +3,9 @@ TREE_JOBS = len({check.tree.model for check in CONFIG.checks})
 
 # For each model one job grows all its trees, so that the model is loaded once and evaluates each
 # text once. The same job evaluates the prompts of the top-k statistics, while the model is loaded.
-# A change of the prompts must not rerun it: the rule `topk` then evaluates the model itself.
+# A change of the prompts must not rerun it: the rule `topk` then evaluates the model itself. So the
+# prompts are no input: as ancient(...) they would keep snakemake, in a run that fetches them, from
+# checking the other inputs and params of this job and of all that depend on it.
 # A rule for each model, since no wildcard gives a rule as many outputs as a model has trees.
 for model in filter(CONFIG.trees, CONFIG.models):
 
@@ -14,7 +16,6 @@ for model in filter(CONFIG.trees, CONFIG.models):
             model=ancient(f"resources/models/{model}"),
             digest=f"resources/models/{model}.sha256",
             shards=[file for t in CONFIG.trees(model) for file in CONFIG.shard_files(t)],
-            prompts=ancient("resources/datasets/prompts.csv") if CONFIG.prompts else [],
         output:
             # `update` keeps snakemake from deleting old trees first: the script keeps each tree
             # whose fingerprint is still the same
@@ -37,9 +38,10 @@ for model in filter(CONFIG.trees, CONFIG.models):
             runtime=CONFIG.expansion.max_minutes,
         params:
             code=get_code("trees"),
-            # The script looks up the limits and the prompts in the configuration: a change of them
-            # must not grow the trees again, so they are no params.
+            # The script looks up the limits and the column of the prompts in the configuration: a
+            # change of them must not grow the trees again, so they are no params.
             trees=list_trees(CONFIG, CONFIG.trees(model)),
+            prompts=paths.PROMPTS_FILE,
             # in a list, because Snakemake compares no other frozen value
             caches=[build_cache(CONFIG.expansion)],
             model=build_model_settings(CONFIG.models[model], CONFIG.expansion),

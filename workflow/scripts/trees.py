@@ -13,4 +13,4 @@ with job_log(snakemake.log[0]) as work:
     grower = TreeBuilder(model, params.caches[0], limits)
     grow_trees(grower, params.trees, snakemake.output.trees, work)
     if model.is_loaded and "topk" in config:
-        store_masses(grower, snakemake.input.prompts, config["topk"], work)
+        store_masses(grower, params.prompts, config["topk"], work)
