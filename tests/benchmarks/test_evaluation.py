@@ -231,6 +231,7 @@ def test_a_suite_of_each_size_runs_whole():
     assert row["size"] == 5
 
 
+@pytest.mark.long
 def test_every_table_has_a_figure(tmp_path, subject):
     """Each question's rows are drawn, from the file alone."""
     quiet = {"report": lambda line: None}

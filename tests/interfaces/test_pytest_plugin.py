@@ -100,6 +100,7 @@ def test_requirements_without_content_are_warned_of_at_collection(folder, monkey
     assert "PytestWarning: won: empty, at least 0: every possible value meets it" in printed
 
 
+@pytest.mark.long
 def test_a_conftest_names_an_application(tmp_path):
     """A hook gives the models of a suite file, whose requirements gate an application."""
     case = {"name": "louvre", "user": "Where?", "require": {"paris": {"contains": "Paris"}}}

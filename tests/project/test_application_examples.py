@@ -30,6 +30,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.long
 def test_the_agent_is_gated_by_pytest(tmp_path):
     """Each requirement on the agent, also on its conversation, is a test that passes."""
     folder = Path(shutil.copytree(ROOT / "examples/python_agent", tmp_path / "agent"))

@@ -255,6 +255,7 @@ def table(rows: int) -> str:
     return "start,answer\n" + "".join(f"once, {cell}\n" for cell in cells)
 
 
+@pytest.mark.long
 def test_an_average_ends_when_it_is_decided(tmp_path):
     """Some of 150 rows in a random order decide an average, as all of them do; a log continues."""
     x = {"x": {"type": "pattern", "pattern": "{answer}"}}
@@ -281,6 +282,7 @@ def test_an_average_ends_when_it_is_decided(tmp_path):
     assert "the stored average was decided without it; run it with --measure" in missing.reason
 
 
+@pytest.mark.long
 def test_the_worst_row_ends_with_the_first_one_against_it(tmp_path):
     """Rows end at the limit of the worst one, and the first one beyond it ends all others."""
     x = {"x": {"type": "pattern", "pattern": "{answer}"}}

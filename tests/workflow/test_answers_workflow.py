@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from helpers.project import ROOT, Project, jobs, read_config, stats
+from helpers.project import ROOT, Project, read_config, stats
 
 from llmchecker.utils.atomic_files import _DIGEST_KEY
 
@@ -136,22 +136,6 @@ def test_a_seed_gives_the_same_bits_without_the_stored_distributions(project):
             del record[name]
         del record["history"]["seconds"]
     assert after == before
-
-
-@pytest.mark.long
-def test_a_changed_answer_regrows_no_tree(project):
-    """Other passes make the answers again and what shows them, but no tree, score or verdict."""
-    config = read_config(project)
-    config["answer"]["passes"] = 41
-    with project.configured(config):
-        assert project.planned() == jobs(["answers"], ["gpt2"]) | AFTER_ANSWERS
-
-
-@pytest.mark.long
-def test_changed_sampling_code_regrows_no_tree(project):
-    """A change of how samples are drawn makes the answers again, and no tree."""
-    with project.appended("src/llmchecker/checking/anytime/path_sampler.py", "\n# changed\n"):
-        assert project.planned() == jobs(["answers"], ["gpt2"]) | AFTER_ANSWERS
 
 
 @pytest.mark.long

@@ -100,6 +100,7 @@ def test_six_tiny_models_of_the_papers_architectures_write_its_tables(project):
     assert make_paper(project, "config.yaml").count("Nothing to be done") == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_machine_without_a_gpu_is_told_so_before_anything_is_fetched(tmp_path):
     """Where torch finds no GPU the forecast ends with the key at fault, and nothing begins."""

@@ -127,6 +127,7 @@ def test_listed_probabilities_bound_conversations(kind, seeds):
     assert certain_widths < 0.9 * seeds
 
 
+@pytest.mark.long
 def test_an_interval_by_listed_probabilities_is_narrower():
     """A known text needs no samples, so the same answers give half of the width on average."""
     widths = {True: 0.0, False: 0.0}
@@ -191,6 +192,7 @@ def inflate(answer: TextAnswer, chance: random.Random) -> TextAnswer:
     return replace(answer, tokens=(first, *answer.tokens[1:]))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -252,6 +254,7 @@ def test_a_provider_that_ignores_the_request_is_named():
     assert "the provider lists no log probabilities, which `top_logprobs` requests" in answer.notes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lists_sampled", [False, True])
 def test_right_numbers_pass_the_test_of_samples(lists_sampled):
     """Samples of the listed numbers are no finding, where a list has the sampled token too."""

@@ -97,6 +97,7 @@ def test_bounds_contain_the_enumerated_truth(seed):
     assert answer.upper - answer.lower < 1e-11
 
 
+@pytest.mark.long
 def test_intervals_cover_the_truth_at_all_times():
     """Misses at any time are not significantly more frequent than the confidence of 0.8 allows."""
     turns, length = TURNS["scripted"]

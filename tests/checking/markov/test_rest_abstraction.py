@@ -196,6 +196,7 @@ def truth(whole: TextTree, columns, formula) -> Fraction:
     return as_oracle(whole, columns).probability_of(formula)
 
 
+@pytest.mark.long
 @examples(400)
 @given(trees=whole_and_cut(), formula=about_texts, ranges=st.sampled_from([ANY, SMALL]))
 def test_the_truth_lies_within_the_bounds(trees, formula, ranges):

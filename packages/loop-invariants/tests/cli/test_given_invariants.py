@@ -89,6 +89,7 @@ def test_a_quantified_invariant_of_the_text_is_used(tmp_path) -> None:
     assert any("forall" in each.text for each in result.invariants)
 
 
+@pytest.mark.long
 @needs_gcc
 def test_a_witness_holds_in_compiled_runs(program, capsys) -> None:
     """The witness states each invariant at its loop, and compiled runs at that place agree."""

@@ -281,6 +281,7 @@ def test_a_violation_is_printed_as_a_run(tmp_path, capsys) -> None:
     assert run[-1] == "    line 1: the assertion fails"
 
 
+@pytest.mark.long
 @needs_gcc
 def test_a_run_too_long_to_write_down_has_its_inputs_in_the_message(tmp_path, capsys) -> None:
     """Only the compiled program makes ten million rounds, which have no line each."""
