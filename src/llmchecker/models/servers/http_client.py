@@ -366,7 +366,7 @@ class ServerSession:
                 match the schema.
         """
         source = self._client.source
-        urls = [source.select_server(each).build_url(path) for each in source.addresses]
+        urls = [source.build_url(path, each) for each in source.addresses]
         with prefix_errors(", ".join(urls)):
             response = await self._send_with_retries(path, payload, report_loss)
             return parse_response(shape, response)
@@ -435,7 +435,7 @@ class ServerSession:
     ) -> tuple[int, Mapping[str, str], bytes]:
         method, body = "GET" if payload is None else "POST", bytearray()
         max_bytes = self._client.limits.max_bytes
-        url = self._client.source.select_server(address).build_url(path)
+        url = self._client.source.build_url(path, address)
         async with self._http.request(method, url, json=payload, allow_redirects=False) as response:
             coding = response.headers.get("content-encoding", "identity")
             if coding.strip().lower() not in ("", "identity"):

@@ -238,13 +238,14 @@ class ServerSource:
         """The server's address, without a trailing slash."""
         return self.source.name.rstrip("/")
 
-    def build_url(self, path: str) -> str:
-        """Return the URL of a path.
+    def build_url(self, path: str, address: str | None = None) -> str:
+        """Return the URL of a path at one of the addresses, by default the first.
 
         An address with a version, such as `https://host/openai/v1`, replaces that of the path.
         """
-        is_versioned = any(map(_VERSION.fullmatch, self.address.split("/")[3:]))
-        return self.address + (path.removeprefix("/v1") if is_versioned else path)
+        address = self.address if address is None else address
+        is_versioned = any(map(_VERSION.fullmatch, address.split("/")[3:]))
+        return address + (path.removeprefix("/v1") if is_versioned else path)
 
     @property
     def local_files(self) -> dict[str, Path]:
