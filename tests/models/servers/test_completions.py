@@ -38,7 +38,7 @@ from loop_invariants.proposals.prompt_templates import (
     build_message,
     build_prompt,
 )
-from loop_invariants.proposals.proposers import _propose_for_program, load_proposer
+from loop_invariants.proposals.proposers import load_proposer, propose_for_program
 from loop_invariants.proposals.sampling import _MAX_TOKENS
 from loop_invariants.proposals.settings import ProposalSettings
 
@@ -85,7 +85,7 @@ def test_a_server_proposes_what_it_writes(api, tmp_path):
     with running(server) as address:
         fetch_served_model(source_of(address, api), tmp_path / "asked")
         proposer = load_proposer(tmp_path / "asked", ASKING, tmp_path / "kept", 1, {})
-        made = _propose_for_program(proposer, COUNTER, ASKING)[0]
+        made = propose_for_program(proposer, COUNTER, ASKING)[0]
     assert {tuple(map(tuple, a)) for a in made.answers.values()} == {(("x <= n",),) * 3}
     shown = [
         build_prompt(COUNTER, COUNTER.loops[0], style)
