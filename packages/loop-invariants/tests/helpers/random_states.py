@@ -153,7 +153,8 @@ class _Writer:
                 f"(({choose(_TYPES.split(','))}){left})",
                 f"({choose('-~!')}({left}))",
                 f"f({left}, {right})",
-                f"({left}, {right})",
+                # gcc drops a read whose value is not used, and with it what a sanitizer checks
+                f"(f2({left}, 0), {right})",
                 choose(["(b++)", "(--b)", "(b = 3)", "sw(s1).x", "sc()", "(int)strlen(st)"]),
             ]
         )
