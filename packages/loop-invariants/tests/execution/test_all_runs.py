@@ -114,6 +114,16 @@ TWINS = {
     ),
     "null": ("int x, *p = N() > 0 ? &x : 0; if (@) *p = 1; assert(1);", "p", "1"),
     "freed": ("int *p = malloc(4); *p = 1; @ assert(*p == 1);", "", "free(p);"),
+    "open allocation": (
+        "unsigned n = U(); A(n > 0 && n < 5); int *p = malloc(n * sizeof *p); p[@] = 1; assert(1);",
+        "n - 1",
+        "n",
+    ),
+    "realloc": (
+        "int *p = malloc(8); p[1] = 5; int *q = realloc(p, 16); q[3] = 1; assert(@);",
+        "q[1] == 5",
+        "p[1] == 5",
+    ),
     "divisor": ("int d = N(); A(d >= 0 && d < 9); @ assert(9 / d < 10);", "A(d != 0);", ""),
     "shift": ("unsigned n = U(); @ assert(1u << n);", "A(n < 32);", ""),
     "unsigned": ("unsigned u = U(); assert(@);", "u <= (unsigned)-1", "u < (unsigned)-1"),

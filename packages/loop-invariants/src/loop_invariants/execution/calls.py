@@ -22,6 +22,7 @@ from loop_invariants.execution.c_types import (
     Void,
 )
 from loop_invariants.execution.machine import Choice, Code, Machine, State
+from loop_invariants.execution.memory import MemoryObject
 from loop_invariants.execution.scopes import FunctionName, Scope, Variable
 from loop_invariants.execution.statements import StatementCompiler, return_to_caller
 from loop_invariants.execution.values import (
@@ -45,13 +46,30 @@ _NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
 _MODELLED = frozenset(
     "abs labs llabs __builtin_expect offsetof rand __any_of_sign __any_nonzero "
-    "__distinct malloc alloca calloc free memset memcpy memmove printf putchar puts".split()
+    "__distinct malloc alloca calloc realloc free memset memcpy memmove printf putchar puts".split()
 )
 """Functions that a method `_call_` of `CallCompiler` compiles."""
 _PURE = frozenset("abs labs llabs __builtin_expect offsetof".split())
 _POINTER = PointerType(VOID)
 _MAX_COPIED_BYTES = 1 << 20
 _MALLOC_ASSUMPTION = "allocation succeeds"
+
+
+def _find_size(state: State, position: int) -> int:
+    """Return the number at a place of the stack as a size; split the run by its values."""
+    size = state.stack[-position]
+    if type(size) is not int:
+        raise Choice(position)
+    return ULONG.wrap(size)
+
+
+def _find_allocation(machine: Machine, state: State, address: Address) -> MemoryObject:
+    """Return allocated memory before its end; a violation for another address."""
+    item = machine.find_object(state, address.obj)
+    if item.kind != "heap" or type(address.offset) is not int or address.offset:
+        machine.violate(state, "null")
+    machine.log(state, True, address.obj, None, item.size)
+    return item
 
 
 def _find_input_type(name: str) -> Integer | None:
@@ -533,10 +551,8 @@ class CallCompiler(StatementCompiler):
         machine.assumptions[_MALLOC_ASSUMPTION] = None
 
         def allocate(state: State) -> None:
-            size = state.stack[-1]
-            if type(size) is not int:
-                raise UnsupportedC("an allocation of an open size")
-            number = machine.create_object(state, ULONG.wrap(size), fill, "heap")
+            size = _find_size(state, 1)
+            number = machine.create_object(state, size, fill, "heap")
             state.stack[-1] = Address(number, 0, 0, size)
 
         self.emit(allocate)
@@ -551,13 +567,34 @@ class CallCompiler(StatementCompiler):
         machine.assumptions[_MALLOC_ASSUMPTION] = None
 
         def allocate(state: State) -> None:
-            count, size = state.stack.pop(), state.stack[-1]
-            if type(count) is not int or type(size) is not int:
-                raise UnsupportedC("an allocation of an open size")
-            number = machine.create_object(state, count * size, 0, "heap")
-            state.stack[-1] = Address(number, 0, 0, count * size)
+            size = _find_size(state, 1) * _find_size(state, 2)
+            number = machine.create_object(state, size, 0, "heap")
+            state.stack.pop()
+            state.stack[-1] = Address(number, 0, 0, size)
 
         self.emit(allocate)
+        return _POINTER
+
+    def _call_realloc(self, arguments: list[c_ast.Node]) -> CType:
+        self._push_arguments(arguments, (_POINTER, ULONG))
+        machine = self.machine
+        machine.assumptions[_MALLOC_ASSUMPTION] = None
+
+        def reallocate(state: State) -> None:
+            size, old = _find_size(state, 1), state.stack[-2]
+            if not isinstance(old, Address) or not size:
+                raise UnsupportedC("this use of realloc")
+            number = machine.create_object(state, size, None, "heap")
+            if old.obj:
+                item = _find_allocation(machine, state, old)
+                content = item.read_bytes(0, min(size, item.size))
+                new = state.objects[number]
+                new.write_bytes(0, content, lambda: machine.create_symbol(8))
+                del state.objects[old.obj]
+            state.stack.pop()
+            state.stack[-1] = Address(number, 0, 0, size)
+
+        self.emit(reallocate)
         return _POINTER
 
     def _call_free(self, arguments: list[c_ast.Node]) -> CType:
@@ -570,10 +607,7 @@ class CallCompiler(StatementCompiler):
                 raise UnsupportedC("free of this value")
             if address.obj == 0:
                 return
-            item = machine.find_object(state, address.obj)
-            if item.kind != "heap" or type(address.offset) is not int or address.offset:
-                machine.violate(state, "null")
-            machine.log(state, True, address.obj, None, item.size)
+            _find_allocation(machine, state, address)
             del state.objects[address.obj]
 
         self.emit(free)

@@ -566,7 +566,7 @@ class Machine:
             if model is None:
                 break
             if len(numbers) >= _MAX_CHOICES:
-                raise UnsupportedC("an address with too many values")
+                raise UnsupportedC(f"an address or a size with over {_MAX_CHOICES} values")
             numbers.append(model.evaluate(expression).as_long())
         if not numbers:
             raise EndOfPath
