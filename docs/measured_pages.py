@@ -3,9 +3,9 @@
     .venv/bin/python docs/measured_pages.py
 
 The records are in resources/measured/: `benchmarks/verifying.py` writes programs.csv,
-`benchmarks/ablation.py` writes ablation.csv, `benchmarks/requirements.py` writes requirements.csv,
-benchmarks.json is a copy of the file that `make bench` writes. `make claims` writes claims.csv, and
-`make evaluation` the folder evaluation. Without a record, its table is absent.
+`benchmarks/ablation.py` writes ablation.csv, `benchmarks/fuzzing.py` writes fuzzing.csv,
+`benchmarks/requirements.py` writes requirements.csv, benchmarks.json is a copy of the file that
+`make bench` writes. `make claims` writes claims.csv, and `make evaluation` the folder evaluation. Without a record, its table is absent.
 """
 
 import csv
@@ -20,6 +20,7 @@ from evaluation_page import build_evaluation_page, format_table, read_records
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS_RECORD = ROOT / "resources/measured/programs.csv"
 ABLATION_RECORD = ROOT / "resources/measured/ablation.csv"
+FUZZING_RECORD = ROOT / "resources/measured/fuzzing.csv"
 PUBLISHED = ROOT / "resources/published/invariants.csv"
 SPEED_RECORD = ROOT / "resources/measured/benchmarks.json"
 PROGRAMS_PAGE = ROOT / "docs/programs_measured.md"
@@ -50,6 +51,17 @@ ABLATION_INTRODUCTION = """\
 `verdicts` is the number of programs in whose verdict the part took part, `lost` the number of those
 that have no verdict if the part is switched off. An empty cell is not measured. Parts without a
 verdict in these programs are absent.
+"""
+FUZZING_INTRODUCTION = """\
+## Random programs
+
+    .venv/bin/python benchmarks/fuzzing.py --programs 500
+    .venv/bin/python docs/measured_pages.py
+
+The search of all runs next to gcc with the address and undefined behaviour sanitizers. A program
+asserts of a random computation that its result is among those of gcc's runs on all inputs; in every
+second program one of them is left out. `undecided` are mostly expressions that depend on an
+order that C leaves open. A verdict that differs from gcc's runs is a disagreement.
 """
 PUBLISHED_INTRODUCTION = """\
 ## Published figures
@@ -158,9 +170,12 @@ Row = Mapping[str, str]
 
 
 def build_programs_page(
-    measured: Sequence[Row], ablation: Sequence[Row], published: Iterable[Row]
+    measured: Sequence[Row],
+    ablation: Sequence[Row],
+    fuzzing: Sequence[Row],
+    published: Iterable[Row],
 ) -> str:
-    """Build the page on programs: recorded sets, what parts decide, and published figures."""
+    """Build the page on programs: recorded sets, what parts decide, fuzzing, published figures."""
     columns = ("set", "semantics", "seconds", "programs")
     columns += ("verified", "false", "unsupported", "unknown", "commit")
     rows = [[row[column] for column in columns] for row in measured]
@@ -172,6 +187,7 @@ def build_programs_page(
                 PROGRAMS_INTRODUCTION,
                 format_table(columns, rows),
                 *_build_ablation(ablation),
+                *_build_fuzzing(fuzzing),
                 PUBLISHED_INTRODUCTION,
                 format_table(("tool", "verified"), known),
             ]
@@ -185,6 +201,13 @@ def _build_ablation(rows: Sequence[Row]) -> list[str]:
     columns = ("set", "semantics", "kind", "part", "verdicts", "lost", "names", "commit")
     cells = [[row[column] for column in columns] for row in rows if row["verdicts"] != "0"]
     return [ABLATION_INTRODUCTION, format_table(columns, cells)] if cells else []
+
+
+def _build_fuzzing(rows: Sequence[Row]) -> list[str]:
+    """Build the section on random programs; empty without a record."""
+    columns = ("kind", "programs", "verified", "violated", "undecided", "disagreements", "commit")
+    cells = [[row[column] for column in columns] for row in rows]
+    return [FUZZING_INTRODUCTION, format_table(columns, cells)] if cells else []
 
 
 def build_requirements_page(rows: Sequence[Row]) -> str:
@@ -253,7 +276,7 @@ def read_figures(path: Path) -> Mapping[str, float]:
 def build_pages() -> dict[Path, str]:
     """Build the pages from the records of this repository."""
     programs = build_programs_page(
-        read_rows(PROGRAMS_RECORD), read_rows(ABLATION_RECORD), read_rows(PUBLISHED)
+        *map(read_rows, (PROGRAMS_RECORD, ABLATION_RECORD, FUZZING_RECORD, PUBLISHED))
     )
     return {
         PROGRAMS_PAGE: programs,

@@ -56,7 +56,7 @@ _COMPILED_FUNCTIONS = frozenset(
     "fmax isnan isinf ldexp frexp modf snprintf sprintf sscanf vsnprintf putc fputs fputc "
     "fprintf fflush setjmp _setjmp longjmp va_start va_end va_arg va_copy __builtin_va_start "
     "__builtin_va_end __builtin_va_arg __builtin_expect __builtin_unreachable atexit raise "
-    "signal".split()
+    "signal offsetof".split()
 )
 """Functions that a compiled text may call besides: they reach neither files nor processes."""
 
