@@ -247,6 +247,8 @@ def test_an_average_without_a_meaning_is_refused(tmp_path, average, message):
     with pytest.raises(ConfigError) as error:
         load(tmp_path, [case], {"rows_csv": rows}, properties=x)
     assert message in str(error.value)
+    # the place is the average's own
+    assert ".by:" not in str(error.value)
 
 
 def table(rows: int) -> str:

@@ -195,8 +195,7 @@ class CaseBuilder:
                 )
             ]
             cases += form_cases
-            with prefix_errors(f"{place}.by"):
-                averages += _build_averages(name, demands, form_cases, rows, keys.by)
+            averages += _build_averages(place, name, demands, form_cases, rows, keys.by)
         return cases, averages
 
     def _differs_by_row(self, demand: Demand, keys: CaseKeys, table: PromptTable | None) -> bool:
@@ -571,6 +570,7 @@ def _add_columns(
 
 
 def _build_averages(
+    place: str,
     entry: str,
     demands: Sequence[Demand],
     cases: Sequence[Case],
@@ -580,6 +580,7 @@ def _build_averages(
     """Build the averages of an entry.
 
     Args:
+        place: key of the entry.
         entry: name of the entry.
         demands: its requirements and averages.
         cases: its cases.
@@ -593,9 +594,10 @@ def _build_averages(
         # each deployment has a case of the name
         members = {case.name: rows[case.row - 1] for case in cases if case.label == demand.label}
         groups: dict[str, list[str]] = {}
-        for name, row in members.items():
-            if by is not None and row is not None:
-                groups.setdefault(row.read(normalize_name(by)), []).append(name)
+        with prefix_errors(f"{place}.by"):
+            for name, row in members.items():
+                if by is not None and row is not None:
+                    groups.setdefault(row.read(normalize_name(by)), []).append(name)
         clusters = _read_clusters(demand, members)
         averages.append(
             Average(
