@@ -133,12 +133,9 @@ def test_same_tree_as_algorithm_1_on_random_models(architecture, truncation, ran
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "truncation", [Truncation(0.8, 5, 3), Truncation(1.0, 3, 3), Truncation(0.5, 3, 4)]
-)
-def test_same_tree_as_algorithm_1_on_smollm2(truncation, loaded_smollm2):
+def test_same_tree_as_algorithm_1_on_smollm2(loaded_smollm2):
     """On the real SmolLM2 the fast expansion grows the tree of Algorithm 1."""
-    model = loaded_smollm2
+    model, truncation = loaded_smollm2, Truncation(0.8, 5, 3)
     start = "The player won because"
     tree = build_tree(model, start, truncation)
     root = reference.expand(
