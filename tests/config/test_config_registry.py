@@ -41,7 +41,7 @@ def test_a_registry_does_not_depend_on_the_plan(tmp_path, plan):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("experiments: [", "line 3: not YAML"),
+        ("experiments: [", "line 2: not YAML"),
         ("experiment: []", "line 2.*unknown key 'experiment', did you mean 'experiments'"),
         ("estimate: {}", "renamed"),
         ("quantifiers: {reply: {type: patern}}", "line 2: quantifiers.reply: .*'pattern'"),

@@ -53,7 +53,9 @@ _ADVICE = {
     "could not find expected ':'": (
         "the text of line {line} is no key; add a colon and a space, or indent it"
     ),
-    "did not find expected node content": f"expected a value, not {{character}}; {_QUOTE}",
+    "did not find expected node content": (
+        f"expected a value, not {{character}}; add it, or {_QUOTE}"
+    ),
     "did not find expected alphabetic or numeric": f"& and * begin names; {_QUOTE}",
     "did not find expected tag URI": f"! begins a tag; {_QUOTE}",
     "did not find expected comment or line break": (
@@ -201,7 +203,7 @@ def _raise_libyaml_error(text: str, error: yaml.MarkedYAMLError) -> NoReturn:
     mark = error.problem_mark
     assert mark is not None
     begun = error.context_mark or mark
-    character = text[mark.index : mark.index + 1]
+    character = text[mark.index : mark.index + 1].strip(" \n") or "the end"
     advices = (each for problem, each in _ADVICE.items() if problem in str(error.problem))
     advice = next(advices, f"{error.problem}; {_QUOTE}")
     reason = _TAB if character == "\t" else advice
