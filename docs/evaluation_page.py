@@ -72,6 +72,10 @@ after any round. Clopper and Pearson's interval holds at one stop; looked at aft
 than it claims. `chance` is the probability of at least so many misses if each run misses with 1 - confidence; a small
 one shows that an interval does not hold. `certain misses` counts runs whose certain bounds exclude the truth.
 
+The claims of `rows` are [those about the rows of a table](../how-to/claims.md), of which half are exact and half have a
+few answers each, after every second row, round or day; averages have the truth as their threshold, where bets are largest.
+Certain bounds of `bits` and `rows` are not compared.
+
 ![Share of runs that miss the truth over the nominal share](../images/evaluation_coverage.png)
 
 """

@@ -160,6 +160,8 @@ SPEED_FIGURES = {
     "estimate.{model}.passes_share_of_generate": "the same over `generate`, 60 tokens",
     "host.words.L5.passes_per_second": "passes a second without the network, 5 tokens",
     "host.words.L40.passes_per_second": "the same, 40 tokens",
+    "rows.needed.rows": "rows of 5,000 read until an average of 0.70 is decided to be at least 0.65",
+    "rows.needed.passes": "passes for them, where each row is exact after one",
     "check.exponent": "exponent of the time to check a chain, in its states",
     "bounds.cost_ratio": "time of the bounds over building and checking the chain",
     "workflow.overhead_share": "share of `make results` outside of jobs' work",

@@ -17,6 +17,7 @@ from scipy.stats import beta
 
 import llmchecker as lc
 from evaluation.baselines import compute_betting_ends
+from evaluation.row_claims import count_misses
 from evaluation.subjects import Row
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -31,6 +32,8 @@ PACKAGE = "LLMChecker, every stop"
 ACCESSES = ("logits", "top_logprobs", "texts")
 BITS = "bits"
 """The access of the baselines, which see the truth of each text alone."""
+ROWS = "rows"
+"""In place of an access, the claims about many rows."""
 KINDS = {
     "reachability": Kind(("F", None, ("atom", "gender", ">", 1)), length=4),
     "LTL": Kind(("F", None, ("G", None, ("atom", "gender", ">", 0))), length=4),
@@ -62,10 +65,13 @@ def measure(access: str, sizes: Sizes, report: Callable[[str], None] = print) ->
     """Yield a row for each query and confidence: the runs whose interval ever misses the truth.
 
     Args:
-        access: a kind of access of `ACCESSES`, or `BITS` for the baselines.
+        access: a kind of access of `ACCESSES`, `BITS` for the baselines, or `ROWS`.
         sizes: how much is measured.
         report: a function that receives the progress.
     """
+    if access == ROWS:
+        yield from _measure_rows(sizes, report)
+        return
     for name, kind in KINDS.items():
         tables = find_tables(kind, sizes.tables)
         for confidence in sizes.confidences:
@@ -84,6 +90,23 @@ def measure(access: str, sizes: Sizes, report: Callable[[str], None] = print) ->
                     "certain_misses": certain_misses,
                 }
                 report(f"{access}, {name}, {confidence}: {method} misses {misses}")
+
+
+def _measure_rows(sizes: Sizes, report: Callable[[str], None]) -> Iterator[Row]:
+    """Yield a row for each claim about many rows and confidence."""
+    for confidence in sizes.confidences:
+        for claim, misses in count_misses(sizes.seeds, confidence, report):
+            yield {
+                "access": ROWS,
+                "query": claim,
+                "confidence": confidence,
+                "runs": sizes.seeds,
+                "method": f"{claim}, every stop",
+                "misses": misses,
+                "share": misses / sizes.seeds,
+                "nominal": 1 - confidence,
+                "certain_misses": 0,
+            }
 
 
 def find_tables(kind: Kind, number: int) -> list[tuple[lc.TableModel, Fraction]]:

@@ -64,7 +64,7 @@ def list_parts(config: Settings, size: str) -> dict[str, list[str]]:
     return {
         "reach": [f"{model}.{decoding}" for model in models for decoding in decodings],
         "worth": [f"{model}.{decoding}" for model in models for decoding in WORTH_DECODINGS],
-        "coverage": [*coverage.ACCESSES, coverage.BITS],
+        "coverage": [*coverage.ACCESSES, coverage.BITS, coverage.ROWS],
         "growth": list(growth.AXES),
         "closest": list(models),
     }

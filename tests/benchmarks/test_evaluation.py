@@ -7,7 +7,18 @@ from math import comb, log, sqrt
 import numpy as np
 import pandas as pd
 import pytest
-from evaluation import baselines, beaver, closest, coverage, growth, job, reach, subjects, worth
+from evaluation import (
+    baselines,
+    beaver,
+    closest,
+    coverage,
+    growth,
+    job,
+    reach,
+    row_claims,
+    subjects,
+    worth,
+)
 from evaluation.figures import FIGURES
 from helpers.anytime_checks import Kind, spread_model
 from helpers.forked_snakemake import run_snakemake
@@ -215,6 +226,17 @@ def test_a_wrong_truth_is_missed(monkeypatch):
     sizes = coverage.Sizes(seeds=2, confidences=(0.99,), tables=1, passes=15)
     for row in coverage.measure("logits", sizes, report=lambda line: None):
         assert row["certain_misses"] == 2
+
+
+def test_a_wrong_truth_of_rows_is_missed(monkeypatch):
+    """Each claim about rows is counted once, and a truth outside of all intervals is missed."""
+    misses = row_claims._misses
+    monkeypatch.setattr(row_claims, "_misses", lambda interval, truth: misses(interval, truth + 2))
+    sizes = coverage.Sizes(seeds=2, confidences=(0.8,))
+    rows = list(coverage.measure(coverage.ROWS, sizes, report=lambda line: None))
+    claims = [name for names in row_claims.CLAIMS for name in names]
+    assert [row["query"] for row in rows] == claims
+    assert all(row["misses"] == 2 for row in rows if not row["query"].startswith("watch"))
 
 
 def test_growth_has_a_row_for_each_size():
