@@ -17,7 +17,6 @@ from llmchecker.checking.anytime.confidence_sequence import (
 )
 from llmchecker.checking.anytime.drift_evidence import SumEvidence, is_beyond, is_changed
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member
-from llmchecker.checking.measurement import Threshold
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
@@ -186,7 +185,10 @@ def _miss_functions(rng: np.random.Generator, error: float, seed: int) -> list[b
     truth = rng.choice(POPULATION, _FEW_ROWS)
     figures = [
         (Statistic(Scope.WORST), float(truth.max())),
-        (Statistic(figure=RowFigure(reached=_REACHED)), float(_meets(truth, _REACHED).mean())),
+        (
+            Statistic(figure=RowFigure(reached=_REACHED)),
+            float((truth >= float(_REACHED.number)).mean()),
+        ),
         (Statistic(figure=RowFigure(5)), float((truth**5).mean())),
     ]
     estimators = [
@@ -203,10 +205,6 @@ def _miss_functions(rng: np.random.Generator, error: float, seed: int) -> list[b
         for index, (estimator, (_, number)) in enumerate(zip(estimators, figures, strict=True)):
             missed[index] |= _misses(estimator.measure(results).sampled, number)
     return missed
-
-
-def _meets(truth: np.ndarray, threshold: Threshold) -> np.ndarray:
-    return truth >= float(threshold.number)
 
 
 def _miss_days(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
