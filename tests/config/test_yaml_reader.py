@@ -55,6 +55,7 @@ REFUSED = {
     "a tabulator": ("a:\n\tb: 1\n", 2, "not YAML: a tab indents the line"),
     "two documents": ("a: 1\n---\nb: 1\n", 2, "another document begins; keep one"),
     "an unknown alias": ("a: 1\nb: *c\n", 2, "*c is an unknown alias"),
+    "an anchor with a colon": ("a: &an:chor value\n", 1, "rename it"),
     "an older version": ("# old\n%YAML 1.1\n---\na: no\n", 2, "the file is YAML 1.1; remove"),
     "an unknown version": ("%YAML 1.3\n---\na: no\n", 1, "the file is YAML 1.3; remove"),
     "a second document with a version": ("a: 1\n...\n%YAML 1.1\n---\nb: 1\n", 3, "YAML 1.1"),

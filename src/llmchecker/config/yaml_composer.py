@@ -172,8 +172,17 @@ class _Composer:
             is_mapping = isinstance(event, yaml.MappingStartEvent)
             node = (yaml.MappingNode if is_mapping else yaml.SequenceNode)(tag, [], *marks)
         if event.anchor:
+            self._check_anchor(event, line)
             self._anchors[event.anchor] = node
         return node
+
+    def _check_anchor(self, event: Any, line: int) -> None:
+        """Check that an anchor ends where YAML 1.2 ends it: libyaml ends `&a:b` at the colon."""
+        end = self.text.index("&" + event.anchor, event.start_mark.index) + len(event.anchor) + 1
+        if self.text[end] not in " \t\r\n,]}":
+            raise YamlError(
+                line, "not YAML: an anchor's name has letters, digits, - and _; rename it"
+            )
 
     def _check_scalar(self, event: Any, line: int) -> None:
         """Check that libyaml's value is that of the text in YAML 1.2."""
