@@ -61,7 +61,8 @@ FUZZING_INTRODUCTION = """\
 The search of all runs next to gcc with the address and undefined behaviour sanitizers. A program
 asserts of a random computation that its result is among those of gcc's runs on all inputs; in every
 second program one of them is left out. `undecided` are mostly expressions that depend on an
-order that C leaves open. A verdict that differs from gcc's runs is a disagreement.
+order that C leaves open. A verdict that differs from gcc's runs is a disagreement: gcc reports no
+index that leaves a row of an array through a pointer, and no read of a value that nothing uses.
 """
 PUBLISHED_INTRODUCTION = """\
 ## Published figures

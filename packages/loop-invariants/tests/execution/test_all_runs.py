@@ -1,13 +1,16 @@
 """Symbolic execution of all runs: twins of programs, of which one holds and one fails."""
 
+import time
 from pathlib import Path
 
 import pytest
+import z3
 from helpers.compiled import needs_gcc
 from helpers.marks import long
 from helpers.random_states import build_program, run_compiled
 
 from loop_invariants.execution.execution import ExecutionResult, execute
+from loop_invariants.execution.machine import Code, EndOfPath, Machine, State
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.ir.instrumentation import Property
 
@@ -228,6 +231,18 @@ def test_what_c_leaves_open_is_not_decided(case):
     result = run(f"{HEAD}{UNDECIDED[case]} return 0; }}", seconds=2)
     assert (result.is_complete, result.kind) == (False, "")
     assert result.problem
+
+
+def test_a_condition_with_a_constant_part_restricts_a_path():
+    """A part that is true by itself changes nothing, and the others restrict the path."""
+    machine, state = Machine(frozenset(), time.monotonic() + 60), State(Code("p"))
+    number = machine.create_symbol(8)
+    odd = z3.Concat(number, z3.BitVecVal(1, 1))
+    machine.add(state, z3.Not(z3.Or(odd == 0, number == 2)))
+    state.model = None
+    machine.assume(state, number != 3)
+    with pytest.raises(EndOfPath):
+        machine.assume(state, number == 2)
 
 
 @pytest.mark.parametrize("seed", [1, *long(*range(2, 12))])

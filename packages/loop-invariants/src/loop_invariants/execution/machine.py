@@ -299,6 +299,8 @@ class Machine:
     def add(self, state: State, condition: Any) -> None:
         """Add a condition to a path, whose model may not satisfy it."""
         for part in _split_conjunction(condition):
+            # A part alone may be simplified to a constant.
+            part = z3.BoolVal(part) if isinstance(part, bool) else part
             depth = 1 if state.path is None else state.path.depth + 1
             state.path = _Constraint(state.path, part, depth)
             state.bounds.add(part)
