@@ -20,6 +20,7 @@ from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
+from llmchecker.suites.true_rate import bound_rate
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
 from llmchecker.utils.interval import PROBABILITIES, Interval
 
@@ -30,6 +31,8 @@ ROWS, ANSWERS, STEP = 16, 12, 2
 _FEW_ROWS, _ROUNDS = 6, 4
 """Rows that have an interval each, and their rounds of answers."""
 _DAYS, _DAILY, _AT_RELEASE = 30, 8, 60
+_TEXTS, _LABELS, _LABEL_STEP = 40, 24, 4
+"""Number of judged texts, the most labels, and labels between two stops."""
 _ROUNDING = 1e-6
 _QUERY = parse("P=? [ F x = 1 ]")
 _MEAN = float(POPULATION.mean())
@@ -224,12 +227,28 @@ def _miss_days(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
     ]
 
 
+def _miss_labels(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
+    """Judges that are mostly right, guess, are mostly wrong, or get worse from text to text."""
+    accuracies: list[float | np.ndarray] = [0.95, 0.5, 0.05, np.linspace(1, 0, _TEXTS)]
+    truths = rng.random(_TEXTS) < POPULATION[1 + seed % 3]
+    grades = truths == (rng.random(_TEXTS) < accuracies[seed % len(accuracies)])
+    order = rng.permutation(_TEXTS)[:_LABELS]
+    own, judged = truths[order].tolist(), grades[order].tolist()
+    mean = float(grades.mean())
+    found = (
+        bound_rate(own[:stop], judged[:stop], mean, _TEXTS, error)
+        for stop in range(0, _LABELS + 1, _LABEL_STEP)
+    )
+    return [any(_misses(each, float(truths.mean())) for each in found)]
+
+
 CLAIMS: dict[tuple[str, ...], Callable[[np.random.Generator, float, int], Sequence[bool]]] = {
     ("these rows",): _miss_these,
     ("rows like these", "rows like these, no threshold"): _miss_like,
     ("clusters",): _miss_clusters,
     ("paired difference",): _miss_paired,
     ("worst row", "share of rows", "pass^5"): _miss_functions,
+    ("labels and judge",): _miss_labels,
     ("watch, as at release", "watch, requirement holds"): _miss_days,
 }
 """The claims, and a run of each that says which claims ever miss the truth."""

@@ -1,9 +1,12 @@
 """A judge is measured by hand-counted shares with exact intervals, and bad labels are named."""
 
+import csv
+import io
 import json
 from fractions import Fraction
 from math import comb
 
+import numpy as np
 import pytest
 import yaml
 from helpers.judging import ScriptedJudge
@@ -16,6 +19,8 @@ from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.interfaces.cli import judge_check_command
 from llmchecker.interfaces.cli.main import main
 from llmchecker.suites.judge_check import LabelledText, measure_judge, read_labelled_texts
+from llmchecker.suites.true_rate import bound_rate, draw_order
+from llmchecker.utils.interval import Interval
 
 POLITE = "Is the text polite?"
 TABLE = {
@@ -110,6 +115,71 @@ def test_bad_labels_are_named_with_their_place(tmp_path, text, kind, problem):
     with pytest.raises(kind, match=r"labels\.csv") as error:
         read_labelled_texts(path, judge())
     assert problem in str(error.value)
+
+
+def test_a_list_that_is_labelled_whole_has_its_own_share():
+    """Whatever the judge says, the interval is one point once all labels are known."""
+    truths, grades = [True, False, True, True], [False, True, True, False]
+    found = bound_rate(truths, grades, 0.5, 4, 0.2)
+    assert (found.lower, found.upper) == (0.75, 0.75)
+    assert bound_rate([], [], 0.5, 4, 0.2) == Interval(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "least", "most"),
+    [(1.0, 0.0, 0.5), (0.97, 0.4, 0.7), (0.5, 1.0, 1.15), (0.0, 1.0, 1.15)],
+)
+def test_a_good_judge_narrows_and_a_bad_one_costs_little(accuracy, least, most):
+    """The width beside that of a judge who says the same of all texts, so that labels decide."""
+    rng = np.random.default_rng(3)
+    truths = rng.random(400) < 0.7
+    order = rng.permutation(400)[:120]
+    widths = []
+    for grades in (truths == (rng.random(400) < accuracy), np.ones(400, bool)):
+        found = bound_rate(
+            truths[order].tolist(), grades[order].tolist(), float(grades.mean()), 400, 0.05
+        )
+        assert found.lower <= truths.mean() <= found.upper
+        widths.append(found.upper - found.lower)
+    assert least <= widths[0] / widths[1] <= most
+
+
+def test_labels_are_asked_for_in_random_order_and_kept_at_once(project, capfd, monkeypatch):
+    """A wrong label is asked for again, nothing ends, and other columns and texts stay."""
+    (project / "texts.csv").write_text('id,text\n7,thanks\n8,"shut\nup, now"\n9,please\n')
+    judge_options = ["--judge", "polite", "--label"]
+    order = draw_order(3)
+    monkeypatch.setattr("sys.stdin", io.StringIO("perhaps\nyes\n\n"))
+    assert main(["judge-check", "texts.csv", *judge_options]) == 0
+    printed = capfd.readouterr()
+    assert "'perhaps' is no grade; write one of" in printed.err
+    assert "(2 texts left)" in printed.err
+    assert "of these 3 texts by 1 label" in printed.out
+    table = list(csv.DictReader((project / "texts.csv").open(newline="")))
+    assert [each["label"] for each in table] == ["1" if n == order[0] else "" for n in range(3)]
+    assert [each["text"] for each in table] == ["thanks", "shut\nup, now", "please"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("no\n0\n"))
+    assert main(["judge-check", "texts.csv", *judge_options, "--json"]) == 0
+    content = json.loads(capfd.readouterr().out)
+    assert content["agreement"]["total"] == content["total"] == 3
+    assert content["good"] == {"low": 1 / 3, "high": 1 / 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "problem"),
+    [
+        ("a.csv", "text,label\na,\nb, \n", [], "column label: all labels are empty"),
+        ("a.jsonl", '{"text": "a"}\n', ["--label"], "a.jsonl is no CSV file"),
+        ("a.csv", "text,label\na,x\n", ["--label"], "row 1, column label: 'x' is no grade"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_labelled_is_named(project, capfd, name, text, options, problem):
+    """Each is an error before a judge is opened, and the file is as it was."""
+    (project / name).write_text(text)
+    assert main(["judge-check", name, "--judge", "polite", *options]) == 3
+    assert problem in capfd.readouterr().err
+    assert (project / name).read_text() == text
 
 
 @pytest.fixture

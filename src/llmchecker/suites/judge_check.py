@@ -13,9 +13,11 @@ from llmchecker.models.judges import normalize_label
 from llmchecker.properties.quantifiers.judge import Judge
 from llmchecker.suites.prompt_rows import read_prompt_table
 from llmchecker.suites.templates import Row
+from llmchecker.suites.true_rate import bound_rate, draw_order
 from llmchecker.utils.interval import Interval
 
-_TEXT, _LABEL, _PROMPT = "text", "label", "prompt"
+LABEL = "label"
+_TEXT, _PROMPT = "text", "prompt"
 """The columns of a table of labelled texts; the last one may be absent."""
 _BISECTIONS = 50
 """Number of bisections of an end of an interval, after which it is exact to 15 digits."""
@@ -29,13 +31,13 @@ class LabelledText:
         place: the file and the row, for messages.
         prompt: the prompt that the text answers; empty if it is unknown.
         text: the text.
-        label: the grade.
+        label: the grade; None for a text that nobody has labelled.
     """
 
     place: str
     prompt: str
     text: str
-    label: int
+    label: int | None
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,14 @@ class Share:
 
 @dataclass(frozen=True)
 class JudgeMeasurement:
-    """The errors of a judge on labelled texts.
+    """The errors of a judge on labelled texts, and the share of good texts among all.
 
     Attributes:
         judge: name of the judge.
         good_grade: the least good grade.
         confidence: confidence of each interval.
+        total: number of all texts.
+        good: the share of all texts that people call good, by the labels so far and the grades.
         agreement: the share of texts whose grade is their label.
         precision: of the texts with a good grade, the share with a good label.
         recall: of the texts with a good label, the share with a good grade.
@@ -76,6 +80,8 @@ class JudgeMeasurement:
     judge: str
     good_grade: int
     confidence: float
+    total: int
+    good: Interval
     agreement: Share
     precision: Share
     recall: Share
@@ -102,6 +108,8 @@ class JudgeMeasurement:
             "judge": self.judge,
             "good_grade": self.good_grade,
             "confidence": self.confidence,
+            "total": self.total,
+            "good": {"low": self.good.lower, "high": self.good.upper},
             **shares,
             "ungraded": self.ungraded,
             "differences": [
@@ -111,26 +119,31 @@ class JudgeMeasurement:
         }
 
 
-def read_labelled_texts(path: Path, judge: Judge) -> list[LabelledText]:
+def read_labelled_texts(
+    path: Path, judge: Judge, *, needs_labels: bool = True
+) -> list[LabelledText]:
     """Read a CSV, JSON lines or parquet file with the columns `text` and `label`.
+
+    A text with an empty or missing label has none.
 
     Args:
         path: the file; a column `prompt` contains the prompts.
         judge: the judge, whose grades or answers are labels.
+        needs_labels: whether at least one text must have a label.
 
     Raises:
-        UnusableDataset: the file is absent or no table, or a column is absent.
+        UnusableDataset: the file is absent or no table, or a column or all labels are absent.
         ConfigError: the format is unknown, or a label is no grade; the message contains the row.
     """
     # a name with a colon is a path too
     table = read_prompt_table(f"path:{path.name}", path.absolute().parent)
-    for column in (_TEXT, _LABEL):
+    for column in (_TEXT, LABEL) if needs_labels else (_TEXT,):
         if column not in table.columns:
             raise UnusableDataset(
                 f"{table.name}: the column {column!r} is missing; it has {', '.join(table.columns)}"
             )
     has_prompts = _PROMPT in table.columns
-    return [
+    texts = [
         LabelledText(
             row.place,
             row.read(_PROMPT) if has_prompts else "",
@@ -139,16 +152,20 @@ def read_labelled_texts(path: Path, judge: Judge) -> list[LabelledText]:
         )
         for row in table.rows
     ]
+    if needs_labels and all(each.label is None for each in texts):
+        raise UnusableDataset(f"{table.name}, column {LABEL}: all labels are empty; label a text")
+    return texts
 
 
 def measure_judge(
     judge: Judge, texts: Sequence[LabelledText], good_grade: int, confidence: float
 ) -> JudgeMeasurement:
-    """Grade labelled texts, and compare grades with labels.
+    """Grade texts, and compare the grades with the labels.
 
     Args:
         judge: the judge.
-        texts: the texts, at least one.
+        texts: the texts, at least one; labels in the order of `draw_order`, or of texts that were
+            chosen at random.
         good_grade: the least good grade.
         confidence: confidence of each interval.
 
@@ -157,18 +174,28 @@ def measure_judge(
     """
     found = judge.find_grades([(each.prompt, each.text) for each in texts])
     grades = [grade if isinstance(grade, int) else None for grade in found]
-    pairs = list(zip(texts, grades, strict=True))
-    has_good_grade = [grade is not None and grade >= good_grade for grade in grades]
-    has_good_label = [each.label >= good_grade for each in texts]
-    both = sum(a and b for a, b in zip(has_good_grade, has_good_label, strict=True))
+    is_good = [grade is not None and grade >= good_grade for grade in grades]
+    order = [index for index in draw_order(len(texts)) if texts[index].label is not None]
+    truths = {index: (texts[index].label or 0) >= good_grade for index in order}
+    good = bound_rate(
+        list(truths.values()),
+        [is_good[index] for index in order],
+        sum(is_good) / len(texts),
+        len(texts),
+        1 - confidence,
+    )
+    pairs = [(texts[index], grades[index]) for index in sorted(order)]
+    both = sum(is_good[index] and truths[index] for index in order)
     agreeing = sum(each.label == grade for each, grade in pairs)
     return JudgeMeasurement(
         judge=judge.model.name,
         good_grade=good_grade,
         confidence=confidence,
-        agreement=_build_share(agreeing, len(texts), confidence),
-        precision=_build_share(both, sum(has_good_grade), confidence),
-        recall=_build_share(both, sum(has_good_label), confidence),
+        total=len(texts),
+        good=good,
+        agreement=_build_share(agreeing, len(pairs), confidence),
+        precision=_build_share(both, sum(is_good[index] for index in order), confidence),
+        recall=_build_share(both, sum(truths.values()), confidence),
         ungraded=grades.count(None),
         differences=tuple(pair for pair in pairs if pair[0].label != pair[1]),
     )
@@ -203,15 +230,29 @@ def _bound_below(hits: int, total: int, error: float) -> float:
     return low
 
 
-def _parse_label(row: Row, judge: Judge) -> int:
-    """Return the grade of a label: a number, or an answer of the scale."""
-    text = row.read(_LABEL).strip()
+def _parse_label(row: Row, judge: Judge) -> int | None:
+    if row.is_missing(LABEL) or not (text := row.read(LABEL)).strip():
+        return None
+    return parse_label(row.place, text, judge)
+
+
+def parse_label(place: str, text: str, judge: Judge) -> int:
+    """Return the grade of a label: a number, or an answer of the scale.
+
+    Args:
+        place: the file and the row, for messages.
+        text: the label.
+        judge: the judge, whose grades or answers are labels.
+
+    Raises:
+        ConfigError: the label is no grade of the judge.
+    """
     named = {normalize_label(label): grade for label, grade in judge.grades.items()}
     numbers = {str(grade): grade for grade in judge.grades.values()}
-    grade = (named | numbers).get(normalize_label(text))
+    grade = (named | numbers).get(normalize_label(text.strip()))
     if grade is None:
         known = ", ".join(dict.fromkeys([*judge.grades, *numbers]))
         raise ConfigError(
-            f"{row.place}, column {_LABEL}: {text!r} is no grade; write one of {known}"
+            f"{place}, column {LABEL}: {text.strip()!r} is no grade; write one of {known}"
         )
     return grade

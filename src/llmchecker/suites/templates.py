@@ -100,6 +100,10 @@ class Row:
             )
         return self.cells[column]
 
+    def is_missing(self, column: str) -> bool:
+        """Return whether the row has no value, or null, in a column."""
+        return self.unusable.get(column, "missing" if column not in self.cells else "") == "missing"
+
     @property
     def columns(self) -> list[str]:
         """The names of all columns."""

@@ -1,11 +1,12 @@
-"""The command `judge-check`: agreement, precision and recall of a judge on labelled texts.
+"""The command `judge-check`: the errors of a judge, and the share of texts that people call good.
 
 llmchecker judge-check labels.csv --model ./judge --question "Is the text polite?"
-llmchecker judge-check labels.csv --judge polite
+llmchecker judge-check labels.csv --judge polite --label
 """
 
 import argparse
 import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_ex
 from llmchecker.properties.quantifiers.judge import Judge
 from llmchecker.suites.judge_check import (
     JudgeMeasurement,
+    LabelledText,
     Share,
     measure_judge,
     read_labelled_texts,
 )
+from llmchecker.suites.labelling import ask_for_labels
 from llmchecker.utils.exit_status import ExitStatus
 from llmchecker.utils.number_format import format_count, format_number
 from llmchecker.utils.printable_text import escape_unprintable, shorten
@@ -52,17 +55,25 @@ def add_judge_check_command(commands: SubParsers) -> None:
         "judge-check",
         help=COMMAND_HELP["judge-check"],
         description="Measure a judge on labelled texts: its agreement with the labels, precision "
-        "and recall, each with an exact confidence interval.",
+        "and recall, each with an exact confidence interval. Texts without a label are graded "
+        "too: an interval has the share of all texts that people would call good.",
         **format_examples(
             'llmchecker judge-check labels.csv --model ./judge --question "Is the text polite?"',
-            "llmchecker judge-check labels.csv --judge polite --json",
+            "llmchecker judge-check labels.csv --judge polite --label",
         ),
     )
     parser.set_defaults(run=_run_judge_check)
     parser.add_argument(
         "file",
         type=Path,
-        help="CSV, JSON lines or parquet file with the columns text, label and, if wanted, prompt",
+        help="CSV, JSON lines or parquet file with the columns text, label and, if wanted, prompt; "
+        "a label may be empty",
+    )
+    parser.add_argument(
+        "--label",
+        action="store_true",
+        help="first ask for labels of texts without one, in random order, and write them into the "
+        "CSV file",
     )
     parser.add_argument("--judge", metavar="NAME", help="a judge of the configuration")
     parser.add_argument("--model", help=f"{MODEL_HELP}, as a judge of its own")
@@ -96,7 +107,10 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
             known = ", ".join(map(str, sorted(set(grades))))
             raise ConfigError(f"--grade: {good_grade} is not on the scale; it has {known}")
         # before the model is loaded
-        texts = read_labelled_texts(path, judge)
+        texts = read_labelled_texts(path, judge, needs_labels=not arguments.label)
+        if arguments.label:
+            ask_for_labels(path, judge, texts, _ask_for_label, _print_line)
+            texts = read_labelled_texts(path, judge)
         with contextlib.chdir(registry.project):
             measurement = measure_judge(judge, texts, good_grade, confidence)
     if arguments.json:
@@ -139,9 +153,30 @@ def _find_judge(arguments: argparse.Namespace, registry: Registry) -> Judge:
     return judge
 
 
+def _ask_for_label(text: LabelledText, missing: int) -> str | None:
+    """Ask for the label of a text; None at an empty line or the end of the input."""
+    prompt = f"{escape_unprintable(text.prompt)}\n" if text.prompt else ""
+    _print_line(f"\n{prompt}{escape_unprintable(text.text)}")
+    _print_line(f"label, or nothing to end ({format_count(missing, 'text')} left):")
+    return sys.stdin.readline().strip() or None
+
+
+def _print_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _build_rows(measurement: JudgeMeasurement) -> Rows:
+    labels = measurement.agreement.total
     figures: dict[str, Row] = {
         "judge": (Figure(escape_unprintable(measurement.judge)),),
+        "good texts": (
+            Figure(
+                format_interval(measurement.good, _DIGITS),
+                f" with confidence {format_number(measurement.confidence)}, of these "
+                f"{format_count(measurement.total, 'text')} by {format_count(labels, 'label')}",
+                Bar(measurement.good),
+            ),
+        ),
         "agreement": _build_row(measurement.agreement, measurement.confidence),
         "precision": _build_row(measurement.precision, measurement.confidence),
         "recall": _build_row(measurement.recall, measurement.confidence),
