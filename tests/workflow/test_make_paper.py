@@ -37,7 +37,7 @@ def make_paper(project: Project, file: str) -> str:
     arguments = [f"BIN={Path(sys.executable).parent}", f"PAPER={file}", "-o", ".venv/installed"]
     (project.directory / ".venv").mkdir(exist_ok=True)
     (project.directory / ".venv/installed").touch()
-    listed = run_here(project, ["make", "--dry-run", "paper", *arguments])
+    listed = run_here(project, ["make", "--dry-run", "--no-print-directory", "paper", *arguments])
     output = ""
     for command in map(shlex.split, listed.splitlines()):
         if command[1] == "workflow/show_stages.py":

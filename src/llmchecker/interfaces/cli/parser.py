@@ -25,7 +25,7 @@ COMMAND_HELP = {
     "compare": "compare two models, texts or decodings by one query",
     "test": "decide the requirements of a suite",
     "watch": "compare a suite day after day with its results at release",
-    "judge-check": "measure a judge on labelled texts, or correct its grades by labels",
+    "judge-check": "measure a judge on labelled texts",
     "init": "write a suite and a workflow that runs it",
     "repair": "remove remains of killed runs and damaged files",
     "completion": "print the completion script of a shell",
