@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.marks import long_cases
 from helpers.project import Project, read_config
 from helpers.project_of_files import WORDS, write_project
 from helpers.undisturbed import at
@@ -69,9 +68,8 @@ def copy_results_first(project: Path, copy: Path) -> None:
             os.utime(path, (begin + age, begin + age), follow_symlinks=False)
 
 
-@pytest.mark.parametrize(
-    "make_copy", [archive, *long_cases((copy_results_first,))], ids=lambda f: f.__name__
-)
+@pytest.mark.long
+@pytest.mark.parametrize("make_copy", [archive, copy_results_first], ids=lambda f: f.__name__)
 def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
     """Wherever a project is and however it came there, no job is planned."""
     make_copy(finished.directory, tmp_path / "elsewhere")

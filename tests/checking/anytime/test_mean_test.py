@@ -5,6 +5,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 import pytest
+from helpers.marks import long
 
 from llmchecker.checking.anytime.mean_test import MeanTest, is_sum_enough
 
@@ -24,7 +25,7 @@ def stop_early(values: tuple[int, ...], number: float, error: float) -> tuple[bo
     return test.is_above, is_missed
 
 
-@pytest.mark.parametrize("number", [1 / 2, 7 / 9, 1 / 10])
+@pytest.mark.parametrize("number", [1 / 2, *long(7 / 9, 1 / 10)])
 def test_few_orders_of_a_list_mislead(number):
     """Of all orders of a list, at most the error probability leads to a wrong decision."""
     error = 0.4
