@@ -73,6 +73,8 @@ JOBS_OF_PROMPTS = {"fetch_prompts", "topk", "figure3", "provenance"}
 TEMPLATE = b"label: judge\n    template: {x: 1}"
 CHANGES = [
     [("model/model.safetensors", flip_bit, JOBS_OF_MODEL)],
+    [("model/tokenizer.json", add_line, JOBS_OF_MODEL)],
+    [("model/config.json", add_line, JOBS_OF_MODEL)],
     [("model/generation_config.json", add_line, JOBS_OF_MODEL)],
     [
         ("packed.gguf", flip_bit, JOBS_OF_GGUF),

@@ -249,7 +249,7 @@ def parse_label(place: str, text: str, judge: Judge) -> int:
     """
     named = {normalize_label(label): grade for label, grade in judge.grades.items()}
     numbers = {str(grade): grade for grade in judge.grades.values()}
-    grade = (named | numbers).get(normalize_label(text.strip()))
+    grade = (named | numbers).get(normalize_label(text))
     if grade is None:
         known = ", ".join(dict.fromkeys([*judge.grades, *numbers]))
         raise ConfigError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from llmchecker.errors import ConfigError, UnusableDataset
 from llmchecker.properties.quantifiers.judge import Judge
 from llmchecker.suites.judge_check import LABEL, LabelledText, parse_label
+from llmchecker.suites.templates import normalize_name
 from llmchecker.suites.true_rate import draw_order
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.csv_rows import parse_csv
@@ -52,7 +53,7 @@ def _write_label(path: Path, index: int, label: str) -> None:
     """Write the label of a text into its file, and add the column if it is absent."""
     rows = parse_csv(path.name, read_text(path, path.name, error_type=UnusableDataset))
     header, *cells = ([*row.cells] for row in rows)
-    names = [name.strip() for name in header]
+    names = [normalize_name(name) for name in header]
     if LABEL not in names:
         names.append(LABEL)
         header.append(LABEL)

@@ -16,7 +16,7 @@ from llmchecker.models.sources.source_spec import Source, check_sha256, parse_so
 from llmchecker.suites.chat_cells import find_reference
 from llmchecker.suites.prompt_forms import FORMS_NAME, FormRows
 from llmchecker.suites.suite_file import PromptKeys
-from llmchecker.suites.templates import NumberText, Row, normalize_name
+from llmchecker.suites.templates import MISSING, NumberText, Row, normalize_name
 from llmchecker.utils.atomic_files import describe_kind
 from llmchecker.utils.csv_rows import parse_csv
 from llmchecker.utils.text_files import read_text
@@ -199,7 +199,7 @@ def _build_row(
     # most rows have only texts of a usual length
     if all(type(value) is str and len(value) <= _MAX_CHARACTERS for value in values.values()):
         texts = {column: values[column] for column in columns if column in values}
-        absent = {column: "missing" for column in columns if column not in values}
+        absent = {column: MISSING for column in columns if column not in values}
         return Row(f"{name}, row {number}", texts, absent, number, has_types=has_types)
     cells, unusable, structures = {}, {}, {}
     for column in columns:
@@ -225,7 +225,7 @@ def _build_row(
 
 def _describe_type(column: str, value: Any) -> str:
     if value is None:
-        return "missing"
+        return MISSING
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return f"a list with parts such as {column}[0], or a chat for messages"
     if isinstance(value, list):

@@ -30,6 +30,8 @@ _COLUMN_LIKE = re.compile(
 """A name in one or two pairs of braces that follow no letter and no mark of a formula."""
 _PATTERN_KEYS = ("pattern", "matches", "not_matches")
 """Keys of quantifiers and assertions whose values are regular expressions."""
+MISSING = "missing"
+"""What a cell without a value, or with null, is."""
 _COUNT = re.compile(r"\{[0-9]*,?[0-9]*\}")
 """A count of a regular expression, such as `{2}` or `{2,5}`."""
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -102,7 +104,7 @@ class Row:
 
     def is_missing(self, column: str) -> bool:
         """Return whether the row has no value, or null, in a column."""
-        return self.unusable.get(column, "missing" if column not in self.cells else "") == "missing"
+        return column not in self.cells and self.unusable.get(column, MISSING) == MISSING
 
     @property
     def columns(self) -> list[str]:
