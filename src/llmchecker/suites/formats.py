@@ -24,6 +24,11 @@ DEFAULT_PROBABILITY = Decimal("0.95")
 _NOUN = "suite format"
 
 
+def is_float(number: Decimal) -> bool:
+    """Return whether the reader of suites, which reads floats, reads this number as it is."""
+    return Decimal(str(float(number))) == number
+
+
 @dataclass(frozen=True)
 class Conversion:
     """A converted file.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from llmchecker.suites.formats import DEFAULT_PROBABILITY
+from llmchecker.suites.formats import DEFAULT_PROBABILITY, is_float
 from llmchecker.utils.printable_text import quote_value
 from llmchecker_promptfoo.report import NotConverted, Place, Report
 
@@ -82,8 +82,7 @@ def _parse_rate(rate: Any) -> Decimal:
         share = Decimal("NaN")
     if isinstance(rate, bool) or not share.is_finite() or not 0 < share <= 1:
         raise NotConverted(f"{_RATE} {quote_value(rate)}: no number of percent above 0, up to 100")
-    # the reader of suites would read another number
-    if Decimal(str(float(share))) != share:
+    if not is_float(share):
         raise NotConverted(f"{_RATE} {quote_value(rate)}: more digits than a float has")
     return share
 

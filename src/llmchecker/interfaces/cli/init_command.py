@@ -23,7 +23,7 @@ from llmchecker.interfaces.cli.arguments import (
 from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, format_examples
 from llmchecker.properties.assertions import parse_probability
 from llmchecker.suites import starter
-from llmchecker.suites.formats import DEFAULT_FORMAT, DEFAULT_PROBABILITY, load_converter
+from llmchecker.suites.formats import DEFAULT_FORMAT, DEFAULT_PROBABILITY, is_float, load_converter
 from llmchecker.suites.load import find_registry
 from llmchecker.utils.atomic_files import atomic_write
 from llmchecker.utils.exit_status import ExitStatus
@@ -128,8 +128,7 @@ def _run_init(arguments: argparse.Namespace) -> int:
 
 def _parse_at_least(text: str) -> Decimal:
     probability = parse_probability("--at-least", text)
-    # the reader of suites would read another number
-    if Decimal(str(float(probability))) != probability:
+    if not is_float(probability):
         raise ConfigError(f"--at-least: {probability} has more digits than a float; shorten it")
     return probability
 
