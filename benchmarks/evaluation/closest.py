@@ -93,16 +93,17 @@ def measure(
         report: a function that receives the progress.
     """
     for key, constraint in sizes.constraints.items():
-        most = sizes.passes[-1]
-        own = Subject(name, model, constraint.start, {"constraint": constraint.quantifier}).ask(
-            constraint.query, "constraint", sizes.length, certain=True, passes=most
-        )
+        subject = Subject(name, model, constraint.start, {"constraint": constraint.quantifier})
         theirs = list(
             beaver.iter_bounds(
-                model, constraint.start, constraint.build_check(), sizes.length, most
+                model, constraint.start, constraint.build_check(), sizes.length, sizes.passes[-1]
             )
         )
         for passes in sizes.passes:
+            # a check plans by its own budget
+            own = subject.ask(
+                constraint.query, "constraint", sizes.length, certain=True, passes=passes
+            )
             found = find_progress(own, passes)
             assert found is not None
             other = theirs[min(passes, len(theirs) - 1)]

@@ -18,8 +18,10 @@ def test_a_batch_has_the_largest_total_gain(seed, max_texts):
     for _ in range(12):
         groups = defaultdict(list)
         for uid in range(len(tree.step)):
-            missing = tree.length - 1 - tree.step[uid] + int(tree.is_visited[uid])
-            gain = tree.undecided_mass[uid] * _HORIZON_WEIGHT**missing
+            missing = int(tree.length - 1 - tree.step[uid])
+            weight = max(_HORIZON_WEIGHT**missing, tree.early_decided_share)
+            weight *= _HORIZON_WEIGHT if tree.is_visited[uid] else 1
+            gain = tree.undecided_mass[uid] * weight
             if (tree.truth[:, uid] < 0).any() and gain > 0:
                 groups[tree.step[uid]].append((gain, -uid))
         totals = []

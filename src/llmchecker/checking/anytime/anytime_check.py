@@ -310,7 +310,8 @@ class AnytimeCheck:
             must_pay: whether to visit them only if samples would not be worth more.
         """
         tree = self.tree
-        while len(rows := select_batch(tree, max_passes)):
+        all_passes = tree.passes + self.rounds.expect_passes()
+        while len(rows := select_batch(tree, max_passes, all_passes)):
             if must_pay and not self.rounds.is_worthwhile(rows):
                 return
             # characters may decide a text without a pass

@@ -174,6 +174,8 @@ class ExploredTree(TextColumns):
         # the texts that end with a part which only its text shows to be the last one
         self._last_rows: list[int] = []
         self.decided = np.zeros(len(monitors) + 1)
+        # the mass of texts that were visited before the last token, and what next tokens decided
+        self._early_visited = self._early_decided = 0.0
         # a small product may be computed as 0, so that a sum of 0 may have terms
         self._has_terms = np.zeros(len(self.decided), dtype=bool)
         self._row_shares: dict[int, np.ndarray] = {}
@@ -212,6 +214,11 @@ class ExploredTree(TextColumns):
         ends = np.array([part.stage.end for part in self.parts])
         terminal: np.ndarray = self.has_ended | (self.step == ends[self.part])
         return terminal
+
+    @property
+    def early_decided_share(self) -> float:
+        """The share of the mass of visited texts that next tokens before the last one decided."""
+        return self._early_decided / self._early_visited if self._early_visited else 0.0
 
     @property
     def rounding_error(self) -> float:
@@ -464,6 +471,9 @@ class ExploredTree(TextColumns):
         is_counted = is_new & self.is_listed[rows]
         shares = result.sums[is_counted, : len(self.decided)].T
         self._add_decided(shares, self.mass[rows[is_counted]])
+        if self.step[rows[0]] < self.length - 1:
+            self._early_visited += float(self.mass[rows[is_counted]].sum())
+            self._early_decided += float((self.mass[rows[is_counted]] * shares).sum())
         self._find_likeliest(rows[is_counted], shares)
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities

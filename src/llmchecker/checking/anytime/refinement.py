@@ -7,6 +7,7 @@ BEAVER (arXiv:2512.05439) expands one leaf a pass for prefix-closed constraints.
 expanded at once, and the constraint is any path formula.
 """
 
+import math
 from operator import itemgetter
 
 import numpy as np
@@ -17,9 +18,15 @@ _MAX_BATCH_TEXTS = 384
 """The largest number of texts in a batch."""
 
 _MIN_BATCH_LIMIT = 128
-"""The largest number of texts in the first batches.
+"""The largest number of texts in the first batches of a check with many passes.
 
 A smaller batch takes a model about as long.
+"""
+
+_MAX_FIRST_SHARE = 1 / 32
+"""The largest share of all passes of a check in each of the first batches.
+
+Few passes are worth choosing one by one: in one batch, their results choose none of them.
 """
 
 _BATCH_GROWTH_DIVISOR = 4
@@ -39,8 +46,13 @@ With 1 the same passes gave wider bounds, from nine times as many texts.
 _HORIZON_CAP = 4
 """The largest counted number of tokens before the last that a text lacks."""
 
-_WEIGHTS = _HORIZON_WEIGHT ** np.arange(_HORIZON_CAP + 2)
-"""The weight of a text by the number of tokens that it lacks."""
+_WEIGHTS = _HORIZON_WEIGHT ** np.arange(_HORIZON_CAP + 1)
+"""The weight of a text by the number of tokens that it lacks.
+
+For the choice of a batch it is at least the share that visits before the last token decided so far.
+So a constraint that many tokens violate is searched by the mass of texts, whatever their length.
+That share is mostly of probable texts, which are visited first, so it forecasts no later visits.
+"""
 
 _BATCH_SHARE = 1 / 8
 """The least share of the largest gain for a text to join the batch.
@@ -50,7 +62,9 @@ with 1/2 they were half as full.
 """
 
 
-def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.ndarray:
+def select_batch(
+    tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS, all_passes: float = math.inf
+) -> np.ndarray:
     """Select the texts of the next batch; none where nothing is left to visit.
 
     A batch contains texts of one length, so that the model can evaluate them together. Each has at
@@ -60,13 +74,17 @@ def select_batch(tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS) -> np.
     Args:
         tree: the explored tree.
         max_texts: the largest number of texts.
+        all_passes: the number of passes, earlier ones included, that the limits of the check are
+            expected to allow.
     """
-    max_texts = int(min(max_texts, max(_MIN_BATCH_LIMIT, tree.passes // _BATCH_GROWTH_DIVISOR)))
+    first_limit = max(1, min(_MIN_BATCH_LIMIT, all_passes * _MAX_FIRST_SHARE))
+    max_texts = int(min(max_texts, max(first_limit, tree.passes // _BATCH_GROWTH_DIVISOR)))
     mass = tree.undecided_mass
     # a second evaluation shows nothing of the tokens that a model does not list
     can_visit = (mass > 0) & (tree.lists_next | ~tree.is_visited)
     rows = np.flatnonzero(can_visit)
-    gain, steps = _compute_gains(tree, rows, mass), tree.step[rows]
+    gain = _compute_gains(tree, rows, mass, tree.early_decided_share)
+    steps = tree.step[rows]
     largest = np.zeros(tree.length + 1)
     np.maximum.at(largest, steps, gain)
     # few texts gain enough, so that the others are read once
@@ -89,17 +107,21 @@ def expect_decided_share(tree: ExploredTree, rows: np.ndarray) -> float:
     return float(_compute_gains(tree, rows, mass).sum() / mass.sum())
 
 
-def _compute_gains(tree: ExploredTree, rows: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def _compute_gains(
+    tree: ExploredTree, rows: np.ndarray, mass: np.ndarray, least_weight: float = 0.0
+) -> np.ndarray:
     """Return (n,) float64: the mass that a visit of each text is expected to decide.
 
     Args:
         tree: the explored tree.
         rows: (n,) int64, the texts.
         mass: the undecided mass of all texts.
+        least_weight: the least weight of a text.
     """
     # beyond the cap, a longer distance to the horizon lowers the weight no further
     missing_tokens = np.clip(tree.length - 1 - tree.step[rows], 0, _HORIZON_CAP)
+    weights = np.maximum(_WEIGHTS, least_weight)[missing_tokens]
     # a visit of a rest only lists texts, which need further visits
-    missing_tokens = missing_tokens + tree.is_visited[rows]
-    gains: np.ndarray = mass[rows] * _WEIGHTS[missing_tokens]
+    weights = np.where(tree.is_visited[rows], _HORIZON_WEIGHT, 1.0) * weights
+    gains: np.ndarray = mass[rows] * weights
     return gains
