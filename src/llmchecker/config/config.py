@@ -6,7 +6,7 @@ fault.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -86,6 +86,8 @@ class Config(Registry):
         """
         keys = parse_section(extend_keys(raw), raw)
         registry = Registry.from_keys(keys)
+        # a run checks the settings of all, also of those that no query names
+        registry = replace(registry, quantifiers=dict(registry.quantifiers))
         models = registry.models
         return Config(
             **{entry.name: getattr(registry, entry.name) for entry in fields(registry)},

@@ -5,8 +5,8 @@ A question from the shell and a suite read only the registry. The workflow's pla
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from llmchecker.config.yaml_reader import SHARED_SCHEMA, locate_keys, read_yaml
 from llmchecker.errors import UnknownName, did_you_mean, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.properties.quantifiers.interface import Quantifier
+from llmchecker.properties.registry import LazyQuantifiers, find_type
 from llmchecker.utils.plugins import PLUGIN_EXTRAS, SECTIONS, find_plugins
 from llmchecker.utils.printable_text import quote_value
 from llmchecker.utils.section import parse_section
@@ -41,7 +42,7 @@ class Registry:
     Attributes:
         models: models by name.
         start_strings: start strings by name; texts to continue, or messages to answer.
-        quantifiers: quantifiers by name.
+        quantifiers: quantifiers by name, each created on access.
         expansion: the settings of the expansion of trees.
         project: the directory to which paths in the configuration are relative.
     """
@@ -57,11 +58,19 @@ class Registry:
         """Read the registry of a YAML file.
 
         Raises:
-            ConfigError: as in `read_yaml` and `parse`, with the file and the line.
+            ConfigError: as in `read_yaml` and `parse`, with the file and the line. Access to a
+                quantifier raises it for a setting that is unusable.
         """
         yaml_file = read_yaml(file, SHARED_SCHEMA)
         with locate_keys([yaml_file]):
-            return Registry.parse(yaml_file.content)
+            registry = Registry.parse(yaml_file.content)
+
+        def create(name: str) -> Quantifier:
+            # the paths in settings are relative to the project, also after the reading
+            with contextlib.chdir(registry.project), locate_keys([yaml_file]):
+                return registry.quantifiers[name]
+
+        return replace(registry, quantifiers=LazyQuantifiers(registry.quantifiers, create))
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> "Registry":
@@ -87,15 +96,23 @@ class Registry:
         models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
         check_pinned(models)
         check_labels(models)
+
+        @cache
+        def create(name: str) -> Quantifier:
+            return _create_quantifier(name, keys.quantifiers[name], models, keys.expansion)
+
+        for name, entry in keys.quantifiers.items():
+            with prefix_errors(f"quantifiers.{name}"):
+                quantifier_type = find_type(name, entry)
+            # a judge names a model of the configuration, and opens it only when it grades
+            if quantifier_type.name == "judge":
+                create(name)
         return Registry(
             models=models,
             start_strings={
                 name: _parse_start(name, entry) for name, entry in keys.start_strings.items()
             },
-            quantifiers={
-                name: _create_quantifier(name, entry, models, keys.expansion)
-                for name, entry in keys.quantifiers.items()
-            },
+            quantifiers=LazyQuantifiers(keys.quantifiers, create),
             expansion=keys.expansion,
         )
 
@@ -130,7 +147,7 @@ def parse_quantifiers(
     models = {name: keys for name, keys in config.get("models", {}).items() if name in named}
     expansion = config.get("expansion", {})
     sections = {"models": models, "expansion": expansion, "quantifiers": settings}
-    return Registry.parse(sections).quantifiers
+    return dict(Registry.parse(sections).quantifiers)
 
 
 def _parse_start(name: str, entry: str | tuple[MessageKeys, ...]) -> Start:

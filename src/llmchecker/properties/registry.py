@@ -6,7 +6,7 @@ first used.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -64,13 +64,12 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
         ConfigError: a setting is unknown, missing or has an unusable value, or the name cannot be a
             variable.
     """
-    _check_name(name)
     settings = {} if settings is None else settings
-    if not isinstance(settings, Mapping):
-        raise ConfigError(
-            f"quantifier {name!r}: settings {quote_value(settings)} are not a mapping"
-        )
-    quantifier_type = _find_type(name, settings)
+    entry = find_type(name, settings)
+    # a built-in type imports its module only here, since modules may need large libraries
+    quantifier_type: type[Quantifier] = (
+        entry.load() if entry.name in BUILTIN_TYPES else load_type(entry)
+    )
     settings = {key: value for key, value in settings.items() if key != TYPE_KEY}
     setting_fields = _collect_setting_fields(quantifier_type)
     _check_keys(name, setting_fields, settings)
@@ -81,6 +80,33 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
     except ConfigError as error:
         # keeps the subclass, such as UnknownName, and adds the quantifier's name
         raise type(error)(f"quantifier {name!r}: {error}") from error
+
+
+class LazyQuantifiers(Mapping[str, Quantifier]):
+    """Quantifiers by name, each created on access.
+
+    Args:
+        names: their names.
+        create: creates the quantifier of a name.
+    """
+
+    def __init__(self, names: Collection[str], create: Callable[[str], Quantifier]) -> None:
+        self._names = names
+        self._create = create
+
+    def __getitem__(self, name: str) -> Quantifier:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._create(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def find_quantifiers(
@@ -151,7 +177,16 @@ def name_class(type_name: str) -> str:
     return f"{entry.module}.{entry.attr}"
 
 
-def _check_name(name: object) -> None:
+def find_type(name: object, settings: object) -> EntryPoint:
+    """Find the type in a quantifier's settings, or else that of its name, without importing it.
+
+    Entry points of installed packages are read only if the type is not built in.
+
+    Raises:
+        UnknownName: no such type exists.
+        ConfigError: the name cannot be a variable, or the settings are not a mapping.
+        MissingTool: the package of the type is not installed.
+    """
     # YAML 1.1 reads an unquoted `yes` or `no` as a bool
     if isinstance(name, bool):
         raise ConfigError(
@@ -163,21 +198,16 @@ def _check_name(name: object) -> None:
             f"quantifier {name!r}: not letters, digits and _, or a reserved word of queries "
             "or PRISM; rename it"
         )
-
-
-def _find_type(name: str, settings: Mapping[str, Any]) -> type[Quantifier]:
-    """Return the type from the settings, or else of the quantifier's name.
-
-    Entry points of installed packages are read only if the type is not built in.
-    """
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"quantifier {name!r}: settings {quote_value(settings)} are not a mapping"
+        )
     type_name = settings.get(TYPE_KEY, name)
     if isinstance(type_name, str) and type_name in BUILTIN_TYPES:
-        # a built-in type imports its module only here, since modules may need large libraries
-        builtin_type: type[Quantifier] = BUILTIN_TYPES[type_name].load()
-        return builtin_type
+        return BUILTIN_TYPES[type_name]
     installed_types = find_installed_types()
     if isinstance(type_name, str) and type_name in installed_types:
-        return load_type(installed_types[type_name])
+        return installed_types[type_name]
     if (message := find_missing_plugin(QUANTIFIERS, str(type_name))) is not None:
         raise MissingTool(message)
     type_names = sorted({*BUILTIN_TYPES, *installed_types})

@@ -1,7 +1,7 @@
 """The quantifiers of a suite, created when they are needed."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from llmchecker.config.deployment import Deployment, DeploymentName, resolve_dep
 from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.registry import Registry
 from llmchecker.properties.quantifiers.interface import JudgesAnswers, Quantifier
-from llmchecker.properties.registry import BUILTIN_TYPES, find_quantifier_files
+from llmchecker.properties.registry import BUILTIN_TYPES, LazyQuantifiers, find_quantifier_files
 from llmchecker.suites.tools import needs_tools
 from llmchecker.utils.file_state import compute_checksums
 
@@ -77,7 +77,7 @@ class QuantifierPool:
         Args:
             settings: the settings of each by name, as in `create`.
         """
-        return _LazyQuantifiers(self, settings)
+        return LazyQuantifiers(settings, lambda name: self.create(name, settings[name]))
 
     def needs_tools(self, name: str, settings: Mapping[str, Any] | None) -> bool:
         """Return whether a quantifier reads the calls of the case's own tools."""
@@ -106,27 +106,3 @@ class QuantifierPool:
             else value
             for key, value in settings.items()
         }
-
-
-class _LazyQuantifiers(Mapping[str, Quantifier]):
-    """The quantifiers of a query, each created on access.
-
-    Args:
-        pool: the pool that creates them.
-        settings: the settings of each, as in `create`.
-    """
-
-    def __init__(
-        self, pool: QuantifierPool, settings: Mapping[str, Mapping[str, Any] | None]
-    ) -> None:
-        self._pool = pool
-        self._settings = settings
-
-    def __getitem__(self, name: str) -> Quantifier:
-        return self._pool.create(name, self._settings[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._settings)
-
-    def __len__(self) -> int:
-        return len(self._settings)

@@ -132,6 +132,17 @@ def test_a_question_does_not_depend_on_the_plan_of_the_workflow(project, capfd):
     assert "config.yaml, line 2: " in capfd.readouterr().err
 
 
+def test_a_wrong_quantifier_refuses_the_questions_that_name_it(project, capfd):
+    """A pattern that does not compile is refused with its line, and not where no query names it."""
+    file = project / "config.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    wrong = {**config["quantifiers"], "wrong": {"type": "pattern", "pattern": "("}}
+    file.write_text(yaml.safe_dump(config | {"quantifiers": wrong}), encoding="utf-8")
+    assert answered(capfd)["model"] == "gpt2"
+    assert main(asked(query="P=? [ F wrong > 0 ]")) == 3
+    assert re.search(r"config.yaml, line \d+: quantifiers.wrong: .*compile", capfd.readouterr().err)
+
+
 def test_a_configuration_without_models_needs_one_by_option(project, random_model, capfd):
     """A configuration may have quantifiers alone, if the question names its model."""
     (project / "config.yaml").write_text("quantifiers: {readability: {}}\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.json_validity import read_schema
+from llmchecker.properties.registry import LazyQuantifiers
 
 _TEXT_KINDS = {
     "contains": "the answer contains this text",
@@ -119,7 +120,11 @@ def parse_property(
         name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
         for name, entry in settings.items()
     }
-    asked = resolve_query(text, length, {**registry.quantifiers, **own})
+    configured = registry.quantifiers
+    quantifiers = LazyQuantifiers(
+        {*configured, *own}, lambda name: own[name] if name in own else configured[name]
+    )
+    asked = resolve_query(text, length, quantifiers)
     return replace(asked, assertion=assertion)
 
 
