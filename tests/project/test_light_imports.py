@@ -25,3 +25,21 @@ def test_tables_figures_and_configurations_load_no_heavy_package():
         [sys.executable, "-c", LIGHT, *heavy], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+LOCAL = """
+import sys
+from llmchecker.checking import runs
+from llmchecker.models.transformers import load
+print([name for name in sys.argv[1:] if name in sys.modules])
+"""
+
+
+@pytest.mark.long
+def test_a_local_model_loads_no_client_of_servers():
+    """A question to a local model waits for no schema and no client of a server."""
+    clients = [f"llmchecker.models.servers.{name}" for name in ("schema", "http_client", "apis")]
+    run = subprocess.run(
+        [sys.executable, "-c", LOCAL, *clients], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"

@@ -24,6 +24,7 @@ import numpy as np
 
 from llmchecker.errors import InvalidDistribution
 from llmchecker.models.servers.sampling_test import SamplingTest
+from llmchecker.models.servers.settings import MAX_EXCESS
 from llmchecker.models.text_answer import Finish, ListedToken, TextAnswer
 from llmchecker.utils.interval import Interval, round_interval
 from llmchecker.utils.printable_text import quote_value
@@ -35,8 +36,6 @@ _LEAST_MASS = 1e-4
 """The least probability of a sequence that counts; others would change a bound by little."""
 _ROUNDING_MARGIN = 1e-9
 """A limit above the relative rounding error of a product of probabilities."""
-_MAX_EXCESS = 1e-4
-"""The largest excess over 1 of a sum of listed probabilities."""
 _CUTS = (Finish.TRUNCATED, Finish.MAX_TOKENS)
 """How answers of the largest number of tokens end."""
 
@@ -267,7 +266,7 @@ class ListedMass:
         log_mass, own = reading.log_mass, reading.own
         for count, token in enumerate(reading.answer.tokens[: len(own) + 1]):
             probabilities = [math.exp(logprob) for _, logprob in token.listed]
-            if math.fsum(probabilities) > 1 + _MAX_EXCESS:
+            if math.fsum(probabilities) > 1 + MAX_EXCESS:
                 return f"the listed probabilities have the sum {math.fsum(probabilities):.6g}"
             known = self._lists.setdefault(reading.before + own[:count], {})
             for text, number in _list_numbers(token):

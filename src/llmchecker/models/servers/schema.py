@@ -16,9 +16,7 @@ from pydantic import (
 )
 
 from llmchecker.errors import ConfigError, SourceUnavailable, did_you_mean
-
-MAX_EXCESS = 1e-4
-"""Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
+from llmchecker.models.servers.settings import MAX_EXCESS
 
 _build_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 

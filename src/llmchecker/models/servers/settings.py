@@ -25,6 +25,9 @@ ApiName = Literal[
 LEAST_UNLISTED = 2.0**-52
 """The least probability of all tokens that a server does not list: rounding may hide them."""
 
+MAX_EXCESS = 1e-4
+"""Largest excess over 1 of a sum of probabilities: servers round to float32 or coarser."""
+
 _DISTRIBUTION_APIS = ("vllm", "llama.cpp")
 """APIs of servers with distributions; all others return texts alone."""
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from llmchecker.errors import InvalidBound, InvalidDistribution
 from llmchecker.models.distribution import find_by_inversion
-from llmchecker.models.servers.schema import MAX_EXCESS
-from llmchecker.models.servers.settings import LEAST_UNLISTED
+from llmchecker.models.servers.settings import LEAST_UNLISTED, MAX_EXCESS
 
 
 @dataclass(frozen=True)
