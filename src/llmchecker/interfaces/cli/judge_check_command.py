@@ -17,7 +17,7 @@ from llmchecker.config.deployment import DeploymentName, resolve_deployment
 from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
-from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, UnknownName, did_you_mean, name_arguments, prefix_errors
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -99,7 +99,7 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
     with redirect_stdout():
         # a model that the command line names needs no configuration
         has_config = arguments.judge is not None or arguments.config.is_file()
-        registry = open_registry(arguments.config) if has_config else Registry()
+        registry = Registry.read(arguments.config) if has_config else Registry()
         judge = _find_judge(arguments, registry)
         grades = judge.grades.values()
         good_grade = max(grades) if arguments.grade is None else arguments.grade

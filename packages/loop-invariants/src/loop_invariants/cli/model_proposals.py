@@ -8,7 +8,7 @@ from typing import cast
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.opening import load_opened_model, open_model
 from llmchecker.config.project import DEFAULT_CONFIG
-from llmchecker.config.registry import Registry, open_registry
+from llmchecker.config.registry import Registry
 from llmchecker.errors import ConfigError, ProgramError, UnusableText
 from llmchecker.models.interface import LanguageModel
 from llmchecker.models.servers.spending import Spending
@@ -40,7 +40,7 @@ def sample_candidates(
         UnusableModel: the model cannot be loaded.
     """
     config = Path(DEFAULT_CONFIG)
-    registry = open_registry(config) if config.is_file() else Registry()
+    registry = Registry.read(config) if config.is_file() else Registry()
     deployment = resolve_deployment("--model", name, registry)
     if deployment.model.kind not in _KINDS:
         raise ConfigError(
