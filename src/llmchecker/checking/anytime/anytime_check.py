@@ -359,18 +359,14 @@ class AnytimeCheck:
             yield from self._within_passes(planned)
         # also after a stop in the middle: the complete samples count
         finally:
-            self._add_values(planned)
+            samples = planned.samples
+            self.samples.add_round(samples, planned.expected_values)
+            # no bet may follow a missing value
+            self._can_sample = samples.complete_count == planned.count
+            # only later rounds may use what these samples show
+            if samples.complete_count:
+                samples.learn(self._predictor)
         self.rounds.add_round(planned.first, planned.count, self.tree.passes - passes)
-
-    def _add_values(self, planned: _PlannedRound) -> None:
-        """Narrow the interval by the complete samples of a round, and learn from them."""
-        samples = planned.samples
-        self.samples.add_round(samples, planned.expected_values)
-        # no bet may follow a missing value
-        self._can_sample = samples.complete_count == planned.count
-        # only later rounds may use what these samples show
-        if samples.complete_count:
-            samples.learn(self._predictor)
 
     def _within_passes(self, planned: _PlannedRound) -> Requests:
         """Yield the requests of a round as long as the budget has passes for them."""

@@ -137,20 +137,23 @@ class AnytimeRun(Run):
         sampled = _build_sampled(check, self._budget)
         if sampled is not None:
             answer = answer.with_samples(sampled)
+        root, spread = asked.query.root, self._process.probability_spread
+        is_threshold = isinstance(root, Probability) and root.threshold is not None
+        notes = [*answer.notes, *asked.notes, *self._process.notes]
+        if spread is not None:
+            notes.append(
+                "the numbers are those of this computation: a probability differs by up to "
+                f"{spread:.2g} between batches of the model"
+            )
         seconds = time.monotonic() - self._start_time
         answer = replace(
             answer,
             costs=replace(answer.costs, passes=check.tree.passes, seconds=seconds),
             history=tuple(self.history),
-            probability=_bound_probability(asked, check),
+            probability=check.compute_certain_interval() if is_threshold else PROBABILITIES,
             endings=check.tree.measure_endings(),
             evidence=evidence,
-            notes=(
-                *answer.notes,
-                *asked.notes,
-                *self._process.notes,
-                *_describe_spread(self._process.probability_spread),
-            ),
+            notes=tuple(notes),
         )
         answer = replace(answer, forecast=forecast_answer(answer, self._budget))
         return answer.with_property(asked)
@@ -189,20 +192,6 @@ class AnytimeRun(Run):
         return self.share_passes(self.batches.affordable_texts(size, batches))
 
 
-def _describe_spread(spread: float | None) -> tuple[str, ...]:
-    """Return a note on the precision of a model's probabilities, if it is reduced.
-
-    Args:
-        spread: the `probability_spread` of the model.
-    """
-    if spread is None:
-        return ()
-    return (
-        "the numbers are those of this computation: a probability differs by up to "
-        f"{spread:.2g} between batches of the model",
-    )
-
-
 def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
     """Return the estimate of a check, its interval rounded outwards.
 
@@ -229,12 +218,3 @@ def _build_sampled(check: AnytimeCheck, budget: Budget) -> Sampled | None:
         samples=samples,
         seed=budget.seed,
     )
-
-
-def _bound_probability(asked: Property, check: AnytimeCheck) -> Interval:
-    """Return a threshold query's certain bounds, rounded outwards."""
-    root = asked.query.root
-    is_threshold = isinstance(root, Probability) and root.threshold is not None
-    if not is_threshold:
-        return PROBABILITIES
-    return check.compute_certain_interval()

@@ -437,6 +437,8 @@ class ExploredTree(TextColumns):
             predictions = np.stack([predict(row) for row in text_rows.rows])
             values = np.concatenate([values, predictions[:, np.newaxis]], axis=1)
         parts, part_of = np.unique(self.part[rows], return_inverse=True)
+        count = lexicon.listed_tokens
+        use_more = (self.mass[rows] >= _HEAVY_MASS) & self._use_more & (count == _LISTED_TOKENS)
         return StepRequest(
             continuations=self.collect_continuations(rows),
             parts=tuple(self.parts[part] for part in parts.tolist()),
@@ -448,14 +450,8 @@ class ExploredTree(TextColumns):
             known=[self._find_counted(row) for row in rows.tolist()],
             uniforms=uniforms,
             is_drawn=is_drawn,
-            k=self._count_listed(rows, lexicon),
+            k=np.where(use_more, _HEAVY_LISTED_TOKENS, count),
         )
-
-    def _count_listed(self, rows: np.ndarray, lexicon: _Lexicon) -> np.ndarray:
-        """Return (n,) int64: the number of tokens that a visit of each text lists."""
-        count = lexicon.listed_tokens
-        use_more = (self.mass[rows] >= _HEAVY_MASS) & self._use_more & (count == _LISTED_TOKENS)
-        return np.where(use_more, _HEAVY_LISTED_TOKENS, count)
 
     def add_step(self, rows: np.ndarray, request: StepRequest, result: StepResult) -> Children:
         """Add what a visit of texts found.
@@ -500,7 +496,9 @@ class ExploredTree(TextColumns):
         self.rest[rows] = result.rest + dropped.sum(axis=1)
         self.undecided_rest[rows] = result.undecided_rest + dropped_open.sum(axis=1)
         drawn = self._find_drawn(rows, request, result, firsts, counts)
-        self.undecided_mass[rows] = self._compute_undecided(rows)
+        rest = self.undecided_rest[rows]
+        exists = self.is_undecided[rows] & self.is_listed[rows] & (rest > 0)
+        self.undecided_mass[rows] = _keep_positive(self.mass[rows] * rest, exists)
         self._score_children(firsts[text] + position, lexicon)
         return Children(firsts, counts, drawn)
 
@@ -568,12 +566,6 @@ class ExploredTree(TextColumns):
             parents, result.tokens[0, chosen], probabilities, request.rows, np.zeros_like(parents)
         )
         self.rest[row] = _keep_positive(self.rest[row] - probabilities.sum())
-
-    def _compute_undecided(self, rows: np.ndarray) -> np.ndarray:
-        """Return (n,) float64: the undecided mass of texts that is in no other row."""
-        rest = self.undecided_rest[rows]
-        exists = self.is_undecided[rows] & self.is_listed[rows] & (rest > 0)
-        return _keep_positive(self.mass[rows] * rest, exists)
 
     def _keep_masses(
         self, rows: np.ndarray, request: StepRequest, result: StepResult

@@ -156,26 +156,23 @@ class ModelBatches:
 
         An error of the model ends the work too, as `failure`.
         """
+        answer: ModelAnswer | None = None
         with contextlib.ExitStack() as stack:
             self._streams = ServerStreams(stack)
-            self._serve(requests, get_tree_size)
-
-    def _serve(self, requests: Requests, get_tree_size: Callable[[], int]) -> None:
-        answer: ModelAnswer | None = None
-        try:
-            while True:
-                start_time = time.monotonic()
-                request = next(requests) if answer is None else requests.send(answer)
-                self._times.add_work(time.monotonic() - start_time)
-                answer = self._answer(request, get_tree_size())
-                if answer is None:
-                    requests.close()
-                    return
-        except StopIteration:
-            return
-        # a second evaluation of a text contradicts the first one
-        except InvalidDistribution as error:
-            self.failure = error
+            try:
+                while True:
+                    start_time = time.monotonic()
+                    request = next(requests) if answer is None else requests.send(answer)
+                    self._times.add_work(time.monotonic() - start_time)
+                    answer = self._answer(request, get_tree_size())
+                    if answer is None:
+                        requests.close()
+                        return
+            except StopIteration:
+                return
+            # a second evaluation of a text contradicts the first one
+            except InvalidDistribution as error:
+                self.failure = error
 
     def _remaining_seconds(self, tree_size: int) -> float:
         if self._deadline is None:
@@ -204,8 +201,11 @@ class ModelBatches:
             rows = np.arange(done, min(count, done + self._size.texts))
             start_time = time.monotonic()
             parts.append(self._reader.answer(request, rows))
-            self._measure(len(rows), time.monotonic() - start_time)
-            done += len(rows)
+            texts, seconds = len(rows), time.monotonic() - start_time
+            self._times.add(texts, seconds)
+            if self._deadline is not None:
+                self._size.update(texts, seconds, self._remaining_seconds(0))
+            done += texts
         return StepResult.concatenate(parts)
 
     def _continue_texts(
@@ -228,12 +228,6 @@ class ModelBatches:
         if tokens := sum(len(continuation.tokens) for continuation in found):
             self._times.add(tokens, time.monotonic() - start_time)
         return found
-
-    def _measure(self, texts: int, seconds: float) -> None:
-        """Count a batch, and choose the size of the next one."""
-        self._times.add(texts, seconds)
-        if self._deadline is not None:
-            self._size.update(texts, seconds, self._remaining_seconds(0))
 
 
 class ServerStreams:

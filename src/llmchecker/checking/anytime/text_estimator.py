@@ -166,7 +166,7 @@ class TextEstimator:
                 self._texts[bool(found), answer.text] += 1
                 ending = _ENDINGS[answer.finish]
                 self._readings.setdefault((bool(found), answer.text), (ending, dict(scores)))
-                value = self._normalize(found)
+                value = (found - self._range.lower) / (self._range.width or 1.0)
             if answer.finish == Finish.ENDED:
                 self._outside_count += self._is_outside(answer.text)
         self._finishes[answer.finish] += 1
@@ -174,7 +174,10 @@ class TextEstimator:
         self._plural_count += answer.choice_count > 1
         self._times.append(answer.time)
         self._plain.add(value)
-        self._add_evidence(value)
+        # an open value counts as the worst of all
+        values = np.array([] if value is None else [value])
+        planned = self._budget.answers - self.count + 1
+        self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
         self._add_other(answers or (answer,), value, is_sample=answer.is_sample)
         is_decided = (self._others or self._plain).has_refuted_threshold
         is_last = self.count == self._budget.answers
@@ -228,6 +231,9 @@ class TextEstimator:
         if self._threshold is not None:
             holds = self._threshold.compare(self._bounds)
             certain = certain if holds is None else Interval(holds, holds)
+        lower, upper = map(np.array, self._plain.shares)
+        ones = np.ones(self.count)
+        values = SampleValues(lower, upper, ones, 0 * ones, ones, ones)
         answer = Answer(
             query=query,
             horizon=self._asked.length,
@@ -245,7 +251,7 @@ class TextEstimator:
                 None,
                 self._evidence,
                 (*self._list_texts(True), *self._list_texts(False)),
-                samples=self._sample_values,
+                samples=values.scale(self._range.lower, self._range.width),
             ),
         )
         answer = answer.with_property(self._asked)
@@ -261,13 +267,6 @@ class TextEstimator:
             )
         )
         return replace(answer, forecast=forecast_answer(answer, self._budget))
-
-    @property
-    def _sample_values(self) -> SampleValues:
-        lower, upper = map(np.array, self._plain.shares)
-        ones = np.ones(self.count)
-        values = SampleValues(lower, upper, ones, 0 * ones, ones, ones)
-        return values.scale(self._range.lower, self._range.width)
 
     @property
     def _interval(self) -> Interval:
@@ -310,19 +309,9 @@ class TextEstimator:
             low, high = low - margin, high + margin
         return Interval(math.nextafter(low, -math.inf), math.nextafter(high, math.inf))
 
-    def _normalize(self, value: float) -> float:
-        """Return a truth value or a score as a number from 0 to 1."""
-        return (value - self._range.lower) / (self._range.width or 1.0)
-
     def _scale(self, share: float) -> float:
         """Return the probability or the score of a number from 0 to 1."""
         return self._range.lower + share * self._range.width
-
-    def _add_evidence(self, value: float | None) -> None:
-        """Add a value to the evidence about a mean; an open one counts as the worst of all."""
-        values = np.array([] if value is None else [value])
-        planned = self._budget.answers - self.count + 1
-        self._evidence = self._evidence.add_round(values, 1, 0.0, 1.0, planned)
 
     def _narrow(self) -> None:
         """Narrow the interval by the values since the last round."""

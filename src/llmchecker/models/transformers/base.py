@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -261,7 +261,12 @@ class Transformer(TokenizedModel):
         self.vocabulary_size: int = network.config.get_text_config().vocab_size
         self.input_vocabulary_size = count_input_tokens(network)
         self.position_limits = PositionLimits.from_network(network)
-        self.forward_settings = _select_forward_settings(network)
+        parameters = inspect.signature(network.forward).parameters
+        # no cache, and the logits of the last position only
+        settings = {"use_cache": False, "logits_to_keep": 1}
+        self.forward_settings = {
+            name: value for name, value in settings.items() if name in parameters
+        }
         self.files: Mapping[str, str] = {}
         """The sha256 of every file of the model; empty for a model that was passed as an object."""
         self.weight_note = ""
@@ -427,14 +432,6 @@ def _decode_logits(
 def _has_softmax(logits: Tensor) -> Tensor:
     """Return (rows,) bool: whether the softmax exists (no NaN, no +inf, not all -inf)."""
     return logits.amax(dim=1).isfinite()
-
-
-def _select_forward_settings(network: PreTrainedModel) -> dict[str, Any]:
-    """Return the settings of a plain forward pass that this network accepts."""
-    parameters = inspect.signature(network.forward).parameters
-    # no cache, and the logits of the last position only
-    settings = {"use_cache": False, "logits_to_keep": 1}
-    return {name: value for name, value in settings.items() if name in parameters}
 
 
 def _read_end_tokens(

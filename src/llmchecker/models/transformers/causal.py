@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import Cache
 
@@ -72,7 +72,9 @@ class _CausalPrefix:
         self._prompt_layers, self._prompt_logits = self._executor.run(self._read_prompt)
         self._row_bytes = sum(t[:, 0].nbytes for layer in self._prompt_layers for t in layer)
         self._key_value_store = KeyValueStore(
-            self._prompt_layers, self._find_memory_bytes() // (self._row_bytes + TEXT_BYTES)
+            self._prompt_layers,
+            # the other half of the memory is for batches
+            model.find_memory_bytes() // 2 // (self._row_bytes + TEXT_BYTES),
         )
 
     def map_next(
@@ -84,13 +86,15 @@ class _CausalPrefix:
         """Apply a function to the distributions after each continuation, in batches."""
         depth = continuations.shape[1]
         self._model.check_texts(self._prompt_tokens, depth)
+
+        def map_distributions(logits: Tensor, batch: np.ndarray, rows: np.ndarray) -> list[_T]:
+            return self._model.map_distributions(function, logits, self._prompt_tokens, batch, rows)
+
         # the prompt alone: its logits are known already
         if depth == 0:
             logits = self._prompt_logits.expand(len(continuations), -1)
             yield from self._executor.run(
-                lambda: self._map_distributions(
-                    function, logits, continuations, np.arange(len(continuations))
-                )
+                lambda: map_distributions(logits, continuations, np.arange(len(continuations)))
             )
             return
         with self._lock:
@@ -113,7 +117,7 @@ class _CausalPrefix:
             batch = continuations[first:stop]
             with self._release_on_failure():
                 logits = self._compute_logits(batch, rows, max_rows, will_extend)
-                return self._map_distributions(function, logits, batch, np.arange(first, stop))
+                return map_distributions(logits, batch, np.arange(first, stop))
 
         yield from self._executor.map(evaluate, n, max_rows)
 
@@ -141,17 +145,6 @@ class _CausalPrefix:
             return False
         return True
 
-    def _map_distributions(
-        self,
-        function: Callable[[np.ndarray, Distributions], _T],
-        logits: Tensor,
-        continuations: np.ndarray,
-        rows: np.ndarray,
-    ) -> list[_T]:
-        return self._model.map_distributions(
-            function, logits, self._prompt_tokens, continuations, rows
-        )
-
     def _read_prompt(self) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """Return the keys and values of the prompt, and the logits after it.
 
@@ -159,9 +152,7 @@ class _CausalPrefix:
         """
         cache = DynamicCache()
         with torch.inference_mode():
-            output = self._forward(
-                self._network, np.array([self._prompt_tokens]), cache, **self._last_logits_setting
-            )
+            output = self._forward(np.array([self._prompt_tokens]), cache)
             return [copy_layer(layer) for layer in cache.layers], output.logits[:, -1]
 
     def _compute_max_rows(self, depth: int) -> int:
@@ -169,14 +160,13 @@ class _CausalPrefix:
         prompt_tokens = self._prompt_layers[0][0].shape[1]
         row_bytes = (prompt_tokens + depth) * self._row_bytes + self._prompt_logits.nbytes
         if self._shares_prompt:
-            score_bytes = (prompt_tokens + depth) * self._model.attention_heads * SCORE_BYTES
+            heads: int = getattr(
+                self._model.network.config.get_text_config(), "num_attention_heads", 1
+            )
+            score_bytes = (prompt_tokens + depth) * heads * SCORE_BYTES
             row_bytes += score_bytes - prompt_tokens * self._row_bytes
-        batch = self._find_memory_bytes() // (self._executor.threads * row_bytes)
+        batch = self._model.find_memory_bytes() // 2 // (self._executor.threads * row_bytes)
         return min(batch, self._key_value_store.capacity // depth)
-
-    def _find_memory_bytes(self) -> int:
-        """Return the memory for stored keys and values, which is also that for batches."""
-        return self._model.find_memory_bytes() // 2
 
     @contextmanager
     def _release_on_failure(self) -> Iterator[None]:
@@ -193,11 +183,7 @@ class _CausalPrefix:
     def _compute_logits(
         self, batch: np.ndarray, rows: int, max_rows: int, will_extend: bool
     ) -> Tensor:
-        texts = pad_rows(batch, rows)
-        with self._lock:
-            self._store_missing_prefixes(batch, max_rows)
-            layers = self._build_layers(texts)
-        output = self._forward_last(self._network, texts, layers, **self._last_logits_setting)
+        layers, output = self._read_last(batch, rows, max_rows)
         # only longer continuations read the stored keys and values
         if will_extend:
             with self._lock:
@@ -205,32 +191,34 @@ class _CausalPrefix:
         logits: Tensor = output.logits[:, -1]
         return logits
 
-    @property
-    def _last_logits_setting(self) -> dict[str, Any]:
-        """Setting that limits a network's logits to the last token."""
-        parameters = inspect.signature(self._network.forward).parameters
-        return {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
-
-    def _forward(
-        self, network: nn.Module, tokens: np.ndarray, cache: Cache, **settings: int
-    ) -> Any:
+    def _forward(self, tokens: np.ndarray, cache: Cache, *, needs_logits: bool = True) -> Any:
         """Return the network's output, whose class depends on the network."""
+        # the base model has no output layer, so it computes no logits
+        network = self._network if needs_logits else self._network.base_model
         input_ids = torch.from_numpy(tokens).to(self._network.device)
-        # transformers 5.24 renamed the argument, and warns of the earlier name
         parameters = inspect.signature(network.forward).parameters
-        cache_name = "cache" if "cache" in parameters else "past_key_values"
-        return network(input_ids=input_ids, use_cache=True, **{cache_name: cache}, **settings)
+        # transformers 5.24 renamed the argument, and warns of the earlier name
+        arguments: dict[str, Any] = {"cache" if "cache" in parameters else "past_key_values": cache}
+        if needs_logits and "logits_to_keep" in parameters:
+            arguments["logits_to_keep"] = 1
+        return network(input_ids=input_ids, use_cache=True, **arguments)
 
-    def _forward_last(
-        self,
-        network: nn.Module,
-        texts: np.ndarray,
-        layers: Sequence[BatchCacheLayer],
-        **settings: int,
-    ) -> Any:
-        """Read the last tokens of texts; layers have the keys and values of all others."""
+    def _read_last(
+        self, batch: np.ndarray, rows: int, max_rows: int, *, needs_logits: bool = True
+    ) -> tuple[list[BatchCacheLayer], Any]:
+        """Read the last tokens of texts, whose other tokens are stored first.
+
+        Returns:
+            The layers with the keys and values of all tokens, and the network's output.
+        """
+        texts = pad_rows(batch, rows)
+        with self._lock:
+            self._store_missing_prefixes(batch, max_rows)
+            layers = self._allocate_layers(*texts.shape)
+            self._key_value_store.fill_layers(texts, layers)
         with share_prompt(self._prompt_layers if self._shares_prompt else None):
-            return self._forward(network, texts[:, -1:], Cache(layers=[*layers]), **settings)
+            cache = Cache(layers=[*layers])
+            return layers, self._forward(texts[:, -1:], cache, needs_logits=needs_logits)
 
     def _store_missing_prefixes(self, batch: np.ndarray, max_rows: int) -> None:
         """Compute the missing beginnings of continuations, without logits."""
@@ -253,22 +241,11 @@ class _CausalPrefix:
     ) -> tuple[()]:
         """Compute and store the keys and values of the last tokens of a few texts."""
         batch = continuations[first:stop]
-        texts = pad_rows(batch, rows)
         with torch.inference_mode(), self._release_on_failure():
-            with self._lock:
-                self._store_missing_prefixes(batch, max_rows)
-                layers = self._build_layers(texts)
-            # the base model has no output layer, so it computes no logits
-            self._forward_last(self._network.base_model, texts, layers)
+            layers, _ = self._read_last(batch, rows, max_rows, needs_logits=False)
             with self._lock:
                 self._key_value_store.put(batch, layers)
         return ()
-
-    def _build_layers(self, continuations: np.ndarray) -> list[BatchCacheLayer]:
-        """Return the keys and values of all tokens of the texts but the last."""
-        layers = self._allocate_layers(*continuations.shape)
-        self._key_value_store.fill_layers(continuations, layers)
-        return layers
 
     def _allocate_layers(self, rows: int, depth: int) -> list[BatchCacheLayer]:
         """Return layers for a batch, with the prompt filled in.
@@ -295,12 +272,6 @@ class CausalModel(Transformer):
 
     shared_from: int | None = None
     """Number of tokens from which the rows of a batch share the prompt; None for never."""
-
-    @property
-    def attention_heads(self) -> int:
-        """Number of heads of a layer, an estimate for memory."""
-        heads: int = getattr(self.network.config.get_text_config(), "num_attention_heads", 1)
-        return heads
 
     def encode(self, start: Start) -> tuple[int, ...]:
         """Return the tokens of a prompt; `start_token` for an empty prompt."""

@@ -171,7 +171,9 @@ def _load_network(
         check_weights(network, loading_info)
         network = add_adapters(network, directory)
         if device_map is None:
-            _copy_weights(network)
+            # transformers leaves weights in the mapped file, whose later change would change them
+            for tensor in (*network.parameters(), *network.buffers()):
+                tensor.data = tensor.data.clone()
     except MissingTool:
         raise
     except Exception as error:  # transformers documents no exceptions and raises many kinds
@@ -180,15 +182,6 @@ def _load_network(
         reason = format_loading_error(error)
         raise UnusableModel(f"{directory}: does not load as {description}: {reason}") from error
     return network, tokenizer
-
-
-def _copy_weights(network: PreTrainedModel) -> None:
-    """Copy the weights of a network into memory of this process.
-
-    transformers leaves them in the mapped file, whose later change would change the network.
-    """
-    for tensor in (*network.parameters(), *network.buffers()):
-        tensor.data = tensor.data.clone()
 
 
 def wrap_model(
