@@ -38,7 +38,7 @@ Every message names the wrong value, its place, and the fix.
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any
@@ -330,18 +330,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     # of equal names, the first one
     plain_names = {_strip(each): each for each in reversed(list(known))}
     plain_name = _strip(name)
-    match = _find_synonym(plain_name, plain_names)
+    negation = _NEGATION if plain_name.startswith(_NEGATION) else ""
+    synonyms = _SYNONYMS.get(plain_name.removeprefix(_NEGATION), ())
+    match = next((negation + each for each in synonyms if negation + each in plain_names), None)
     if match is None:
         similar = difflib.get_close_matches(plain_name, plain_names, n=1)
         match = similar[0] if similar else None
     return "" if match is None else f", did you mean {plain_names[match]!r}?"
-
-
-def _find_synonym(name: str, known: Collection[str]) -> str | None:
-    """Return the known name for a name of another program; None without one."""
-    negation = _NEGATION if name.startswith(_NEGATION) else ""
-    synonyms = _SYNONYMS.get(name.removeprefix(_NEGATION), ())
-    return next((negation + each for each in synonyms if negation + each in known), None)
 
 
 def _strip(name: str) -> str:

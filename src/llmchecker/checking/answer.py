@@ -623,14 +623,11 @@ class Answer:
             path: the file.
             details: further keys of the file, as values of JSON.
         """
-        content = {**self.as_json(), "history": self._encode_history(), **(details or {})}
-        write_json_with_digest(content, path)
-
-    def _encode_history(self) -> dict[str, list[Any]]:
         columns = {name: [getattr(each, name) for each in self.history] for name in _HISTORY}
         for name in ("lower", "upper"):
             columns[name] = [_encode_end(end) for end in columns[name]]
-        return columns
+        content = {**self.as_json(), "history": columns, **(details or {})}
+        write_json_with_digest(content, path)
 
     @classmethod
     def read(cls, path: str | Path) -> "Answer":

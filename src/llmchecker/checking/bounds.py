@@ -155,7 +155,19 @@ def bound_probability(evaluator: Evaluator, query: Query) -> Interval:
     """
     root = query.root
     if isinstance(root, Conditional):
-        return _bound_conditional(evaluator, query, root.path, root.condition)
+        # P(given) is the sum of P(path & given) and P(!path & given);
+        # the four extremes belong to different choices, so the bounds are sound but not tight
+        satisfied = _bound_path(evaluator, Connective("&", (root.path, root.condition)))
+        violated = _bound_path(
+            evaluator, Connective("&", (Connective("!", (root.path,)), root.condition))
+        )
+        # P(given) is 0 for every model with these probabilities
+        if satisfied.upper == 0 and violated.upper == 0:
+            raise ImpossibleCondition(
+                f"query {query.text}: its condition has probability 0 for every text; ask for a "
+                "condition that can hold"
+            )
+        return bound_quotient(satisfied, violated)
     assert isinstance(root, Probability | PathQuantifier)
     return _bound_path(evaluator, root.path)
 
@@ -165,25 +177,6 @@ def _bound_path(evaluator: Evaluator, path: Formula) -> Interval:
     minimum = evaluator.compute_probabilities(path, minimize=True)
     maximum = evaluator.compute_probabilities(path, minimize=False)
     return Interval(minimum.low[0].item(), maximum.high[0].item())
-
-
-def _bound_conditional(
-    evaluator: Evaluator, query: Query, path: Formula, condition: Formula
-) -> Interval:
-    """Bound P(path & given) / P(given).
-
-    P(given) is the sum of P(path & given) and P(!path & given).
-    """
-    # the four extremes belong to different choices, so the bounds are sound but not tight
-    satisfied = _bound_path(evaluator, Connective("&", (path, condition)))
-    violated = _bound_path(evaluator, Connective("&", (Connective("!", (path,)), condition)))
-    # P(given) is 0 for every model with these probabilities
-    if satisfied.upper == 0 and violated.upper == 0:
-        raise ImpossibleCondition(
-            f"query {query.text}: its condition has probability 0 for every text; ask for a "
-            "condition that can hold"
-        )
-    return bound_quotient(satisfied, violated)
 
 
 def _compute_score_bounds(scored: ScoredTree, query: Query) -> Interval:

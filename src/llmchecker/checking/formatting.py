@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from llmchecker.checking.answer import Answer, Progress, Sampled
+from llmchecker.checking.answer import Answer, Progress
 from llmchecker.checking.figures import (
     Bar,
     Figure,
@@ -175,7 +175,11 @@ def _build_answer_rows(answer: Answer) -> dict[str, Row]:
         threshold = find_threshold(answer.query)
         limit = None if threshold is None else float(threshold.number)
         bar = Bar(sampled.interval, threshold=limit) if has_axis else None
-        detail = _format_estimate_detail(answer, sampled)
+        parts = [f" with confidence {format_number(sampled.confidence)}"]
+        # the estimate of a query without =? is a truth, which the verdict contains
+        if answer.decision is None:
+            parts.append(f"point estimate {format_value(answer.estimate)}")
+        detail = ", ".join([*parts, f"from {format_count(sampled.samples, 'sample')}"])
         rows["estimate"] = (Figure(format_interval(sampled.interval), detail, bar),)
     return rows | build_text_rows({"horizon": answer.about})
 
@@ -190,15 +194,6 @@ def format_exactness(answer: Answer) -> str:
     if not answer.query.is_numeric or not 0 < width < math.inf:
         return _NOT_NEEDED
     return f"{_NOT_NEEDED}, up to a rounding error of {format_upper(width, 1)}"
-
-
-def _format_estimate_detail(answer: Answer, sampled: Sampled) -> str:
-    """Format the confidence of an interval, its point estimate and its samples."""
-    parts = [f" with confidence {format_number(sampled.confidence)}"]
-    # the estimate of a query without =? is a truth, which the verdict contains
-    if answer.decision is None:
-        parts.append(f"point estimate {format_value(answer.estimate)}")
-    return ", ".join([*parts, f"from {format_count(sampled.samples, 'sample')}"])
 
 
 def build_forecast_row(forecast: Forecast | None) -> dict[str, Row]:
@@ -258,11 +253,15 @@ def build_rows(answer: Answer, figures: Mapping[str, Row] | None = None) -> Rows
         figures = build_figures(answer) | build_forecast_row(answer.forecast)
         if witnesses and answer.turns is None:
             figures |= build_text_rows({"start": _quote(find_start_text(witnesses))})
-    figures = _explain_certain(figures)
+    rows = dict(figures)
+    for name, row in figures.items():
+        if name == "certain" or (name == "verdict" and str(row[0]).endswith(", certain")):
+            meaning = f"{row[0].detail} ({CERTAIN_MEANING})"
+            rows[name] = (replace(row[0], detail=meaning), *row[1:])
     if answer.turns is None:
-        return Rows(figures, answer.remarks, list_continuations(answer.query, witnesses))
+        return Rows(rows, answer.remarks, list_continuations(answer.query, witnesses))
     texts = list_continuations(answer.query, witnesses, "Conversations", _join_messages)
-    return Rows(figures, answer.remarks, texts)
+    return Rows(rows, answer.remarks, texts)
 
 
 def list_continuations(
@@ -289,17 +288,6 @@ def list_continuations(
         for each in witnesses
     )
     return (TextList(heading, texts),)
-
-
-def _explain_certain(figures: Mapping[str, Row]) -> dict[str, Row]:
-    """Return figures whose certain answer is explained."""
-    explained = {}
-    for name, row in figures.items():
-        is_certain = name == "certain" or (name == "verdict" and str(row[0]).endswith(", certain"))
-        if is_certain:
-            row = (replace(row[0], detail=f"{row[0].detail} ({CERTAIN_MEANING})"), *row[1:])
-        explained[name] = row
-    return explained
 
 
 def _quote_continuation(witness: Witness) -> str:

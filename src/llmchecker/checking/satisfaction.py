@@ -194,7 +194,12 @@ class Satisfaction(Evaluator):
                 if (formula, certain) not in self._label_of_formula:
                     all_states = np.arange(len(self._process))
                     holds = self.evaluate(formula, certain, all_states)
-                    self._label_of_formula[formula, certain] = self._intern_label(holds)
+                    # `is_three_valued` compares formulas, so equal sets must have equal labels
+                    key = np.packbits(holds).tobytes()
+                    if key not in self._labels:
+                        self._labels[key] = Label(f"p{len(self._labels) + 1}")
+                        self._extra_labels[self._labels[key]] = holds
+                    self._label_of_formula[formula, certain] = self._labels[key]
                 return self._label_of_formula[formula, certain]
             case Connective("!", (operand,)):
                 return Connective("!", (self._substitute_labels(operand, not certain),))
@@ -208,12 +213,3 @@ class Satisfaction(Evaluator):
                 return replace(formula, operands=operands)
         assert is_proposition(formula)
         return formula
-
-    def _intern_label(self, states: np.ndarray) -> Label:
-        """Return the label of a set of states. Equal sets have the same label."""
-        # `is_three_valued` compares formulas, so equal sets must have equal labels
-        key = np.packbits(states).tobytes()
-        if key not in self._labels:
-            self._labels[key] = Label(f"p{len(self._labels) + 1}")
-            self._extra_labels[self._labels[key]] = states
-        return self._labels[key]

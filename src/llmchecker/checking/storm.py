@@ -253,7 +253,9 @@ def _build_components(
     # state 0 is the start of every process
     labeling.add_label_to_state("init", 0)
     for name, states in labels.items():
-        _add_label(labeling, name, states)
+        members = np.flatnonzero(states).tolist()
+        labeling.add_label(name)
+        labeling.set_states(name, stormpy.datastructures.BitVector(len(states), members))
     components = stormpy.models.SparseModelComponents[float](
         transition_matrix=entries.build(), state_labeling=labeling
     )
@@ -262,12 +264,6 @@ def _build_components(
         for name, column in rewards.items()
     }
     return components
-
-
-def _add_label(labeling: stormpy.models.StateLabeling, name: str, states: np.ndarray) -> None:
-    members = np.flatnonzero(states).tolist()
-    labeling.add_label(name)
-    labeling.set_states(name, stormpy.datastructures.BitVector(len(states), members))
 
 
 def _build_environment() -> stormpy.environments.Environment:

@@ -129,7 +129,13 @@ def create_quantifier_or_judge(
         return registry.create_quantifier(name, settings)
     with prefix_errors(f"quantifier {name!r}"):
         model = find_model(settings["model"])
-        _check_judge(model)
+        source = model.source
+        if model.kind == "masked":
+            raise ConfigError(f"model: {model.name} is a masked model; a judge is a chat model")
+        if isinstance(source, ServerSource) and source.api == "openai-completions":
+            raise ConfigError(
+                f"model: the api {source.api} of {model.name} accepts no messages; use openai-chat"
+            )
     judge = ConfiguredJudge(model, expansion)
     return registry.create_quantifier(name, {**settings, "model": judge})
 
@@ -156,21 +162,6 @@ def list_judge_models(quantifiers: Iterable[Quantifier]) -> list[ModelConfig]:
     """List the models of the judges among quantifiers."""
     models = (getattr(quantifier, "model", None) for quantifier in quantifiers)
     return [model.model for model in models if isinstance(model, ConfiguredJudge)]
-
-
-def _check_judge(model: ModelConfig) -> None:
-    """Check that a model can read messages, as far as its settings show it.
-
-    Raises:
-        ConfigError: it cannot.
-    """
-    source = model.source
-    if model.kind == "masked":
-        raise ConfigError(f"model: {model.name} is a masked model; a judge is a chat model")
-    if isinstance(source, ServerSource) and source.api == "openai-completions":
-        raise ConfigError(
-            f"model: the api {source.api} of {model.name} accepts no messages; use openai-chat"
-        )
 
 
 def _remove_decoding(model: ModelConfig) -> ModelConfig:

@@ -62,7 +62,11 @@ class OwnClass:
         # frozen dataclass: only `object.__setattr__` can set derived fields
         object.__setattr__(self, "file", file)
         object.__setattr__(self, "instance", instance)
-        further_files = (*_find_imported_files(file, set()), *_find_path_attributes(instance))
+        values = getattr(instance, "__dict__", {}).values()
+        further_files = (
+            *_find_imported_files(file, set()),
+            *[value for value in values if isinstance(value, Path) and value.is_file()],
+        )
         object.__setattr__(self, "files", further_files)
         for name, value in zip(("minimum", "maximum"), read_declared_range(instance), strict=True):
             object.__setattr__(self, name, value)
@@ -251,12 +255,6 @@ def _find_imported_files(file: Path, found: set[Path]) -> list[Path]:
                 found.add(Path(path))
                 _find_imported_files(Path(path), found)
     return sorted(found - {file, file.absolute()})
-
-
-def _find_path_attributes(instance: Quantifier) -> list[Path]:
-    """Find the files among the attributes of an instance."""
-    values = getattr(instance, "__dict__", {}).values()
-    return [value for value in values if isinstance(value, Path) and value.is_file()]
 
 
 def _load_module(file: Path) -> ModuleType:

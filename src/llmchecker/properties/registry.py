@@ -71,7 +71,12 @@ def create_quantifier(name: str, settings: Mapping[str, Any] | None = None) -> Q
         entry.load() if entry.name in BUILTIN_TYPES else load_type(entry)
     )
     settings = {key: value for key, value in settings.items() if key != TYPE_KEY}
-    setting_fields = _collect_setting_fields(quantifier_type)
+    # a foreign class need not be a dataclass; then it has no settings
+    setting_fields: dict[str, Field[Any]] = (
+        {field.name.rstrip("_"): field for field in fields(quantifier_type) if field.init}
+        if is_dataclass(quantifier_type)
+        else {}
+    )
     _check_keys(name, setting_fields, settings)
     try:
         return _instantiate(
@@ -248,14 +253,6 @@ def _instantiate(quantifier_type: type[Quantifier], settings: Mapping[str, Any])
 
 def _is_builtin(quantifier_type: type[Quantifier]) -> bool:
     return quantifier_type.__module__.partition(".")[0] == __package__.partition(".")[0]
-
-
-def _collect_setting_fields(quantifier_type: type[Quantifier]) -> dict[str, Field[Any]]:
-    """Return the fields of a type by setting key: `class_` has the key `class`."""
-    # a foreign class need not be a dataclass; then it has no settings
-    if not is_dataclass(quantifier_type):
-        return {}
-    return {field.name.rstrip("_"): field for field in fields(quantifier_type) if field.init}
 
 
 def _check_keys(

@@ -157,7 +157,9 @@ def _draw_deciding_texts(answer: Answer, axes: Axes | None) -> Axes:
     # the texts of an unknown outcome decide nothing, however probable they are
     if mass is not None and answer.holds is not None:
         axes.axvline(mass, color="black", linestyle="--", linewidth=0.8)
-        comparison = "more than" if _is_strict(answer.query, kind) else "at least"
+        threshold = find_threshold(answer.query)
+        includes_threshold = threshold is not None and threshold.comparison in (">=", "<")
+        comparison = "more than" if ((kind == WITNESS) != includes_threshold) else "at least"
         label.append(f"dashed: {comparison} {format_number(mass)} decides")
     axes.set_xlim(left=0)
     axes.set_xlabel("\n".join(_wrap(label)))
@@ -175,13 +177,6 @@ def _define(answer: Answer) -> list[str]:
 def _find_event(query: Query) -> str:
     """Return the path formula as it is written: `F leak = 1` of `P<0.1 [ F leak = 1 ]`."""
     return query.path_text.strip()
-
-
-def _is_strict(query: Query, kind: str) -> bool:
-    """Return whether texts decide a threshold by more than its mass, and not by its mass."""
-    threshold = find_threshold(query)
-    includes_threshold = threshold is not None and threshold.comparison in (">=", "<")
-    return (kind == WITNESS) != includes_threshold
 
 
 def _name_axis(query: Query) -> str:

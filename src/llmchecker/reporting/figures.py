@@ -110,14 +110,16 @@ def draw_mass_figure(table: pd.DataFrame) -> Figure:
     """
     with use_figure_style():
         figure, axes = plt.subplots(figsize=(COLUMN_WIDTH, 2.4), layout="constrained")
+        # replace models by numbers, because a legend omits names that begin with _
+        numbers = {name: str(number) for number, name in enumerate(table["model"].unique())}
         sns.lineplot(
-            _number_models(table),
+            table.assign(model=table["model"].map(numbers)),
             x="k",
             y="mass",
             hue="model",
             style="model",
             markers=True,
-            markevery=_compute_marker_interval(table["k"].max()),
+            markevery=max(1, table["k"].max() // 10),
             dashes=True,
             ax=axes,
         )
@@ -205,12 +207,6 @@ def _draw_bands(axes: Axes, table: pd.DataFrame) -> None:
             linestyle=line.get_linestyle(),
             linewidth=_THIN,
         )
-
-
-def _number_models(table: pd.DataFrame) -> pd.DataFrame:
-    """Replace models by numbers, because a legend omits names that begin with _."""
-    numbers = {name: str(number) for number, name in enumerate(table["model"].unique())}
-    return table.assign(model=table["model"].map(numbers))
 
 
 def _name_models(axes: Axes, table: pd.DataFrame) -> None:
@@ -341,7 +337,3 @@ def write_figure(figure: Figure, paths: Sequence[str | Path], description: str =
             with open_file(path) as partial:
                 figure.savefig(partial, dpi=300, metadata=metadata[path.suffix.removeprefix(".")])
     plt.close(figure)
-
-
-def _compute_marker_interval(maximum: int) -> int:
-    return max(1, maximum // 10)

@@ -290,6 +290,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             confidence,
             is_certain=case_result.is_certain,
         )
+        decision = find_decision(case_result, confidence)
         yield Entry(
             deployment=_clean(case.deployment.name),
             group=_clean(case.entry),
@@ -302,7 +303,7 @@ def _iter_entries(result: SuiteResult) -> Iterator[Entry]:
             query=_clean(" ".join(case.question.query.text.split())),
             prompt=_clean(case.prompt),
             row=row,
-            certainty=_describe_certainty(case_result, confidence, row),
+            certainty="" if row or decision is None else decision.certainty or "",
             about=_describe_horizon(case, case_result, confidence),
             reasons=tuple(_iter_reasons(case, case_result, confidence)),
             transcripts=tuple(_iter_transcripts(case, case_result)),
@@ -417,12 +418,6 @@ def _describe_aggregate(suite: Suite, aggregate: Aggregate, cases: Mapping[str, 
     }
     subject = aggregate.subject
     return f"{subject}: {contents.pop()}" if len(contents) == 1 else subject
-
-
-def _describe_certainty(result: CaseResult, confidence: float, row: Row) -> str:
-    """Describe how a verdict without a figure is known."""
-    decision = find_decision(result, confidence)
-    return "" if row or decision is None else decision.certainty or ""
 
 
 def _iter_reasons(case: Case, result: CaseResult, confidence: float) -> Iterator[str]:

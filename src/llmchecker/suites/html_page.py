@@ -12,7 +12,6 @@ from llmchecker import __version__
 from llmchecker.reporting.conversation_drawing import ConversationDrawing
 from llmchecker.reporting.html_report import build_environment, read_asset
 from llmchecker.reporting.tree_drawing import encode_svg
-from llmchecker.suites.cases import Suite
 from llmchecker.suites.entries import (
     Entry,
     build_entries,
@@ -154,12 +153,14 @@ class _Document:
             for each in suite.all_deployments
             if each.system
         }
+        lengths = [case.question.asked.length for case in suite.representatives]
+        least, most = min(lengths), format_count(max(lengths), "token")
         self._shared = {
             "suite": suite,
             "models": describe_deployments(suite),
             "several": len(suite.deployments) > 1,
             "systems": {escape_unprintable(k): escape_unprintable(v) for k, v in systems.items()},
-            "length": _describe_length(suite),
+            "length": most if least == max(lengths) else f"{least:,} to {most}",
             "date": date,
             "costs": _describe_costs(result),
             "version": __version__,
@@ -194,6 +195,7 @@ class _Document:
             for group in answers
             if group.count
         }
+        chosen = [("first", 1), ("previous", page - 1), ("next", page + 1), ("last", len(links))]
         return self._template.render(
             **self._shared,
             entries=[
@@ -205,16 +207,10 @@ class _Document:
             answers_left_out=sum(group.left_out for group in answers),
             counts=Counter(str(entry.status) for _, entry in entries),
             page=page,
-            links=_choose_links(page, links),
+            links=[(name, to, links[to]) for name, to in chosen if to in links and to != page],
             page_count=len(links),
             row_count=len(self.entries),
         )
-
-
-def _choose_links(page: int, links: Mapping[int, str]) -> list[tuple[str, int, str]]:
-    """Return name, number and link of the pages that a page links to."""
-    chosen = [("first", 1), ("previous", page - 1), ("next", page + 1), ("last", len(links))]
-    return [(name, to, links[to]) for name, to in chosen if to in links and to != page]
 
 
 def _draw_conversations(entries: Iterable[Entry]) -> dict[tuple[str, str, str], str]:
@@ -225,13 +221,6 @@ def _draw_conversations(entries: Iterable[Entry]) -> dict[tuple[str, str, str], 
         for entry in itertools.islice(drawn, _MAX_DRAWINGS)
         if entry.conversation is not None
     }
-
-
-def _describe_length(suite: Suite) -> str:
-    """Describe the horizons of all cases: `6 tokens`, or `6 to 40 tokens`."""
-    lengths = [case.question.asked.length for case in suite.representatives]
-    least, most = min(lengths), format_count(max(lengths), "token")
-    return most if least == max(lengths) else f"{least:,} to {most}"
 
 
 def _describe_costs(result: SuiteResult) -> str:

@@ -37,7 +37,15 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
     notes = build_notes(result)
     if (incomplete := describe_incomplete(result)) is not None:
         # readers show no property of a suite, and the tests so far may all have passed
-        entries.append(_build_run_entry(result, incomplete))
+        entries.append(
+            Entry(
+                deployment=escape_unprintable(result.suite.deployments[0].name),
+                group="run",
+                name="the whole suite",
+                status=Status.ERROR,
+                reasons=(incomplete,),
+            )
+        )
     root = ElementTree.Element("testsuites", _count(entries, elements, skipped=False))
     for deployment in dict.fromkeys(entry.deployment for entry in entries):
         tests = [entry for entry in entries if entry.deployment == deployment]
@@ -55,17 +63,6 @@ def format_junit(result: SuiteResult, *, allow_unknown: bool = False) -> bytes:
     ElementTree.indent(root)
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
-
-
-def _build_run_entry(result: SuiteResult, reason: str) -> Entry:
-    """Build the entry of a run that ended early, which is an error."""
-    return Entry(
-        deployment=escape_unprintable(result.suite.deployments[0].name),
-        group="run",
-        name="the whole suite",
-        status=Status.ERROR,
-        reasons=(reason,),
-    )
 
 
 def _add_test(

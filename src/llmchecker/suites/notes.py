@@ -16,21 +16,16 @@ _MAX_NOTE = 500
 def build_notes(result: SuiteResult) -> list[str]:
     """Build the notes of a result, each a line of inert text."""
     incomplete = describe_incomplete(result)
+    confidence = result.suite.confidence
+    found = (find_beginnings(case, each, confidence) for case, each in result.verdicts)
     return [
         *([] if incomplete is None else [incomplete]),
         *_iter_counts(result),
         *(_clean(warning) for warning in list_warnings(result.suite)),
-        *_list_beginnings(result),
+        *describe_beginnings(each for each in found if each is not None),
         *_list_case_notes(result),
         *(_describe_missing(result, missing) for missing in result.not_compared),
     ]
-
-
-def _list_beginnings(result: SuiteResult) -> list[str]:
-    """List the warnings of verdicts about beginnings, each horizon once."""
-    confidence = result.suite.confidence
-    found = (find_beginnings(case, each, confidence) for case, each in result.verdicts)
-    return describe_beginnings(each for each in found if each is not None)
 
 
 def _list_case_notes(result: SuiteResult) -> list[str]:

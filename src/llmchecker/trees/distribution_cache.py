@@ -115,7 +115,13 @@ class PromptDistributions:
         # in a fixed order: of equally long entries for a continuation the first is kept
         for path in sorted(folder.glob(_FILE_PATTERN)):
             with contextlib.suppress(FileNotFoundError), delete_if_damaged(path):
-                self._load_file(path)
+                continuations, offsets, tokens, probabilities = _read_distributions(path)
+                for row, continuation in enumerate(continuations):
+                    head = slice(offsets[row], offsets[row + 1])
+                    stored_head = self._distributions.get(continuation)
+                    # of two files for one continuation, the longer list serves more truncations
+                    if stored_head is None or len(stored_head[0]) < offsets[row + 1] - offsets[row]:
+                        self._distributions[continuation] = (tokens[head], probabilities[head])
                 # marks the file as recently used, for `evict`
                 os.utime(path)
 
@@ -188,15 +194,6 @@ class PromptDistributions:
         write_parquet(table, self._folder / f"{uuid.uuid4().hex}.parquet")
         # new files may exceed the limit
         self._cache.evict()
-
-    def _load_file(self, path: Path) -> None:
-        continuations, offsets, tokens, probabilities = _read_distributions(path)
-        for row, continuation in enumerate(continuations):
-            head = slice(offsets[row], offsets[row + 1])
-            stored_head = self._distributions.get(continuation)
-            # of two files for the same continuation, the longer list serves more truncations
-            if stored_head is None or len(stored_head[0]) < offsets[row + 1] - offsets[row]:
-                self._distributions[continuation] = (tokens[head], probabilities[head])
 
 
 @contextlib.contextmanager

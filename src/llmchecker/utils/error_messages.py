@@ -27,7 +27,7 @@ def find_user_message(error: BaseException) -> str | None:
     if (message := find_install_message(error)) is not None:
         return message
     if is_out_of_memory(error):
-        message = _first_line(error)
+        message = re.sub(r"^\[[^]]*\] *", "", str(error).strip().partition("\n")[0])
         return (
             f"memory: not enough{': ' * bool(message)}{message}; free memory, run fewer jobs at "
             "once (--cores 1), or lower expansion.memory_gb, k or L"
@@ -46,8 +46,3 @@ def find_user_message(error: BaseException) -> str | None:
             f"{path}: cannot be used: {error.strerror}; correct this and run the same command again"
         )
     return None
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the first line of a message, without torch's source location prefix."""
-    return re.sub(r"^\[[^]]*\] *", "", str(error).strip().partition("\n")[0])

@@ -152,7 +152,8 @@ def parse_section(
     except ValidationError as error:
         problems = map(_format_problem, error.errors(include_url=False))
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
-        key = _format_key(path)
+        steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+        key = "".join(steps).removeprefix(".")
         names = [key or section.file_noun] if place is None else [place, *([key] if key else [])]
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
         raise ConfigError(": ".join([*names, text])) from None
@@ -212,11 +213,6 @@ def _format_problem(error: ErrorDetails) -> tuple[tuple[int | str, ...], str]:
 def _convert_number(limit: float) -> float:
     # pydantic returns limits as floats, also for integers.
     return int(limit) if limit == int(limit) else limit
-
-
-def _format_key(path: tuple[int | str, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".")
 
 
 class _NotNull:

@@ -75,15 +75,12 @@ def check_turn_query(query: Query, quantifier_names: Collection[str], turn_count
     query.check_references({TURN, *quantifier_names})
     for atom in query.atoms:
         if atom.variables == {TURN}:
-            _check_turn_atom(query, atom, turn_count)
-
-
-def _check_turn_atom(query: Query, atom: Atom, turn_count: int) -> None:
-    """Check that a comparison with `turn` is true in at least one turn."""
-    truths = _replace_turn(atom).evaluate({STEP: np.arange(turn_count)})
-    if not truths.any():
-        turns = format_count(turn_count, "turn")
-        raise InvalidQuery(f"{query.text}: {atom} never holds; the conversation has {turns}")
+            truths = _replace_turn(atom).evaluate({STEP: np.arange(turn_count)})
+            if not truths.any():
+                turns = format_count(turn_count, "turn")
+                raise InvalidQuery(
+                    f"{query.text}: {atom} never holds; the conversation has {turns}"
+                )
 
 
 class TurnMonitor:

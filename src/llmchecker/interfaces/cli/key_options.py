@@ -50,7 +50,11 @@ def add_key_options(
         if name not in section.refused_keys and (names is None or name in names):
             option = f"{prefix}{name.replace('_', '-')}"
             form = _FORMS.get(name) or _find_form(field)
-            group.add_argument(option, **{"help": _format_help(field), **form})
+            words = " ".join((field.description or "").split()).rstrip(".")
+            words = words[:1].lower() + words[1:]
+            is_absent = field.default is None or field.default is False
+            default = "" if is_absent else f" (default: {field.default})"
+            group.add_argument(option, **{"help": f"{words}{default}".replace("%", "%%"), **form})
 
 
 def collect_keys(
@@ -86,12 +90,3 @@ def _find_form(field: FieldInfo) -> dict[str, Any]:
     if field.annotation in (bool, bool | None):
         return {"action": "store_true"}
     return {} if field.annotation in _TEXTS else {"type": _parse_number}
-
-
-def _format_help(field: FieldInfo) -> str:
-    """Return the description of a key with its default."""
-    words = " ".join((field.description or "").split()).rstrip(".")
-    words = words[:1].lower() + words[1:]
-    is_absent = field.default is None or field.default is False
-    default = "" if is_absent else f" (default: {field.default})"
-    return f"{words}{default}".replace("%", "%%")

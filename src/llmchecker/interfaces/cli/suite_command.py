@@ -88,7 +88,8 @@ def add_test_command(commands: SubParsers) -> None:
     )
     test.add_argument("--allow-unknown", action="store_true", help="exit with 0 if only unknown")
     _add_selection_arguments(test.add_argument_group("selection of cases"))
-    _add_run_arguments(test.add_argument_group("keys in place of the suite's"))
+    group = test.add_argument_group("keys in place of the suite's")
+    add_key_options(group, RunKeys)
     outputs = test.add_argument_group("outputs")
     outputs.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML")
     outputs.add_argument(
@@ -117,10 +118,6 @@ def _add_selection_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--watch", action="store_true", help="run again when the suite or a file of it changes"
     )
-
-
-def _add_run_arguments(group: argparse._ArgumentGroup) -> None:
-    add_key_options(group, RunKeys)
 
 
 def _run_test(arguments: argparse.Namespace) -> int:

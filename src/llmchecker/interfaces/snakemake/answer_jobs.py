@@ -91,7 +91,12 @@ def compute_answers(
             stored = replace(stored, witnesses=())
         details = {
             "check": str(check),
-            "limits": _describe_limits(question.budget),
+            "limits": {
+                "passes": question.budget.passes,
+                "width": question.budget.width or None,
+                "seconds": question.budget.seconds,
+                "seed": question.budget.seed,
+            },
             "making": decoded.current_metadata(),
         }
         # a network or a judge may have been loaded only now
@@ -133,15 +138,6 @@ def _select_stored_part(answer: Answer, asked: Property, budget: Budget) -> Answ
     # the refined tree has no size of an alpha and k, and a forecast depends on the speed
     costs = Costs(passes=answer.passes, seconds=answer.seconds)
     return replace(answer, notes=tuple(notes), history=history, costs=costs, forecast=None)
-
-
-def _describe_limits(budget: Budget) -> dict[str, float | None]:
-    return {
-        "passes": budget.passes,
-        "width": budget.width or None,
-        "seconds": budget.seconds,
-        "seed": budget.seed,
-    }
 
 
 def _format_answer(answer: Answer) -> str:

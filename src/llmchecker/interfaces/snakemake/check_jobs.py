@@ -66,7 +66,9 @@ def answer_checks(
         tree_record = paths.tree_record(check.tree)
         scores_records = {name: paths.scores_record(check.tree, name) for name in names}
         records = {p: read_json_with_digest(p) for p in (tree_record, *scores_records.values())}
-        _check_made_of_model(records[tree_record]["makings"], tree_record, check.tree.model)
+        # the tree must be that of the model that is fetched now
+        for making in records[tree_record]["makings"]:
+            check_same_files(making["files"], paths.model_directory(check.tree.model), tree_record)
         for name, path in scores_records.items():
             check_scores_state(path, records[path].get("quantifier"), states[name])
         inputs = {tree_record: records[tree_record]["fingerprint"]}
@@ -103,18 +105,3 @@ def answer_checks(
         write_json_with_digest(answer.as_json() | details, output)
         cache.add(fingerprint, [output])
         _log.info("%s: %s", check, answer.bounded)
-
-
-def _check_made_of_model(makings: Iterable[Mapping[str, Any]], result: str, model: str) -> None:
-    """Check that a result was computed from the files of the model that is fetched now.
-
-    Args:
-        makings: the run metadata of the result.
-        result: the file of the result, for the message.
-        model: the name of the model.
-
-    Raises:
-        ChecksumMismatch: it was computed from other files.
-    """
-    for making in makings:
-        check_same_files(making["files"], paths.model_directory(model), result)

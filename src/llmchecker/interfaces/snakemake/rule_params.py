@@ -17,7 +17,6 @@ from llmchecker.config.config import Config
 from llmchecker.config.judges import ConfiguredJudge, list_judge_models, list_judge_notes
 from llmchecker.config.plan import TableRow, TreeSpec, quantifiers_in
 from llmchecker.errors import DamagedFile
-from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.sources.local_files import learn_local_files
 from llmchecker.properties.definitions import describe_quantifiers
 from llmchecker.properties.quantifier_state import hash_quantifiers
@@ -62,7 +61,11 @@ def list_checks(config: Config, model: str) -> dict[str, Any]:
 def list_answers(config: Config, model: str) -> dict[str, Any]:
     """List the checks of a model with answers, each with its budget, and their start strings."""
     answers = config.answered_checks(model)
-    return {"answers": answers, "starts": _select_starts(config, (c.tree for c, _ in answers))}
+    trees = (c.tree for c, _ in answers)
+    return {
+        "answers": answers,
+        "starts": {tree.start: config.start_strings[tree.start] for tree in trees},
+    }
 
 
 def list_rows(config: Config, rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
@@ -140,7 +143,3 @@ def list_suite_modules(suite: Suite) -> list[str]:
         for case in suite.representatives
         for quantifier in case.question.asked.quantifiers.values()
     )
-
-
-def _select_starts(config: Config, trees: Iterable[TreeSpec]) -> dict[str, Start]:
-    return {tree.start: config.start_strings[tree.start] for tree in trees}

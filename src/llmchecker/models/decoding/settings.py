@@ -122,7 +122,14 @@ class Decoding:
         _check_number(self, "min_p", lambda x: 0 <= x <= 1, "from 0 to 1")
         for name in ("frequency_penalty", "presence_penalty"):
             _check_number(self, name, lambda x: -2 <= x <= 2, "from -2 to 2")
-        self._check_bias()
+        for token, bias in self.logit_bias:
+            if not _is_natural_number(token):
+                raise ConfigError(f"logit_bias: {quote_value(token)} is not a token id")
+            if not _is_number(bias) or not -100 <= bias <= 100:
+                raise ConfigError(f"logit_bias: {quote_value(bias)} is not from -100 to 100")
+        # one bias has one form
+        pairs = sorted((token, float(bias)) for token, bias in self.logit_bias)
+        object.__setattr__(self, "logit_bias", tuple(pairs))
         for name in (
             *("top_k", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_new_tokens"),
         ):
@@ -141,16 +148,6 @@ class Decoding:
                     raise ConfigError(
                         f"{name}: no effect with {GREEDY} ({greedy_setting}); remove one of them"
                     )
-
-    def _check_bias(self) -> None:
-        for token, bias in self.logit_bias:
-            if not _is_natural_number(token):
-                raise ConfigError(f"logit_bias: {quote_value(token)} is not a token id")
-            if not _is_number(bias) or not -100 <= bias <= 100:
-                raise ConfigError(f"logit_bias: {quote_value(bias)} is not from -100 to 100")
-        # one bias has one form
-        pairs = sorted((token, float(bias)) for token, bias in self.logit_bias)
-        object.__setattr__(self, "logit_bias", tuple(pairs))
 
     def _check_grammar(self) -> None:
         names = [name for name in GRAMMAR_SETTINGS if getattr(self, name) is not None]

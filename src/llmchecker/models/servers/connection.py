@@ -106,7 +106,9 @@ def fetch_served_model(
         tokenizer: PreTrainedTokenizerBase | None = None
         api: ServerApi | None = None
         if source.tokenizer is None:
-            info = _read_text_model_info(client, source)
+            find_model = TEXT_APIS[source.api].find_model
+            name = client.run(partial(find_model, name=source.served_as)).name
+            info = ServedModelInfo(name, "", None, None)
         else:
             local_files = compute_checksums(source.local_files)
             _copy_tokenizer(source.tokenizer, model_directory)
@@ -199,19 +201,6 @@ def connect_text_client(
     source, info = _read_record(Path(directory))
     source = replace(source, served_as=info.model)
     return TextClient(Path(directory).name, source, folder, limits=limits)
-
-
-def _read_text_model_info(client: ServerClient, source: ServerSource) -> ServedModelInfo:
-    """Return the description of a model that returns texts alone: its name.
-
-    The name is the only field that all providers have.
-
-    Raises:
-        ConfigError: the provider does not have the model.
-    """
-    find_model = TEXT_APIS[source.api].find_model
-    name = client.run(partial(find_model, name=source.served_as)).name
-    return ServedModelInfo(name, "", None, None)
 
 
 def _read_record(directory: Path) -> tuple[ServerSource, ServedModelInfo]:

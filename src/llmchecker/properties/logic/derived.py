@@ -256,7 +256,14 @@ def call_function(name: str, arguments: Sequence[Quotient]) -> Quotient:
             half = Quotient.from_number(Fraction(1, 2))
             return _round_down(combine("+", operand, half))
         case "mod", [operand, divisor]:
-            return _take_remainder(operand, divisor)
+            number = divisor.value
+            if operand.denominator != 1 or number is None or number.denominator != 1 or number < 1:
+                raise DerivationError("needs whole numbers, the second a constant above 0")
+            # at least 0 as in PRISM, where the remainder of C has the sign of its operand
+            rounded = Operation("//", operand.numerator, Number(number.numerator))
+            multiple = Operation("*", Number(number.numerator), rounded)
+            value = None if operand.value is None else operand.value % number
+            return Quotient(Operation("-", operand.numerator, multiple), 1, value)
         case "pow", [operand, exponent]:
             return _raise_to_power(operand, exponent)
     if name in _OPERAND_COUNTS:
@@ -300,17 +307,6 @@ def _round_down(operand: Quotient) -> Quotient:
     value = None if operand.value is None else Fraction(math.floor(operand.value))
     rounded = Operation("//", operand.numerator, Number(operand.denominator))
     return Quotient(rounded, 1, value)
-
-
-def _take_remainder(operand: Quotient, divisor: Quotient) -> Quotient:
-    number = divisor.value
-    if operand.denominator != 1 or number is None or number.denominator != 1 or number < 1:
-        raise DerivationError("needs whole numbers, the second a constant above 0")
-    # at least 0 as in PRISM, where the remainder of C has the sign of its operand
-    rounded = Operation("//", operand.numerator, Number(number.numerator))
-    multiple = Operation("*", Number(number.numerator), rounded)
-    value = None if operand.value is None else operand.value % number
-    return Quotient(Operation("-", operand.numerator, multiple), 1, value)
 
 
 def _raise_to_power(operand: Quotient, exponent: Quotient) -> Quotient:

@@ -262,7 +262,13 @@ class _Parser:
         if not look:
             return part
         if look.startswith("<"):
-            return _build_lookbehind(part, is_negated=look == "<!")
+            is_negated = look == "<!"
+            alternatives: Items[Syntax] = part.parts if isinstance(part, Alternatives) else (part,)
+            atoms = tuple(item for item in alternatives if isinstance(item, Atom))
+            starts = [item for item in alternatives if item == Anchor(r"\A")]
+            if len(atoms) + len(starts) < len(alternatives):
+                raise UnsupportedPattern("a lookbehind of several characters")
+            return Lookbehind(atoms, bool(starts), is_negated)
         return Lookahead(part, is_negated=look == "!")
 
 
@@ -274,12 +280,3 @@ def _build_atom(source: str, flags: frozenset[str]) -> Atom:
 
 def _build_literal(character: str, flags: frozenset[str]) -> Atom:
     return _build_atom(rf"\U{ord(character):08X}", flags)
-
-
-def _build_lookbehind(part: Syntax, is_negated: bool) -> Lookbehind:
-    alternatives: Items[Syntax] = part.parts if isinstance(part, Alternatives) else (part,)
-    atoms = tuple(item for item in alternatives if isinstance(item, Atom))
-    starts = [item for item in alternatives if item == Anchor(r"\A")]
-    if len(atoms) + len(starts) < len(alternatives):
-        raise UnsupportedPattern("a lookbehind of several characters")
-    return Lookbehind(atoms, bool(starts), is_negated)

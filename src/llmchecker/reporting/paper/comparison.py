@@ -56,7 +56,12 @@ def build_comparison_table(
                 continue
             own_row = next((row for row in group if is_same_model(own, row)), None)
             if own_row is None:
-                record = _build_other_model_row(audit_row, own, answer)
+                label = _format_match("parameters, another model", audit_row, own)
+                record = {
+                    **_build_run_cells(audit_row, own, answer),
+                    "model": own.model,
+                    "match": label,
+                }
             elif is_same_question(own, own_row):
                 record = _build_matched_row(own_row, own, answer)
             else:
@@ -134,11 +139,6 @@ def _build_matched_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> di
 def _subtract(figure: float | None, published: float) -> float | None:
     """Return the difference from a published figure; None for an unknown figure."""
     return None if figure is None else figure - published
-
-
-def _build_other_model_row(audit_row: AuditRow, own: TableRow, answer: Answer) -> dict[str, object]:
-    label = _format_match("parameters, another model", audit_row, own)
-    return {**_build_run_cells(audit_row, own, answer), "model": own.model, "match": label}
 
 
 def _format_match(basis: str, audit_row: AuditRow, own: TableRow) -> str:
