@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from llmchecker.config.config import Config
-from llmchecker.errors import ConfigError
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.suites.load import load_suite
@@ -32,26 +29,6 @@ def test_a_start_string_may_be_messages():
         tuple(zip(roles, texts, strict=True))
     )
     assert Config.parse(raw("user: Hi")).start_strings["s"] == "user: Hi"
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ([], "start_strings.s: "),
-        ([{}], r"start_strings.s\[0\]: "),
-        ([{"usr": "Hi"}], r"start_strings.s\[0\]: unknown key 'usr', did you mean 'user'"),
-        ([{"user": 3}], r"start_strings.s\[0\].user: 3 is not of type string"),
-        ([{"user": "Hi", "system": "Be kind."}], r"start_strings.s\[0\]: "),
-        ([{"user": "Hi"}, {"assistant": "Yes"}], "start_strings.s: last message: not the user"),
-        ([{"user": "Hi"}, {"system": "No"}, {"user": "A"}], r"start_strings.s\[1\]: a system"),
-        (3, "start_strings.s: 3 is not of type string or array"),
-    ],
-    ids=str,
-)
-def test_messages_that_cannot_be_asked_are_refused_by_their_key(entry, message):
-    """Each mistake is one message that names the place, before any job starts."""
-    with pytest.raises(ConfigError, match=message):
-        Config.parse(raw(entry))
 
 
 def test_the_configuration_of_chats_asks_a_deployed_model(monkeypatch):

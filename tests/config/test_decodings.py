@@ -43,21 +43,6 @@ def test_a_model_has_the_decoding_that_is_written(entry, expected):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decoding": {"stop": 1}}, "models.m.decoding: unknown key 'stop': stops are a setting"),
-        ({"decoding": {"topp": 1}}, "models.m.decoding: unknown key 'topp', did you mean 'top_p'"),
-        (
-            {"decoding": {"temperature": -1}},
-            "models.m.decoding.temperature: -1 is too small; it must be at least 0",
-        ),
-        ({"decoding": {"top_p": 1.2}}, "models.m.decoding.top_p: 1.2 is too large"),
-        ({"decoding": {"top_k": 2.0}}, "models.m.decoding.top_k: 2.0 is not of type integer"),
-        ({"decoding": {"bad_words_ids": [4]}}, r"models.m.decoding.bad_words_ids\[0\]: 4 is not"),
-        (
-            {"decoding": {"do_sample": False, "top_p": 0.5}},
-            "models.m.decoding: top_p: no effect with greedy",
-        ),
-        ({"decoding": "best"}, "models.m.decoding: 'best' is not greedy"),
-        ({"decoding": 0.2}, "models.m.decoding: 0.2 is not of type string or object"),
         (
             {"decoding": "greedy", "kind": "masked"},
             "models.m.decoding: m is a masked model; only local causal models",

@@ -38,32 +38,6 @@ def test_every_form_of_a_prompt_is_one_value(entry, prompt):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({}, "start: a start string is missing"),
-        ({"system": "Be kind."}, "system: it belongs to a chat"),
-        ({"start": "a", "system": "Be kind."}, "system: it belongs to a chat"),
-        ({"start": "a", "user": "b"}, "start: user is given too"),
-        ({"user": "b", "messages": [USER]}, "user: messages is given too"),
-        ({"text": "a"}, "start: .* is neither a text nor messages"),
-        (3, "start: 3 is neither a text nor messages"),
-        ({"user": "\udcff"}, "user: .* is not valid UTF-8"),
-        ([{"user": "\udcff"}], "messages: .* is not valid UTF-8"),
-        ([{"robot": "a"}], r"messages\[0\]: .*robot"),
-        ({"system": "a", "messages": [{"system": "b"}, USER]}, r"messages\[1\]: a system prompt"),
-        ({"user": 5}, "user: 5 is not a text"),
-        ({"user": "a", "system": 5}, "system: 5 is not a text"),
-        ({"messages": 5}, "messages: 5 is not a list"),
-        ({"messages": "abc"}, "messages: 'abc' is not a list"),
-    ],
-)
-def test_what_is_no_prompt_is_refused_by_its_key(entry, message):
-    """A contradiction, a missing prompt and a text that has no encoding are refused."""
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        parse_prompt(entry)
-
-
-@pytest.mark.parametrize(
     ("prompt", "changes", "changed"),
     [
         ("a", {"start": None}, "a"),

@@ -464,7 +464,7 @@ def test_options_of_stops_and_thoughts(capsys):
         assert call(capsys, *asked, "--no-thought")[0] == 0
         status, _, error = call(capsys, *asked, "--include-stop")
         assert status == 3
-        assert "include_stop: providers return texts without the stop" in error
+        assert "--include-stop: providers return texts without the stop" in error
         status, _, error = call(capsys, *asked, "--no-thought", "--thought", "<t>", "</t>")
         assert status == 3
         assert "--no-thought: the option --thought has marks" in error

@@ -12,7 +12,6 @@ from helpers.questions import check_anytime
 import llmchecker as lc
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.measurement import find_threshold
-from llmchecker.errors import ConfigError
 from llmchecker.properties.assertions import KINDS, build_assertion, parse_assertion
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
@@ -174,49 +173,3 @@ def test_an_assertion_reads_a_part(entry, part):
     expected = plain.properties[name] | ({} if part == "answer" else {"of": part})
     assert settings == expected
     assert find_part(create_quantifier(name, settings)) == part
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"contains": "a"}, "at_least or at_most"),
-        ({"contains": "a", "at_least": 0.5, "at_most": 0.6}, "at_least or at_most"),
-        ({"contains": "a", "matches": "b", "at_least": 0.5}, "2 assertions"),
-        ({"at_least": 0.5}, "0 assertions"),
-        ({"contains": None, "at_least": 0.5}, "contains: value: null is no text"),
-        ({"contains_any": [], "at_least": 0.5}, "list is empty"),
-        ({"max_words": -1, "at_least": 0.5}, "whole number"),
-        ({"max_words": 1.5, "at_least": 0.5}, "whole number"),
-        ({"json": "x", "at_least": 0.5}, "JSON Schema"),
-        ({"refuses": "x", "at_least": 0.5}, "write true"),
-        ({"ends": False, "at_least": 0.5}, "write true"),
-        ({"classifier": {"directory": "d"}, "at_least": 0.5}, "label"),
-        ({"contains_any": "Yes, No", "at_least": 0.5}, r"write a list such as \['Yes', 'No'\]"),
-        ({"not_contains_all": "a;b", "at_least": 0.5}, "is one text; write a list"),
-        ({"contains": {"answer": None}, "at_least": 0.5}, "a mapping, no text; write it in quotes"),
-        ({"contains": 42, "at_least": 0.5}, "42 is no text"),
-        ({"equals": ["a", "b"], "at_least": 0.5}, r"\['a', 'b'\] is no text; write one text"),
-        ({"contains": "", "at_least": 0.5}, "contains: value: the text is empty"),
-        ({"contains": "a", "at_least": float("nan")}, "not a number"),
-        ({"contains": "a", "at_least": True}, "not a number"),
-        ({"contains": "a", "at_least": "0_9"}, "not a number"),
-        ({"contains": "a", "at_least": "95%"}, "not a number"),
-        ({"contains": "a", "at_least": "1e-99999"}, "not a number"),
-        ({"contains": "a", "at_least": "1.01"}, "not a probability"),
-        ({"contains": "a", "at_least": "much"}, "not a number"),
-        ({"not_contians": "a", "at_least": 0.5}, "not_contians: there is no such assertion"),
-        ({"regex": "a", "at_least": 0.5}, "regex: there is no .*, did you mean 'matches'"),
-        ({"not_regex": "a", "at_least": 0.5}, "did you mean 'not_matches'"),
-        ({"not_contain": "a", "at_least": 0.5}, "did you mean 'not_contains'"),
-        ({"contains": "a", "at_leest": 0.5}, "at_leest: there is no .*, did you mean 'at_least'"),
-        ({"contains": "a", "at_least": 0.5, "of": "thoughts"}, "of: .*did you mean 'thought'"),
-        ({"ends": True, "at_least": 0.5, "of": "thought"}, "of: no effect on this assertion"),
-        ({"ends": True, "at_least": 0.5, "all_of": 2, "any_of": 2}, "any_of: all_of excludes it"),
-        ({"ends": True, "at_least": 0.5, "all_of": 1}, "1 is no number of answers; write one from"),
-        ({"ends": True, "at_least": 0.5, "any_of": "x"}, "'x' is no number of answers"),
-    ],
-)
-def test_an_entry_that_is_no_assertion_is_refused(entry, reason):
-    """An unusable entry is refused with its kind and the fix."""
-    with pytest.raises(ConfigError, match=reason):
-        parse_assertion(entry)

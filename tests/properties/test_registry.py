@@ -104,27 +104,3 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     ) as error:
         create_quantifier("simlarity", {})
     assert ", ".join(sorted({*BUILTIN_TYPES, *find_installed_types()})) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("similarity", {"protect": ["a"]}, "'protect', did you mean 'protected'"),
-        ("similarity", {}, "the setting 'protected' is missing"),
-        ("similarity", {"protected": "one text"}, "protected: 'one text' is not"),
-        ("similarity", {"protected": []}, "protected: .* is not"),
-        ("similarity", {"protected": ["a", ""]}, "protected: .* is not"),
-        ("similarity", {"protected": ["a", 1]}, "protected: .* is not"),
-        ("similarity", ["a"], "not a mapping"),
-        ("polarity", {"language": "de"}, "unknown setting 'language'; it has of"),
-        ("gender", {"worth": {}, **SETTINGS["gender"]}, "unknown setting 'worth'"),
-        ("gender", {"male": "nowhere.txt"}, "male: 'nowhere.txt' cannot"),
-        ("gender", {"male": None}, "male: null cannot"),
-        ("readability", {"rounding": True}, "unknown setting 'rounding'"),
-    ],
-)
-def test_a_wrong_setting_is_named(name: str, settings: object, message: str) -> None:
-    """An unknown, missing or impossible setting is refused with quantifier, key and value."""
-    with pytest.raises(ConfigError, match=message) as error:
-        create_quantifier(name, settings)
-    assert name in str(error.value)

@@ -6,7 +6,7 @@ import pytest
 from helpers.random_tables import table_model
 
 import llmchecker
-from llmchecker.errors import ConfigError, InvalidBound
+from llmchecker.errors import ConfigError
 from llmchecker.models.table_model import TableModel
 from llmchecker.trees.expansion import build_tree
 from llmchecker.trees.growth_forecast import GrowthLimits, GrowthMonitor
@@ -75,12 +75,3 @@ def test_the_library_grows_no_tree_beyond_its_limit():
     assert len(llmchecker.grow(UNIFORM, "a", alpha=1.0, k=8, length=2, most_states=73)) == 73
     with pytest.raises(ConfigError, match="most_states"):
         llmchecker.grow(UNIFORM, "a", alpha=1.0, k=8, length=2, most_states=72)
-
-
-@pytest.mark.parametrize(
-    ("k", "length", "name"), [(3, 10**30, "length"), (10**9, 3, "k"), (3, float("inf"), "length")]
-)
-def test_a_horizon_or_width_beyond_reason_is_refused(k, length, name):
-    """k and L have stated limits, which the message names."""
-    with pytest.raises(InvalidBound, match=f"^{name}: .* whole number from 1 to"):
-        Truncation(0.8, k, length)

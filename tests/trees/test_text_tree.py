@@ -12,7 +12,7 @@ from helpers.damage import flipped
 from helpers.marks import long
 from helpers.trees import by_hand, full
 
-from llmchecker.errors import DamagedFile, InvalidBound, InvalidTree
+from llmchecker.errors import DamagedFile, InvalidTree
 from llmchecker.trees.sealed_parquet import read_parquet, write_parquet
 from llmchecker.trees.text_tree import NO_TOKEN, StateKind, TextTree, Truncation
 
@@ -32,23 +32,6 @@ def small_tree() -> TextTree:
         ),
         text=np.array(["a\n🙂", 'a\n🙂"b', "a\n🙂c", None, 'a\n🙂"b'], dtype=object),
     )
-
-
-@pytest.mark.parametrize(
-    ("alpha", "k", "length", "named"),
-    [
-        (-0.1, 1, 1, "alpha: -0.1 is not"),
-        (1.1, 1, 1, "alpha: 1.1 is not"),
-        (float("nan"), 1, 1, "alpha: nan is not"),
-        (0.5, 0, 1, "k: 0 is not"),
-        (0.5, 1.5, 1, "k: 1.5 is not"),
-        (0.5, 1, 0, "length: 0 is not"),
-    ],
-)
-def test_bounds_out_of_range_are_refused_by_name(alpha, k, length, named):
-    """A bound outside its range is refused, and the message says which one and its value."""
-    with pytest.raises(InvalidBound, match=named):
-        Truncation(alpha, k, length)
 
 
 def test_counts():

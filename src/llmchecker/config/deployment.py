@@ -106,7 +106,7 @@ def resolve_deployment(
     template: Mapping[str, Any] | None = None,
     template_place: str = "template",
     reading: Mapping[str, Any] | None = None,
-    reading_place: str = "",
+    reading_prefix: str = "",
 ) -> Deployment:
     """Find the model of a name, without fetching or loading it.
 
@@ -126,7 +126,7 @@ def resolve_deployment(
         template_place: the key or the option of these settings, for messages.
         reading: keys with or without `stop`, `include_stop`, `max_tokens` and `thought`; by default
             those of the model.
-        reading_place: what precedes these keys in messages.
+        reading_prefix: the beginning of the names of these keys in messages, such as `--`.
 
     Raises:
         UnknownName: no model, directory or source has the name.
@@ -140,7 +140,7 @@ def resolve_deployment(
         model,
         decoding=select_decoding(decoding_place, decoding or {}, model, folder),
         template=select_template(template_place, template, model),
-        reader=select_reader(reading_place, reading or {}, model),
+        reader=select_reader(reading_prefix, reading or {}, model),
     )
     return Deployment(text, model, system)
 

@@ -12,7 +12,7 @@ from llmchecker.checking.budget import Budget
 from llmchecker.config.registry_keys import FORMER_KEYS, DecodingEntry, ModelKeys, RegistryKeys
 from llmchecker.models.sources.datasets import DatasetSource
 from llmchecker.models.sources.source_spec import parse_source
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Alpha, SelectedTokens, Truncation
 from llmchecker.utils.section import (
     FALSE_OR_SECTION,
     Distinct,
@@ -24,17 +24,6 @@ from llmchecker.utils.section import (
     Section,
     Sha256,
 )
-
-_Alpha = Annotated[
-    float,
-    Field(
-        ge=0, le=1, description="The probability that the selected tokens of a state hold together."
-    ),
-]
-_K = Annotated[
-    int,
-    Field(ge=1, le=1_000_000, description="The largest number of selected tokens of a state."),
-]
 
 
 class AnswerKeys(Budget):
@@ -86,8 +75,8 @@ class ExperimentKeys(Section):
     """The subject of the query in Table II."""
     start: str
     """The name of a start string."""
-    alpha: OptionalKey[_Alpha] = None
-    k: OptionalKey[_K] = None
+    alpha: OptionalKey[Alpha] = None
+    k: OptionalKey[SelectedTokens] = None
     L: Length
     answer: _AnswerEntry = None
     """As at the top level, for this experiment."""
@@ -109,8 +98,8 @@ class FigureKeys(Section):
 
     starts: Distinct[str]
     """Names of start strings, the nouns of the figure."""
-    alpha: OptionalKey[_Alpha] = None
-    k: OptionalKey[_K] = None
+    alpha: OptionalKey[Alpha] = None
+    k: OptionalKey[SelectedTokens] = None
     L: Length
     answer: _AnswerEntry = None
     """As at the top level, for this figure."""
@@ -121,8 +110,8 @@ class FigureKeys(Section):
 class TruncationKeys(Section):
     """A truncation."""
 
-    alpha: _Alpha
-    k: _K
+    alpha: Alpha
+    k: SelectedTokens
     L: Length
 
     @property

@@ -1,14 +1,13 @@
 """Language models of a configuration: sources, settings and decodings."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmchecker.config import paths
 from llmchecker.config.registry_keys import AdapterKeys, DecodingKeys, ModelKeys, PriceKeys
-from llmchecker.errors import ConfigError, prefix_errors
+from llmchecker.errors import ConfigError, name_arguments, prefix_errors
 from llmchecker.models.application import Application
 from llmchecker.models.decoding.answer_reader import (
     WHOLE_OUTPUT,
@@ -197,7 +196,7 @@ def parse_model(name: str, keys: ModelKeys, place: str | None = None) -> ModelCo
     )
     decoding = select_decoding(f"{place}.decoding", keys.explicit_keys, model)
     template = select_template(f"{place}.template", keys.template, model)
-    reader = select_reader(place, keys.explicit_keys, model)
+    reader = select_reader(f"{place}.", keys.explicit_keys, model)
     return replace(model, decoding=decoding, template=template, reader=reader)
 
 
@@ -261,7 +260,7 @@ def read_decoding(
         ConfigError: a key is unknown or a value is invalid.
     """
     if isinstance(entry, Mapping):
-        entry = parse_section(DecodingKeys, entry).explicit_keys
+        entry = parse_section(DecodingKeys, entry, "").explicit_keys
     return parse_decoding(entry, folder)
 
 
@@ -291,18 +290,18 @@ def select_template(key: str, entry: Any, model: ModelConfig) -> TemplateSetting
     return settings
 
 
-def select_reader(place: str, entry: Mapping[str, Any], model: ModelConfig) -> AnswerReader:
+def select_reader(prefix: str, entry: Mapping[str, Any], model: ModelConfig) -> AnswerReader:
     """Return what is read of answers by the keys of an entry, or else of the model.
 
     Args:
-        place: the entry, for messages; empty for keys without one.
+        prefix: the beginning of the names of the keys in messages, such as `models.m.` or `--`.
         entry: its keys, with or without `stop`, `include_stop`, `max_tokens` and `thought`.
         model: the model.
 
     Raises:
         ConfigError: a value is invalid, or the model's answers do not contain it.
     """
-    with prefix_errors(place) if place else nullcontext():
+    with name_arguments(prefix):
         reader = build_reader(entry, model.reader)
         if reader != WHOLE_OUTPUT and isinstance(model.source, Application):
             name = "max_tokens" if reader == AnswerReader(max_tokens=reader.max_tokens) else "stop"
@@ -465,12 +464,13 @@ def check_prompt_form(model: ModelConfig, prompt: Start) -> None:
 
 
 def check_query_form(model: ModelConfig, asked: "Property") -> None:
-    """Check that the answers of a model decide a query; those with probabilities always may.
+    """Check that a query is about a model, and that the answers of the model decide it.
 
     Raises:
-        InvalidQuery: whole answers do not decide it.
+        InvalidQuery: it is about a tree of alpha and k, or whole answers do not decide it.
     """
     if not model.is_text_only:
+        asked.query.check_without_tree()
         return
     # imported here: a question to another model needs no numpy
     from llmchecker.checking.anytime.answer_monitor import check_decidable

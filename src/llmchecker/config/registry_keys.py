@@ -4,10 +4,12 @@ Each key has its type, limits, default and description.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from llmchecker.models.decoding.settings import NO_DECODING
 from llmchecker.models.end_of_sequence import EndOfSequence
 from llmchecker.models.servers.settings import ApiName
 from llmchecker.trees.growth_forecast import GrowthLimits
@@ -82,7 +84,8 @@ class DecodingKeys(Section):
     """The answers, one of which follows."""
 
 
-DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, TEXT_OR_SECTION]]
+NAME_OR_DECODING = replace(TEXT_OR_SECTION, problem=NO_DECODING)
+DecodingEntry = OptionalKey[Annotated[str | DecodingKeys, NAME_OR_DECODING]]
 
 
 class ThoughtKeys(Section):

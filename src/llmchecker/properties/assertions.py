@@ -108,6 +108,22 @@ def _check_kind(kind: str) -> None:
         raise ConfigError(f"{kind}: there is no such assertion{hint} known are {', '.join(KINDS)}")
 
 
+def find_kind(entry: Mapping[str, Any]) -> str:
+    """Return the key of an entry that is the kind of its assertion.
+
+    Raises:
+        ConfigError: a key is unknown, or the entry has not exactly one assertion.
+    """
+    kinds = [key for key in entry if key not in (*PROBABILITY_KEYS, *REPEAT_KEYS, PART_KEY)]
+    for kind in kinds:
+        _check_kind(kind)
+    if len(kinds) != 1:
+        raise ConfigError(
+            f"{quote_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"
+        )
+    return kinds[0]
+
+
 def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     """Parse an entry such as `{contains: Madrid, at_least: 0.95}`, with or without `of`.
 
@@ -120,18 +136,12 @@ def parse_assertion(entry: Mapping[str, Any]) -> tuple[str, Assertion]:
     _check_form(entry)
     probabilities = {key: entry[key] for key in (AT_LEAST, AT_MOST) if key in entry}
     repeats = {key: entry[key] for key in REPEAT_KEYS if key in entry}
-    kinds = [key for key in entry if key not in (*probabilities, *repeats, PART_KEY)]
-    for kind in kinds:
-        _check_kind(kind)
-    if len(kinds) != 1:
-        raise ConfigError(
-            f"{quote_value(dict(entry))}: it has {len(kinds)} assertions; write exactly one"
-        )
+    kind = find_kind(entry)
     if len(probabilities) != 1:
         raise ConfigError(
             f"{quote_value(dict(entry))}: write a probability, {AT_LEAST} or {AT_MOST}"
         )
-    assertion = build_assertion(kinds[0], entry[kinds[0]])
+    assertion = build_assertion(kind, entry[kind])
     if PART_KEY in entry:
         assertion = assertion.read_part(entry[PART_KEY])
     ((key, value),) = probabilities.items()

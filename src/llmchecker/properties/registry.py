@@ -182,15 +182,11 @@ def name_class(type_name: str) -> str:
     return f"{entry.module}.{entry.attr}"
 
 
-def find_type(name: object, settings: object) -> EntryPoint:
-    """Find the type in a quantifier's settings, or else that of its name, without importing it.
-
-    Entry points of installed packages are read only if the type is not built in.
+def check_name(name: object) -> None:
+    """Check that a query and a PRISM file can name a quantifier.
 
     Raises:
-        UnknownName: no such type exists.
-        ConfigError: the name cannot be a variable, or the settings are not a mapping.
-        MissingTool: the package of the type is not installed.
+        ConfigError: they cannot.
     """
     # YAML 1.1 reads an unquoted `yes` or `no` as a bool
     if isinstance(name, bool):
@@ -203,6 +199,19 @@ def find_type(name: object, settings: object) -> EntryPoint:
             f"quantifier {name!r}: not letters, digits and _, or a reserved word of queries "
             "or PRISM; rename it"
         )
+
+
+def find_type(name: object, settings: object) -> EntryPoint:
+    """Find the type in a quantifier's settings, or else that of its name, without importing it.
+
+    Entry points of installed packages are read only if the type is not built in.
+
+    Raises:
+        UnknownName: no such type exists.
+        ConfigError: the name cannot be a variable, or the settings are not a mapping.
+        MissingTool: the package of the type is not installed.
+    """
+    check_name(name)
     if not isinstance(settings, Mapping):
         raise ConfigError(
             f"quantifier {name!r}: settings {quote_value(settings)} are not a mapping"

@@ -21,6 +21,7 @@ from pydantic import (
 from llmchecker.checking.budget import DEFAULT_CONFIDENCE, DEFAULT_SEED, Budget
 from llmchecker.config.question import DEFAULT_LENGTH, HorizonKeys
 from llmchecker.config.registry_keys import (
+    NAME_OR_DECODING,
     DecodingKeys,
     MessageKeys,
     OutputKeys,
@@ -61,7 +62,7 @@ def _skip_columns(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 _DecodingEntry = OptionalKey[
-    Annotated[str | DecodingKeys, TEXT_OR_SECTION, WrapValidator(_skip_columns)]
+    Annotated[str | DecodingKeys, NAME_OR_DECODING, WrapValidator(_skip_columns)]
 ]
 
 

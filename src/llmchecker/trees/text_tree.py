@@ -13,17 +13,19 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
-from llmchecker.errors import InvalidBound, InvalidTree
+from llmchecker.errors import ConfigError, InvalidBound, InvalidTree
 from llmchecker.models.decoding.answer_format import ThoughtMarks
 from llmchecker.trees.sealed_parquet import open_parquet, write_parquet
 from llmchecker.trees.stored_texts import TEXT_COLUMN, StoredTexts
 from llmchecker.utils.number_format import format_count
+from llmchecker.utils.section import Length, Section, parse_section
 
 PROBABILITY_TOLERANCE = 1e-9
 """Maximum rounding error of the sum of siblings' probabilities."""
@@ -32,9 +34,6 @@ NO_TOKEN = -1
 
 MAX_K = 1_000_000
 """Largest k, above the size of any vocabulary."""
-
-_MAX_TOKENS = 10_000
-"""Largest L. A tree has at most L levels after the root."""
 
 _NUMBER_COLUMNS = ("parent", "step", "token", "probability", "kind")
 
@@ -56,18 +55,35 @@ def find_ended(kind: np.ndarray) -> np.ndarray:
     return has_ended
 
 
-def _check_length(length: int) -> None:
-    """Check a horizon L in tokens.
+Alpha = Annotated[
+    float,
+    Field(
+        ge=0, le=1, description="The probability that the selected tokens of a state hold together."
+    ),
+]
+SelectedTokens = Annotated[
+    int, Field(ge=1, le=MAX_K, description="The largest number of selected tokens of a state.")
+]
 
-    Raises:
-        InvalidBound: it is below 1, not an integer, or too large.
-    """
-    _check_count("length", length, _MAX_TOKENS)
+
+class _HorizonBounds(Section):
+    """The bound of a text generation process without a selection of tokens."""
+
+    length: Length
 
 
-def _check_count(name: str, value: int, max_value: int) -> None:
-    if not (1 <= value <= max_value and value == int(value)):
-        raise InvalidBound(f"{name}: {value!r} is not a whole number from 1 to {max_value}")
+class TruncationBounds(_HorizonBounds):
+    """The bounds of a truncation: the same limits in files, the command line and Python."""
+
+    alpha: Alpha
+    k: SelectedTokens
+
+
+def _check_bounds(section: type[Section], bounds: Mapping[str, Any]) -> None:
+    try:
+        parse_section(section, bounds)
+    except ConfigError as error:
+        raise InvalidBound(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -88,10 +104,7 @@ class Truncation:
     length: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise InvalidBound(f"alpha: {self.alpha!r} is not a number from 0 to 1")
-        _check_count("k", self.k, MAX_K)
-        _check_length(self.length)
+        _check_bounds(TruncationBounds, vars(self))
 
     def __str__(self) -> str:
         return f"alpha={self.alpha}, k={self.k}, L={self.length}"
@@ -111,7 +124,7 @@ class Horizon:
     length: int
 
     def __post_init__(self) -> None:
-        _check_length(self.length)
+        _check_bounds(_HorizonBounds, vars(self))
 
     def __str__(self) -> str:
         return f"L={self.length}"

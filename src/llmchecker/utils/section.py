@@ -142,7 +142,8 @@ def parse_section(
     Args:
         section: the section.
         raw: its keys.
-        place: the key or the option with these keys, for messages; None for a whole file.
+        place: the key or the option with these keys, for messages; None for a whole file, and
+            empty where the caller adds it.
 
     Raises:
         ConfigError: a key is invalid; of several problems, the first by its path.
@@ -154,7 +155,7 @@ def parse_section(
         path, text = min(problems, key=lambda found: list(map(str, found[0])))
         steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
         key = "".join(steps).removeprefix(".")
-        names = [key or section.file_noun] if place is None else [place, *([key] if key else [])]
+        names = [key or section.file_noun] if place is None else filter(None, (place, key))
         # pydantic's error quotes whole sections, which may contain a server's secret key by mistake
         raise ConfigError(": ".join([*names, text])) from None
 

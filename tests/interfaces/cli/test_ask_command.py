@@ -337,30 +337,6 @@ def test_progress_has_intervals_passes_rate_and_time(project, capfd, monkeypatch
     assert re.fullmatch(pattern, texts[-1])
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--alpha", "0.5"), "--k: missing; give --alpha and --k"),
-        (
-            ("--confidence", "1"),
-            "--confidence: 1 is too large; it must be at most 0.999999999",
-        ),
-        (("--width", "-1"), "--width: -1 is too small; it must be at least 0"),
-        (("--passes", "0"), "--passes: 0 is too small; it must be at least 1"),
-        (("--seconds", "nan"), "--seconds: nan is not of type number"),
-        (("--seed", "-1"), "--seed: -1 is too small; it must be at least 0"),
-        (("--alpha", "0.5", "--k", "3"), "--passes: a tree of --alpha and --k has no limits"),
-        (("--certain", "--seed", "1"), "--certain: without samples, seed has no effect"),
-    ],
-)
-def test_an_impossible_effort_is_refused(project, capfd, words, said):
-    """A limit out of its range is named with the range, before a model is loaded."""
-    assert main(asked(*words)) == 3
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert said in err
-
-
 def test_cut_tokens_make_the_answer_exact(project, capfd):
     """Where decoding leaves few tokens, the bounds meet."""
     answer = answered(capfd, "--temperature", "0.7", "--top-k", "3", "--top-p", "0.9")
@@ -415,28 +391,3 @@ def test_a_chat_needs_a_user_and_a_template(project, capfd):
     for words in (["--user", "Hi", "--start", START], ["--system", "Be kind."]):
         with pytest.raises(SystemExit, match="3"):
             main(["check", QUERY, *words])
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--temperature", "-1"), "error: --temperature: -1 is too small; it must be at least 0"),
-        (("--temperature", "0", "--top-p", "0.5"), "top_p: no effect with greedy (temperature: 0)"),
-        (("--greedy", "--top-p", "0.5"), "--top-p, --greedy: top_p: no effect with greedy"),
-        (("--top-k", "-4"), "error: --top-k: -4 is too small"),
-        (("--temperature", "1", "--top-p", "2"), "error: --top-p: 2 is too large"),
-        (("--model", ""), "error: --model: the name is empty; name a directory"),
-    ],
-)
-def test_an_impossible_decoding_is_refused(project, capfd, words, said):
-    """A value that `generate` would not take is named by its option, before a model is loaded."""
-    assert main(asked(*words)) == 3
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert said in err
-
-
-def test_a_tree_needs_a_length(project, capfd):
-    """A tree of alpha and k without --length is refused, since it grows exponentially with it."""
-    assert main(["check", QUERY, "--start", "a", "--alpha", "0.5", "--k", "3"]) == 3
-    assert "--length: missing; a tree of alpha and k needs one, such as 5" in capfd.readouterr().err

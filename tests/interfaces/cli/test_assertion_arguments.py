@@ -65,39 +65,9 @@ def test_a_schema_and_a_quantifier_come_from_the_command_line(check, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ([], "check: no query; write one"),
-        (["P=? [ F step = 1 ]", "--contains", "a"], "several queries; keep one"),
-        (["--contains", "a", "--matches", "b"], "several queries; keep one"),
-        (["P=? [ F step = 1 ]", "--at-least", "0.5"], "no assertion"),
-        (["--contains", "a", "--at-least", "2"], "not a probability"),
-        (["--contains", ""], "the text is empty"),
-        (["--matches", "("], "does not compile"),
-        (["--json-schema", "absent.json"], "--json-schema: 'absent.json' cannot be read"),
-        (["--contains", "a", "--quantifier", "contains={type: gender}"], "uses this name"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x=[1]"], "has no settings"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x={"], "--quantifier x, line 1: not YAML"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x={type: a, type: b}"], "the key 'type' is also"),
-        (["P=? [ F x = 1 ]", "--quantifier", "x={type: patern}"], "type: 'patern' is unknown"),
-    ],
-)
-def test_unusable_arguments_are_refused(
-    random_model, tmp_path, monkeypatch, capfd, arguments, reason
-):
-    """An unusable argument is refused with its name before the model is loaded."""
-    monkeypatch.chdir(tmp_path)
-    model = ["--model", str(random_model("gpt2")), "--start", START]
-    assert main(["check", *model, *arguments]) >= 2
-    assert reason in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("content", "reason"),
     [
         ('[{"role": "user", "content": "So?"}]', "chat template"),
-        ('[{"role": "robot", "content": "So?"}]', "robot"),
-        ('{"role": "user"}', "has no list"),
         ("[", "has no JSON"),
     ],
 )

@@ -354,37 +354,6 @@ def test_a_start_string_is_data(project, capfd, start):
     assert rows["text"] == json.dumps(start, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (arguments(query="P=? [ F readability < ]"), "column 23"),
-        (arguments(query=""), "the end of the query"),
-        (arguments(query="P=? [ F readabilty < 0 ]"), "did you mean 'readability'?"),
-        (arguments(query="P>=1.5 [ F readability < 0 ]"), "a probability from 0 to 1"),
-        (arguments(query="P=? [ F step = 4 ]"), "step = 4 never holds"),
-        (arguments(model="gpt3"), "did you mean 'gpt2'? known are gpt2"),
-        (arguments(model="../gpt2"), "--model: '../gpt2' is no model and no directory in "),
-        (arguments("--alpha", "1.5"), "alpha: 1.5 is not"),
-        (arguments("--alpha", "nan"), "alpha: nan is not"),
-        (arguments("--alpha", "most"), "--alpha"),
-        (arguments("--k", "0"), "k: 0 is not"),
-        (arguments("--length", "-1"), "--length: -1 is too small"),
-        (arguments("--length", "2.5"), "--length"),
-        (arguments("--config", "absent.yaml"), "absent.yaml: absent, not a configuration file"),
-        (arguments(start="\udcff"), "--start"),
-        (["check", QUERY], "--start --user --messages is required; see llmchecker check --help"),
-        (
-            ["check", QUERY, "--start", "a", "--lenght", "3"],
-            "--lenght 3, did you mean '--length'? See llmchecker check --help",
-        ),
-    ],
-)
-def test_a_mistake_is_explained_on_standard_error(project, capfd, words, said):
-    """What cannot be answered ends with status 2, a message and nothing on standard output."""
-    assert said in refused(capfd, words)
-    assert "error: " in refused(capfd, [*words, "--json"] if words else words)
-
-
 def test_a_folder_without_a_config_needs_a_model(tmp_path, monkeypatch, capfd):
     """The message of a first command names the model that is missing, not a configuration."""
     monkeypatch.chdir(tmp_path)

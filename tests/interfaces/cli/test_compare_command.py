@@ -154,7 +154,6 @@ def test_another_user_replaces_messages(project, capfd):
             "--versus-system: it belongs to a chat",
         ),
         (["--versus-greedy", "--versus-top-k", "2"], QUERY, "--versus-greedy: the most probable"),
-        (["--versus-start", "a", "--confidence", "1"], QUERY, "confidence: 1 is too large"),
         (["--versus-start", "a"], "P>=0.5 [ F gender > 0 ]", "needs a number; write =?"),
         (["--versus-start", "a"], 'R{"gender"}=? [ I=3 ]', "use a quantifier with a range"),
     ],

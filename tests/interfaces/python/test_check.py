@@ -63,12 +63,7 @@ def test_a_query_may_be_parsed_beforehand():
         (ConfigError, "P=? [ F similarity > 0 ]", {}, "similarity=llmchecker.Similarity"),
         (ConfigError, "P=? [ F gender > 0 ]", {"gender": lc.Gender}, "create an instance: Gender"),
         (ConfigError, "P=? [ F gender > 0 ]", {"gender": 3}, "gender: 3 is not"),
-        (
-            ConfigError,
-            "P=? [ F step = 1 ]",
-            {"step": letters},
-            "'step': a query reserves this name",
-        ),
+        (ConfigError, "P=? [ F step = 1 ]", {"step": letters}, "'step': not letters, digits"),
         (ConfigError, "P=? [ F half > 0 ]", {"half": lambda *_: 0.5}, "half': .* not an integer"),
     ],
 )

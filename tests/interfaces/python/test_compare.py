@@ -112,7 +112,6 @@ def test_a_model_that_fails_leaves_a_readable_comparison():
         (QUERY, {"versus_system": "Be kind."}, ConfigError, "versus_system: it belongs to a chat"),
         (QUERY, {"versus_model": "gpt2"}, ConfigError, "is not a language model"),
         ("P>=0.5 [ F he > 1 ]", {"versus_start": "once it"}, InvalidQuery, "needs a number"),
-        (QUERY, {"versus_start": "a", "confidence": 1}, ConfigError, "confidence: 1 is too large"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(query, options, error, message):

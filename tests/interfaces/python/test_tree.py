@@ -79,7 +79,6 @@ def test_a_file_is_read_back_as_a_tree_of_the_library(tmp_path):
         (ConfigError, "contradict", (coin(), "w", lc.Truncation(1, 1, 1)), {"k": 2}),
         (ConfigError, r"Truncation\(alpha=…", (coin(), "w", (1, 1, 1)), {}),
         (ConfigError, "'no'", (coin(), "w", lc.Truncation(1, 1, 1)), {"end_of_sequence": "no"}),
-        (InvalidBound, "alpha: 2 is not", (coin(), "w"), {"alpha": 2, "k": 1, "length": 1}),
     ],
 )
 def test_a_mistake_is_explained(error, said, arguments, named):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import llmchecker as lc
-from llmchecker.errors import ConfigError, UnusableText
+from llmchecker.errors import UnusableText
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.decoding.settings import Decoding
 from llmchecker.models.transformers.load import load_model, wrap_model
@@ -172,28 +172,6 @@ def test_messages_may_be_written_in_two_ways():
     )
     assert Chat.from_messages(short).as_json == long
     assert str(Chat.from_messages(short[:2])) == "system: Be kind.\nuser: Hi"
-
-
-@pytest.mark.parametrize(
-    ("messages", "said"),
-    [
-        ([], "messages: last message: not the user's"),
-        ([{"system": "Be kind."}], "messages: last message: not the user's"),
-        ([{"user": "Hi"}, {"assistant": "Hello"}], "last message: not the user's"),
-        ([{"user": "Hi"}, {"system": "Be kind."}, {"user": "Hi"}], r"messages\[1\]: a system"),
-        ([{"human": "Hi"}], r"messages\[0\]: the role 'human' is unknown; use system, user"),
-        ([{"user": 3}], r"messages\[0\].user: 3 is not a text"),
-        ([{"user": "Hi", "name": "Eve"}], r"messages\[0\]: .* is not a message; write it as"),
-        (["Hi"], r"messages\[0\]: 'Hi' is not a message; write it as"),
-        (3, "start: 3 is neither a text nor messages"),
-    ],
-    ids=str,
-)
-def test_messages_that_cannot_be_asked_are_named(messages, said):
-    """A wrong role, no text, or nothing to answer: one message that names the place."""
-    model = lc.TableModel(["a"], lambda text: [1.0])
-    with pytest.raises(ConfigError, match=said):
-        lc.grow(model, messages, alpha=1, k=1, length=1)
 
 
 def test_models_that_answer_no_messages_say_so(random_model):

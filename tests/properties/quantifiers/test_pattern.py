@@ -183,31 +183,6 @@ def test_a_catastrophic_pattern_is_stopped(way: str) -> None:
     assert len(str(error.value)) < 200  # a long text is shortened
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"pattern": "(a"}, r"pattern '\(a': does not compile: missing \)"),
-        ({"pattern": 3}, "pattern: 3 is not a text"),
-        ({"pattern": "a{99999999999}"}, "does not compile"),
-        ({"pattern": "(?<n>a)(?P=m)"}, "does not compile: unknown group"),
-        ({"pattern": "a", "match": "hole"}, "match: 'hole' is unknown, did you mean 'whole'"),
-        ({"pattern": "a", "match": ["whole"]}, "use one of found, whole, possible, count"),
-        (
-            {"pattern": "a", "of": "answer"},
-            "of: 'answer' is unknown; use one of continuation, text",
-        ),
-        ({"pattern": "a", "seconds": 0}, "seconds: 0 is not above 0"),
-        ({"pattern": "a", "seconds": float("nan")}, "seconds: nan is not above 0"),
-        ({"pattern": "a", "seconds": 1e18}, r"seconds: 1e\+18 is above 1,000,000; lower it"),
-        ({"pattern": "a", "seconds": True}, "seconds: true is not a number"),
-    ],
-)
-def test_a_bad_setting_of_a_pattern_is_named(settings: dict, message: str) -> None:
-    """One message names the setting and what would be right."""
-    with pytest.raises(ConfigError, match=message):
-        Pattern(**settings)
-
-
 ODD_LETTERS = "aAbkKsſßéσςµ1٣ \n\t\r_-]s\x1c\x1d\x1e\x1f\x85\xa0\u2028\u200b\u0301"
 LIKE_RE = [
     *(

@@ -60,29 +60,6 @@ def test_a_file_and_a_list_mean_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "words, file: not exactly one is set"),
-        ({"words": []}, "words, file: not exactly one is set"),
-        ({"words": ["a"], "file": "b"}, "not exactly one"),
-        ({"words": "cat"}, "words: 'cat' is not a list of words"),
-        ({"words": ["cat", "a dog"]}, "words: word 2 is 'a dog', not a single word"),
-        ({"words": ["cat", 3]}, "words: word 2 is 3, not a single word"),
-        ({"words": ["cat", "密码"]}, "words: word 2 is '密码', and no spaces divide words of its"),
-        ({"words": ["パスワード"]}, "no spaces divide words of its script; use a pattern"),
-        ({"words": ["รหัส"]}, "words: word 1 is 'รหัส', "),
-        ({"words": ["cat"], "of": "x"}, "of: 'x' is unknown; use one of continuation, text"),
-        ({"file": "nowhere.txt"}, "file: 'nowhere.txt' cannot be read"),
-        ({"file": 3}, "file: 3 cannot be read"),
-    ],
-)
-def test_a_bad_list_is_named(settings: dict, message: str) -> None:
-    """One message names the setting and what is wrong with it."""
-    with pytest.raises(ConfigError, match=message):
-        Words(**settings)
-
-
-@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"# nothing\n", "has no terms"),

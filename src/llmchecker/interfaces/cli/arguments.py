@@ -48,7 +48,7 @@ from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.settings import GREEDY
 from llmchecker.models.servers.spending import parse_price
 from llmchecker.properties.property import Property
-from llmchecker.trees.text_tree import Truncation
+from llmchecker.trees.text_tree import Truncation, TruncationBounds
 from llmchecker.utils.section import parse_section
 
 MODEL_HELP = (
@@ -118,15 +118,7 @@ def _add_output_arguments(command: argparse._ActionsContainer, prefix: str = "--
 
 def add_truncation_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
     """Add the arguments alpha and k of the paper's tree."""
-    command.add_argument(
-        "--alpha",
-        type=float,
-        required=required,
-        help="select the most probable tokens until together they have this probability",
-    )
-    command.add_argument(
-        "--k", type=int, required=required, help="but select at most this many tokens"
-    )
+    add_key_options(command, TruncationBounds, ("alpha", "k"), is_required=required)
 
 
 def add_versus_arguments(command: argparse.ArgumentParser) -> None:
@@ -198,7 +190,8 @@ def parse_question(arguments: argparse.Namespace) -> tuple[Registry, Question]:
 def _check_answerable(question: Question, prefix: str) -> None:
     with name_arguments(prefix):
         check_prompt_form(question.model, question.prompt)
-    check_query_form(question.model, question.asked)
+    if question.truncation is None:
+        check_query_form(question.model, question.asked)
 
 
 def _build_budget(
@@ -432,6 +425,7 @@ def _resolve_model(
     name = arguments.model
     if name is None:
         check_server_options(arguments)
+    reading = _collect_reading(arguments, versus)
     return resolve_deployment(
         place,
         None if name is None else name_deployment(name, arguments, versus),
@@ -440,8 +434,9 @@ def _resolve_model(
         decoding_place=", ".join(options),
         template=_parse_template(arguments, versus),
         template_place=_format_option("template", versus),
-        reading=_collect_reading(arguments, versus),
-        reading_place=", ".join(_format_option(name, versus) for name in ("stop", "thought")),
+        reading=reading,
+        # a second side has the first side's stops unless it has its own
+        reading_prefix="--versus-" if versus & reading.keys() else "--",
     ).model
 
 

@@ -18,11 +18,12 @@ from llmchecker.config.models import ModelConfig
 from llmchecker.config.question import resolve_query
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import parse_yaml
-from llmchecker.errors import ConfigError
+from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_probability
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.properties.quantifiers.json_validity import read_schema
-from llmchecker.properties.registry import LazyQuantifiers
+from llmchecker.properties.registry import LazyQuantifiers, create_quantifier
 
 _TEXT_KINDS = {
     "contains": "the answer contains this text",
@@ -55,6 +56,7 @@ _FLAG_KINDS = {
 }
 
 
+_QUANTIFIER = "--quantifier"
 _QuantifierSettings = Mapping[str, Mapping[str, Any]]
 """Settings of quantifiers by name."""
 
@@ -89,7 +91,7 @@ def add_assertion_arguments(
         )
         probability.add_argument("--at-most", metavar="P", help="with at most this probability")
     command.add_argument(
-        "--quantifier",
+        _QUANTIFIER,
         action="append",
         default=[],
         metavar="NAME=SETTINGS",
@@ -111,31 +113,40 @@ def parse_property(
         ConfigError: as in `_find_query`, or a quantifier is invalid.
         InvalidQuery: the query does not parse, or contains an unknown quantifier.
     """
-    text, settings, assertion = _find_query(arguments)
+    text, settings, assertion, options = _find_query(arguments)
 
     def find_model(name: DeploymentName) -> ModelConfig:
         return resolve_deployment("model", name, registry).model
 
-    own = {
-        name: create_quantifier_or_judge(name, entry, find_model, registry.expansion)
-        for name, entry in settings.items()
-    }
+    own = {}
+    for name, entry in settings.items():
+        with prefix_errors(options[name]):
+            own[name] = create_quantifier_or_judge(name, entry, find_model, registry.expansion)
     configured = registry.quantifiers
     quantifiers = LazyQuantifiers(
         {*configured, *own}, lambda name: own[name] if name in own else configured[name]
     )
-    asked = resolve_query(text, length, quantifiers)
+    asked = resolve_query(text, length, quantifiers, _create_quantifier)
+    if assertion is not None:
+        # the assertion stands for a query, which the user can extend
+        logging.info("the same as %s", _format_command(arguments.command, text, settings))
     return replace(asked, assertion=assertion)
+
+
+def _create_quantifier(name: str) -> Quantifier:
+    """Create the standard quantifier of a name, whose settings only its option could have."""
+    with prefix_errors(f"{_QUANTIFIER} {name}"):
+        return create_quantifier(name)
 
 
 def _find_query(
     arguments: argparse.Namespace,
-) -> tuple[str, _QuantifierSettings, Mapping[str, Any] | None]:
+) -> tuple[str, _QuantifierSettings, Mapping[str, Any] | None, Mapping[str, str]]:
     """Find the query of the arguments, or that of an assertion in its place.
 
     Returns:
-        The query, the settings of the quantifiers that the arguments define, and the assertion
-        that the query stands for; None for none.
+        The query, the settings of the quantifiers that the arguments define, the assertion that
+        the query stands for (None for none), and the option that defines each quantifier.
 
     Raises:
         ConfigError: the arguments have no query or several, or an unusable value.
@@ -144,8 +155,9 @@ def _find_query(
     settings: dict[str, Mapping[str, Any]] = {}
     for name, entry in map(_parse_quantifier, getattr(arguments, "quantifier", ())):
         if name in settings:
-            raise ConfigError(f"--quantifier {name}: given twice; keep one, or rename the other")
+            raise ConfigError(f"{_QUANTIFIER} {name}: given twice; keep one, or rename the other")
         settings[name] = entry
+    places = {name: f"{_QUANTIFIER} {name}" for name in settings}
     query = arguments.query
     probability = getattr(arguments, AT_LEAST, None), getattr(arguments, AT_MOST, None)
     if not values:
@@ -155,30 +167,33 @@ def _find_query(
             raise ConfigError(
                 f"{arguments.command}: no query; write one, or an assertion such as --contains"
             )
-        return query, settings, None
-    options = ["the query"] * (query is not None) + [_option(kind) for kind in values]
-    if len(options) > 1:
-        raise ConfigError(f"{' and '.join(options)}: several queries; keep one")
+        return query, settings, None, places
+    given = ["the query"] * (query is not None) + [_option(kind) for kind in values]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)}: several queries; keep one")
     ((kind, value),) = values.items()
-    assertion = build_assertion(kind, value)
+    option = "--json-schema" if getattr(arguments, "json_schema", None) else _option(kind)
+    try:
+        assertion = build_assertion(kind, value)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(kind, option, 1)) from error
     at_least, at_most = probability
     key, number = (AT_MOST, at_most) if at_least is None else (AT_LEAST, at_least)
     threshold = None if number is None else parse_probability(_option(key), number)
     text = assertion.format_query(threshold, at_most=key == AT_MOST)
     # a quantifier of the command line with the same name would change the assertion
     if clash := assertion.properties.keys() & settings.keys():
-        raise ConfigError(f"--quantifier {min(clash)}: {_option(kind)} uses this name; rename it")
+        raise ConfigError(f"{_QUANTIFIER} {min(clash)}: {option} uses this name; rename it")
     entry = {kind: value, **({} if threshold is None else {key: f"{threshold:f}"})}
     settings |= assertion.properties
-    # the assertion stands for a query, which the user can extend
-    logging.info("the same as %s", _format_command(arguments.command, text, settings))
-    return text, settings, entry
+    places |= dict.fromkeys(assertion.properties, option)
+    return text, settings, entry, places
 
 
 def _format_command(command: str, query: str, settings: _QuantifierSettings) -> str:
     """Format a query and its quantifiers as arguments of a command of `llmchecker`."""
     options = [
-        f"--quantifier {shlex.quote(f'{name}={json.dumps(entry)}')}"
+        f"{_QUANTIFIER} {shlex.quote(f'{name}={json.dumps(entry)}')}"
         for name, entry in settings.items()
     ]
     return " ".join(["llmchecker", command, shlex.quote(query), *options])
@@ -220,7 +235,7 @@ def _collect_assertions(arguments: argparse.Namespace) -> dict[str, Any]:
 def _parse_quantifier(text: str) -> tuple[str, Mapping[str, Any]]:
     """Parse `name={type: …}`, or `name` for a type without settings."""
     name, separator, settings_text = text.partition("=")
-    source = f"--quantifier {name}"
+    source = f"{_QUANTIFIER} {name}"
     settings = parse_yaml(settings_text, source).content if separator else {}
     if not isinstance(settings, dict):
         raise ConfigError(f"{source}: {settings_text!r} has no settings; write {{type: …}}")

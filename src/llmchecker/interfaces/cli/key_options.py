@@ -34,6 +34,8 @@ def add_key_options(
     section: type[Section],
     names: Collection[str] | None = None,
     prefix: str = "--",
+    *,
+    is_required: bool = False,
 ) -> None:
     """Add an option for each key of a section that the section does not refuse.
 
@@ -45,6 +47,7 @@ def add_key_options(
         section: the section.
         names: the keys; None for all.
         prefix: the beginning of the names of the options.
+        is_required: whether the command needs each of them.
     """
     for name, field in section.model_fields.items():
         if name not in section.refused_keys and (names is None or name in names):
@@ -52,9 +55,10 @@ def add_key_options(
             form = _FORMS.get(name) or _find_form(field)
             words = " ".join((field.description or "").split()).rstrip(".")
             words = words[:1].lower() + words[1:]
-            is_absent = field.default is None or field.default is False
+            is_absent = field.is_required() or field.default is None or field.default is False
             default = "" if is_absent else f" (default: {field.default})"
-            group.add_argument(option, **{"help": f"{words}{default}".replace("%", "%%"), **form})
+            help_text = f"{words}{default}".replace("%", "%%")
+            group.add_argument(option, required=is_required, **{"help": help_text, **form})
 
 
 def collect_keys(

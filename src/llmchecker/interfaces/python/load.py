@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from llmchecker.checking.budget import build_budget
 from llmchecker.config.deployment import resolve_deployment
 from llmchecker.config.models import ModelConfig, check_prices, read_decoding
 from llmchecker.config.opening import load_opened_model, open_model
@@ -155,9 +156,10 @@ def load(
         ).model
         if found.is_text_only:
             _check_absent(found, kind=kind, dtype=dtype, device=device, threads=threads)
+            budget = build_budget(tokens=tokens, dollars=dollars)
             check_prices("dollars", [found], dollars)
             return load_opened_model(
-                open_model(found, ExpansionConfig(), Spending(tokens, dollars))
+                open_model(found, ExpansionConfig(), Spending(budget.tokens, budget.dollars))
             )
     if (tokens, dollars) != (None, None):
         raise ConfigError(f"tokens, dollars: {source} costs none; leave the arguments out")

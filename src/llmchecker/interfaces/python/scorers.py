@@ -8,13 +8,18 @@ from llmchecker.config import question
 from llmchecker.config.registry_keys import OutputKeys
 from llmchecker.errors import ConfigError
 from llmchecker.properties import scores
-from llmchecker.properties.assertions import AT_LEAST, AT_MOST, build_assertion, parse_assertion
+from llmchecker.properties.assertions import (
+    AT_LEAST,
+    AT_MOST,
+    build_assertion,
+    find_kind,
+    parse_assertion,
+)
 from llmchecker.properties.custom_class import read_declared_range
-from llmchecker.properties.logic.ast import is_variable_name
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
 from llmchecker.properties.quantifiers.interface import Quantifier
-from llmchecker.properties.registry import create_quantifier, name_class
+from llmchecker.properties.registry import check_name, create_quantifier, name_class
 from llmchecker.trees.text_tree import StateKind, TextTree
 
 if TYPE_CHECKING:
@@ -128,9 +133,7 @@ def resolve_scorers(
             raise ConfigError(f"{min(clash)}: the assertion uses this name; rename the quantifier")
         given = {**given, **of_assertion}
     for name in given:
-        # A quantifier named after a word of the query language could not be referred to.
-        if not is_variable_name(name):
-            raise ConfigError(f"{name!r}: a query reserves this name; rename the quantifier")
+        check_name(name)
     defined = {name: _as_quantifier(name, scorer) for name, scorer in given.items()}
     found = question.resolve_query(query, length, defined, _create_quantifier, turn_count)
     return replace(found, assertion=entry)
@@ -141,10 +144,10 @@ def _resolve_assertion(entry: Mapping[str, Any]) -> tuple[str, dict[str, Quantif
     if entry.keys() & {AT_LEAST, AT_MOST}:
         text, assertion = parse_assertion(entry)
     else:
-        if len(entry) != 1:
-            raise ConfigError(f"{dict(entry)!r}: write one assertion, as in {{'contains': 'yes'}}")
-        ((kind, value),) = entry.items()
-        assertion = build_assertion(kind, value)
+        kind = find_kind(entry)
+        if others := [key for key in entry if key != kind]:
+            raise ConfigError(f"{others[0]}: no effect without {AT_LEAST} or {AT_MOST}; add one")
+        assertion = build_assertion(kind, entry[kind])
         text = assertion.format_query()
     created = {
         name: create_quantifier(name, settings) for name, settings in assertion.properties.items()

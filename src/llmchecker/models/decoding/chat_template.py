@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from llmchecker.errors import ConfigError, UnusableText, prefix_errors
+from llmchecker.errors import ConfigError, UnusableText, did_you_mean, prefix_errors
 from llmchecker.models.decoding.answer_format import AnswerFormat
 from llmchecker.models.decoding.call_formats import Schemas, ToolCall
 from llmchecker.models.decoding.control_tokens import RenderedChat, read_control_tokens
@@ -77,8 +77,10 @@ class Chat:
     def __post_init__(self) -> None:
         for number, (role, content) in enumerate(self.messages):
             if role not in _ROLES:
+                hint = did_you_mean(str(role), _ROLES) or ";"
                 raise ConfigError(
-                    f"[{number}]: the role {quote_value(role)} is unknown; use {', '.join(_ROLES)}"
+                    f"[{number}]: the role {quote_value(role)} is unknown{hint} use "
+                    f"{', '.join(_ROLES)}"
                 )
             if not isinstance(content, str):
                 raise ConfigError(f"[{number}].{role}: {quote_value(content)} is not a text")

@@ -17,6 +17,9 @@ AS_PUBLISHED: Final = "as_published"
 GREEDY = "greedy"
 """Name for greedy decoding, which always selects the most probable token."""
 
+NO_DECODING = f"is not {GREEDY}, {AS_PUBLISHED} or settings by name"
+"""What messages say of a value that is no decoding."""
+
 GRAMMAR_SETTINGS = ("json_schema", "regex", "grammar", "choice")
 """Settings that name the texts of which an answer is one."""
 
@@ -195,9 +198,7 @@ class Decoding:
         if settings == GREEDY:
             return cls(do_sample=False)
         if not isinstance(settings, Mapping):
-            raise ConfigError(
-                f"{quote_value(settings)} is not {GREEDY}, {AS_PUBLISHED} or settings by name"
-            )
+            raise ConfigError(f"{quote_value(settings)} {NO_DECODING}")
         known_names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known_names:
