@@ -47,6 +47,16 @@ def pytest_collection_modifyitems(items):
                 case.add_marker("long")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage while tests are imported, of which nearly nothing is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish():
     """Exempt all that is imported by now from garbage collections, each of which takes a second."""
     gc.freeze()

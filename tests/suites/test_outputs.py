@@ -191,15 +191,6 @@ def test_markdown_has_only_its_own_markup(result, tmp_path):
     assert "probability 1, certain" in source
 
 
-def test_the_table_says_what_holds_and_why_not(result):
-    """The table has failures with reasons first, and ends with counts and the confidence."""
-    lines = format_table(result).splitlines()
-    assert lines[0].startswith("ERROR    fails")
-    assert "the table has no token that begins" in lines[1]
-    assert lines[-1].endswith("1 holds (certain). Certain: proven for the whole model.")
-    assert any("passes used; " in line for line in lines)
-
-
 def test_json_lines_keep_texts_exactly(result):
     """JSON lines contain texts as they are, escaped only as JSON."""
     from llmchecker.suites.json_lines import iter_lines
@@ -261,42 +252,6 @@ def test_rows_of_derived_forms_are_those_of_the_forms_that_define_them(form, sam
             rows.append([(each.verdict, each.figures, each.threshold) for each in entries])
         assert rows[0] == rows[1]
         assert len(rows[0]) == 2
-
-
-def test_a_row_states_probability_requirement_and_threshold(tmp_path):
-    """Each output has the figure with its certainty, and the content of a named requirement."""
-    cases = [
-        {"start": "once", "require": {"no boys": "P<=0.1 [ F boys > 0 ]"}},
-        {"start": "once", "require": [{"not_contains": "he", "at_least": 0.1}]},
-    ]
-    properties = {"boys": {"type": "pattern", "pattern": " he"}}
-    result = run(load(tmp_path, cases, properties=properties))
-    named, assertion = build_entries(result)
-    assert named.content == 'no boys: F boys > 0, with boys = pattern(pattern=" he"), at most 0.1'
-    # the first word is he with probability 1/4, rounded down
-    assert named.figures == "probability [0.2499, 1], certain"
-    assert named.verdict == "VIOLATED"
-    assert (assertion.requirement, assertion.threshold) == ('not contains "he"', "at least 0.1")
-    # the model never ends an answer
-    warning = (
-        "After 3 tokens no answer had ended: 1 verdict is about beginnings. "
-        "`length: end` asks about whole answers."
-    )
-    assert assertion.about.startswith("about beginnings within 3 tokens; ")
-    outputs = (
-        format_table(result),
-        "".join(" ".join((e.get("message", ""), e.text or "")) for e in _parse(result).iter()),
-        html.unescape(format_markdown(result)),
-        html.unescape(format_html(result)),
-    )
-    for output in outputs:
-        for text in (named.figures, named.requirement, named.threshold):
-            assert text in output
-        assert output.count(warning) == 1
-        assert "within 3 tokens; 0.00 of the answers had ended" in output
-        assert "certain, certain" not in output
-    for output in (outputs[0], *outputs[2:]):
-        assert output.count("Certain: proven for the whole model") == 1
 
 
 def _parse(result: SuiteResult) -> ElementTree.Element:
