@@ -146,6 +146,18 @@ def test_a_limit_of_the_monitors_leaves_the_bounds_to_storm(monkeypatch):
     assert check_query(ScoredTree(tree, columns, ranges), query).certain == Interval(1.0, 1.0)
 
 
+def test_a_limit_that_one_formula_met_stays_known(monkeypatch):
+    """Of the formulas of a query one may meet a limit; those after it do not undo it."""
+    tree = by_hand([(0, 0.5, StateKind.TEXT), (0, 0.5, StateKind.REST)], length=1)
+    scored = ScoredTree(tree, {"gender": np.array([0, 1, 99])}, {"gender": (0, 2)})
+    sums = TreeSums(scored, is_whole_model=True)
+    assert not sums.is_limited
+    for text, limit in (("X gender >= 0", 0), ("F step = 1", 1_000)):
+        monkeypatch.setattr("llmchecker.properties.logic.monitor._MAX_SITUATIONS", limit)
+        sums.split_mass(parse(f"P=? [ {text} ]").root.path)
+        assert sums.is_limited
+
+
 def test_children_that_do_not_add_up_to_one_leave_the_value_within_the_bounds():
     """Rounded decimals of a table may lack 5e-10: the value is a sum of what is there."""
     tree = by_hand([(0, 1 - 5e-10, StateKind.END), (0, 1e-14, StateKind.REST)])

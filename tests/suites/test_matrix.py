@@ -113,6 +113,7 @@ def test_alternatives_combine_with_the_rows_of_a_table(tmp_path):
         ({"system": {}}, 9, "system: {} is too short; add at least 1 entry"),
         ({"system": ["a", "a"]}, 9, "system: 'a' occurs twice; remove one"),
         ({"system": {"x": "a", "y": "a"}}, 9, "system: 'a' occurs twice; remove one"),
+        ({"system": [None, None]}, 9, "system: null occurs twice; remove one"),
         ({"system": [["a"]]}, 9, "system: ['a'] is not of type string"),
         ({"system": {"": "a"}}, 9, "system: '': write a name of 1 to 100 characters"),
         ({"model": []}, 1, "model: [] is too short; add at least 1 entry"),

@@ -210,6 +210,7 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, rows, case, reason):
         ('{"start": "a"}\n{"text": "b"}', "row 2, column start: the value is missing"),
         ('{"start": "a", "start ": "b"}', "line 1: two columns have the name 'start'"),
         ("[1]", "line 1: write a JSON object"),
+        ("{}", "line 1: write a JSON object with columns"),
         ('{"start": "a', "line 1: no JSON"),
     ],
 )
@@ -234,6 +235,12 @@ def test_rows_of_every_format_are_the_same(tmp_path):
         found.append([(c.name, c.question.prompt, list_quantifiers(c)) for c in suite.cases])
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 2
+
+
+def test_equal_rows_are_rows_of_their_own(tmp_path):
+    """A row that occurs twice counts twice, as its data set has it."""
+    cases = load_rows(tmp_path, "start\nonce\nonce\n", case={})
+    assert [case.name.partition(":")[0] for case in cases] == ["case 1, row 1", "case 1, row 2"]
 
 
 def test_columns_are_inserted_as_literals(tmp_path):

@@ -10,6 +10,7 @@ from llmchecker.interfaces.cli.suite_command import _format_progress
 from llmchecker.suites.html_page import format_html
 from llmchecker.suites.junit import format_junit
 from llmchecker.suites.markdown_summary import format_markdown
+from llmchecker.suites.notes import select_notes
 from llmchecker.suites.runner import SuiteProgress
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.warnings import list_warnings
@@ -169,3 +170,12 @@ def test_a_forecast_of_the_end_falls_to_none(tmp_path):
     # the first result comes after the loading of a model
     assert has_forecast == [False, *[True] * 34, *[False] * 65]
     assert [report.cases_done for report in reports] == list(range(1, 101))
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_hidden_notes_are_counted(count):
+    """Of more notes than a maximum the first are shown, and the number of the others."""
+    notes = [f"note {number}" for number in range(count)]
+    shown = select_notes(notes, 3)
+    assert shown[:3] == notes[:3]
+    assert shown[3:] == ([f"… and {count - 3} more notes"] if count > 3 else [])

@@ -165,6 +165,25 @@ def test_draws_are_in_proportion_to_undecided_probability():
         assert not np.isin(result.drawn[i][~is_listed], result.tokens[i]).any()
 
 
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_each_token_of_the_largest_class_is_drawn(size):
+    """Of a class that is one whole block every token has its share, from the first to the last."""
+    p = np.arange(size, 0, -1) / (size * (size + 1) / 2)
+    rows = TextRows((row_of(np.array([-1], dtype=np.int8), 0),), np.zeros(1, dtype=np.int64))
+    uniforms = (np.arange(3_000)[np.newaxis] + 0.5) / 3_000
+    result = ClassOrder(np.zeros(size, dtype=np.int64)).compute_step(
+        Distributions.from_probabilities(torch.from_numpy(p[np.newaxis])),
+        rows,
+        np.zeros((1, 1, 1)),
+        [np.arange(0)],
+        uniforms,
+        uniforms >= 0,
+        np.array([1]),
+    )
+    counts = np.bincount(result.drawn[0], minlength=size)
+    assert np.abs(counts - 3_000 * p).max() <= 1.001
+
+
 def test_what_a_server_does_not_list_is_undecided():
     """The mass outside the list is undecided, and is never 0."""
     tokens = np.array([[0, 1], [0, 1]])

@@ -58,6 +58,7 @@ def test_an_option_given_twice_is_named(command, capsys):
         (["judgecheck"], "did you mean 'judge-check'?"),
         (["completion", "bahs"], "did you mean 'bash'?"),
         (["check", "--stop-strings", "x", "--user=y"], "--stop-strings: stops are a setting"),
+        (["check", "q", "--stop-strings", "x", "--user=y"], "x: stops are a setting of a model"),
         (
             ["check", "--regex", "x", "--user=y"],
             "--regex, did you mean '--matches'?",
