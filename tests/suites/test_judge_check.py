@@ -171,11 +171,16 @@ def test_labels_are_asked_for_in_random_order_and_kept_at_once(project, capfd, m
         ("a.csv", "text,label\na,\nb, \n", [], "column label: all labels are empty"),
         ("a.jsonl", '{"text": "a"}\n', ["--label"], "a.jsonl is no CSV file"),
         ("a.csv", "text,label\na,x\n", ["--label"], "row 1, column label: 'x' is no grade"),
+        ("a.csv", "text\na\n", ["--label"], "no label was given; label a text of a.csv"),
     ],
     ids=str,
 )
-def test_what_cannot_be_labelled_is_named(project, capfd, name, text, options, problem):
+def test_what_cannot_be_labelled_is_named(
+    project, capfd, monkeypatch, name, text, options, problem
+):
     """Each is an error before a judge is opened, and the file is as it was."""
+    # a person who gives no answer
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     (project / name).write_text(text)
     assert main(["judge-check", name, "--judge", "polite", *options]) == 3
     assert problem in capfd.readouterr().err

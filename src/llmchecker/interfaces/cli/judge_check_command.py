@@ -18,7 +18,14 @@ from llmchecker.config.judges import create_quantifier_or_judge
 from llmchecker.config.models import ModelConfig
 from llmchecker.config.project import DEFAULT_CONFIG
 from llmchecker.config.registry import Registry
-from llmchecker.errors import ConfigError, UnknownName, did_you_mean, name_arguments, prefix_errors
+from llmchecker.errors import (
+    ConfigError,
+    UnknownName,
+    UnusableDataset,
+    did_you_mean,
+    name_arguments,
+    prefix_errors,
+)
 from llmchecker.interfaces.cli.arguments import (
     MODEL_HELP,
     add_server_arguments,
@@ -110,7 +117,9 @@ def _run_judge_check(arguments: argparse.Namespace) -> int:
         texts = read_labelled_texts(path, judge, needs_labels=not arguments.label)
         if arguments.label:
             ask_for_labels(path, judge, texts, _ask_for_label, _print_line)
-            texts = read_labelled_texts(path, judge)
+            texts = read_labelled_texts(path, judge, needs_labels=False)
+            if all(each.label is None for each in texts):
+                raise UnusableDataset(f"--label: no label was given; label a text of {path.name}")
         with contextlib.chdir(registry.project):
             measurement = measure_judge(judge, texts, good_grade, confidence)
     if arguments.json:
