@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,8 @@ class Property:
         length: the horizon L in tokens.
         notes: notes on every answer, as of a judge.
         assertion: the assertion that the query stands for, as in a suite; None for none.
+        limit: for a number, a threshold that ends the work once an interval excludes it; None
+            for none.
     """
 
     query: Query
@@ -40,6 +43,7 @@ class Property:
     length: int
     notes: tuple[str, ...] = ()
     assertion: Mapping[str, Any] | None = None
+    limit: Decimal | None = None
 
     def create_quantifiers(self) -> "Property":
         """Return a copy that keeps its quantifiers, which a suite creates on each access.

@@ -383,7 +383,8 @@ class CaseBuilder:
                 self._quantifiers.create(name, settings.get(name))
         quantifiers = self._quantifiers.select({name: settings.get(name) for name in names})
         entry = None if isinstance(inserted, str) else inserted
-        asked = Property(query, quantifiers, length, assertion=entry)
+        limit = demand.find_limit()
+        asked = Property(query, quantifiers, length, assertion=entry, limit=limit)
         if demand.is_score and (obstacle := asked.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
         if demand.statistic.figure is not None and asked.value_range != PROBABILITIES:

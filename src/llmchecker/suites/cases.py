@@ -117,17 +117,20 @@ class Case:
         return prompt if isinstance(prompt, str) else prompt.messages[-1][1]
 
     def measure(self) -> "Case":
-        """Return the case with `P=?` in place of its threshold.
+        """Return the case with `P=?` in place of its threshold, and without a limit.
 
-        The case itself is returned if its query has no threshold.
+        The case itself is returned if it has neither.
         """
         content = self.build()
         asked, root = content.question.asked, content.question.query.root
-        if content.threshold is None or not isinstance(root, Probability):
+        if asked.limit is not None:
+            asked = replace(asked, limit=None)
+        elif content.threshold is not None and isinstance(root, Probability):
+            numeric = replace(root, comparison="=", threshold=None)
+            asked = replace(asked, query=Query(f"P=? [{asked.query.path_text}]", numeric))
+        else:
             return self
-        numeric = replace(root, comparison="=", threshold=None)
-        text = f"P=? [{asked.query.path_text}]"
-        question = replace(content.question, asked=replace(asked, query=Query(text, numeric)))
+        question = replace(content.question, asked=asked)
         measured = replace(content, question=question)
         return replace(self, build=lambda: measured)
 

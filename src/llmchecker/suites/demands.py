@@ -77,6 +77,11 @@ class Demand:
             f"P{threshold.comparison}{threshold.number:f} [{query.path_text}]", with_threshold
         )
 
+    def find_limit(self) -> Decimal | None:
+        """Return the number that ends the score of a row of the worst one early; else None."""
+        is_worst = self.statistic.scope is Scope.WORST and self.is_score
+        return self.mean_threshold.number if is_worst and self.mean_threshold else None
+
     def check_kind(self, query: Query) -> None:
         """Check that a requirement has a threshold in its query, and that an average has none.
 

@@ -103,8 +103,9 @@ class AnytimeCheck:
         self._query, self._paths = asked.query, asked.paths
         root = asked.query.root
         self._threshold = root.threshold if isinstance(root, Probability) else None
+        self._limit = asked.limit if self._threshold is None else self._threshold
         # refinements would delay the end by a threshold or a width
-        refines = self._threshold is None and budget.width == 0
+        refines = self._limit is None and budget.width == 0
         self.rounds = RoundPlan(tree, budget, clock, refines=refines)
         threshold = None if self._threshold is None else float(self._threshold)
         self.samples = SampleInterval(tree.estimand, budget.confidence, threshold)
@@ -284,12 +285,12 @@ class AnytimeCheck:
         return is_extreme and can_show and split_tree(self.tree).total > 0
 
     def _is_decided(self, intervals: Sequence[Interval], margin: float = 0.0) -> bool:
-        """Return whether an interval, with a margin, excludes the threshold."""
-        if self._threshold is None:
+        """Return whether an interval, with a margin, excludes the threshold or the limit."""
+        if self._limit is None:
             return False
-        threshold = Fraction(self._threshold)
+        limit = Fraction(self._limit)
         return any(
-            not Fraction(each.lower - margin) <= threshold <= Fraction(each.upper + margin)
+            not Fraction(each.lower - margin) <= limit <= Fraction(each.upper + margin)
             for each in intervals
         )
 

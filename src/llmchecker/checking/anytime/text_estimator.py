@@ -138,6 +138,9 @@ class TextEstimator:
             return False
         if self._threshold is not None:
             return self._threshold.compare(self._interval) is not None
+        if (limit := self._asked.limit) is not None:
+            interval = self._round(self._interval)
+            return not interval.lower <= limit <= interval.upper
         return 0 < self._interval.width <= self._budget.width
 
     def add(
